@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The protocol, decided purely: octets in, typed values out.
+//!
+//! Nothing here allocates, reads a clock or knows the kernel, so the same files are compiled into
+//! the module and into the host crate that tests and fuzzes them. All that comes from the wire is
+//! hostile; every count is checked against the octets left before anything loops over it, and no
+//! input makes these functions panic.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`private_data`] | what both ends say about themselves, and the inline thresholds |
+//! | [`mod@plan`], [`segments`] | which transfer mode a call and its reply use |
+//! | [`encode`] | the octets of a transport header we send |
+//! | [`header`], [`chunk`] | what a received transport header says |
+//! | [`incoming`] | what a client makes of a received message |
+//! | [`reply`] | whether a reply keeps to what its call offered |
+//! | [`call`] | what a responder makes of a received message |
+//! | [`credits`] | how many calls may be unanswered |
+//!
+//! Source: RFC 8797 and draft-ietf-nfsv4-rfc5666bis-04; section numbers in the files are those of
+//! the latter.
+
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+// The codec is symmetric and the module's two ends use one half each; the tests use both.
+#![allow(dead_code)]
+
+pub(crate) mod call;
+pub(crate) mod chunk;
+pub(crate) mod credits;
+pub(crate) mod encode;
+pub(crate) mod header;
+pub(crate) mod incoming;
+pub(crate) mod plan;
+pub(crate) mod private_data;
+pub(crate) mod reply;
+pub(crate) mod segments;
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+pub(crate) mod vectors;
+pub(crate) mod xdr;
+
+// A room that needs one name of a file should not depend on which file it is in.
+#[allow(unused_imports)]
+pub(crate) use self::{
+    chunk::{
+        ChunkLists,
+        ReadList,
+        ReadSegment,
+        Segment,
+        WriteChunk,
+        WriteList, //
+    },
+    credits::Credits,
+    encode::{
+        encode_backward_reply_header,
+        encode_error,
+        CallHeader,
+        EncodeError, //
+    },
+    header::{
+        Body,
+        DecodeError,
+        Defect,
+        Header,
+        RdmaError, //
+    },
+    incoming::{
+        classify,
+        Discard,
+        Incoming,
+        Reply, //
+    },
+    plan::{
+        plan,
+        CallMode,
+        CallShape,
+        Limits,
+        Plan,
+        PlanError,
+        ReplyMode, //
+    },
+    private_data::{
+        InlineSize,
+        PrivateData,
+        Thresholds, //
+    },
+    reply::{
+        Malformed,
+        Offered,
+        Placed, //
+    },
+};

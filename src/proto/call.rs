@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a responder makes of a received message: whether its chunks can be used, and what to answer
+//! if not (sections 4.4.5, 5.5.1 and 5.5.2).
+
+use super::header::{
+    direction,
+    Body,
+    DecodeError,
+    Defect,
+    Header,
+    RdmaError,
+    VERSION, //
+};
+
+/// Checks the parts of a call that need no more than its header.
+///
+/// Whether a position lies within the payload, and whether the call is longer than the server
+/// takes, is seen when the payload is put together.
+///
+/// # Errors
+///
+/// The [`Defect`]; the answer is [`RdmaError::BadHeader`].
+pub(crate) fn check(header: &Header<'_>) -> Result<(), Defect> {
+    let (chunks, inline) = match &header.body {
+        Body::Msg { chunks, payload } => {
+            direction(header.xid, payload)?;
+            (chunks, true)
+        }
+        Body::NoMsg { chunks } => (chunks, false),
+        // About a call of our own, so there is nothing to check.
+        Body::Error(_) => return Ok(()),
+    };
+    for read in chunks.read.segments() {
+        // In a message with an inline payload, position 0 would put a chunk in front of the xid.
+        if read.position % 4 != 0 || (inline && read.position == 0) {
+            return Err(Defect::Position);
+        }
+        if read.segment.wraps() {
+            return Err(Defect::Wraps);
+        }
+    }
+    if !inline && !chunks.read.segments().any(|read| read.position == 0) {
+        return Err(Defect::Position);
+    }
+    let offered = chunks.write.chunks().chain(chunks.reply);
+    if offered
+        .flat_map(|chunk| chunk.segments())
+        .any(|s| s.wraps())
+    {
+        return Err(Defect::Wraps);
+    }
+    Ok(())
+}
+
+/// What a responder answers to a message that has no header; `None` when it is to be dropped.
+pub(crate) fn answer(error: &DecodeError) -> Option<RdmaError> {
+    match error {
+        DecodeError::NoPrefix | DecodeError::UndecodableError => None,
+        DecodeError::Version { .. } => Some(RdmaError::Version {
+            low: VERSION,
+            high: VERSION,
+        }),
+        DecodeError::Malformed { .. } => Some(RdmaError::BadHeader),
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_call))]
+mod tests {
+    use super::super::vectors::*;
+    use super::*;
+
+    // TV-V1-1, 3, 4, 6, 7, 9, 10: nothing wrong.
+    #[test]
+    fn good_calls() {
+        for words in [
+            TV_V1_1.as_slice(),
+            TV_V1_3.as_slice(),
+            TV_V1_4.as_slice(),
+            TV_V1_6.as_slice(),
+            TV_V1_7.as_slice(),
+            TV_V1_9.as_slice(),
+            TV_V1_10.as_slice(),
+        ] {
+            assert_eq!(outcome(&Message::new(words)), Ok(()));
+        }
+    }
+
+    // TV-M-1..7, 18, V1-15, V1-106, V1-107, V1-114, V1-116: what has no header.
+    #[test]
+    fn answers() {
+        let call = Message::new(&TV_V1_1);
+        let bad_header = Err(Some(RdmaError::BadHeader));
+        assert_eq!(outcome(&call.cut(15)), Err(None));
+        assert_eq!(outcome(&call.cut(27)), bad_header);
+        let version = RdmaError::Version { low: 1, high: 1 };
+        assert_eq!(outcome(&call.put(4, 2)), Err(Some(version)));
+        for code in [1, 2, 3, 5] {
+            assert_eq!(outcome(&call.put(12, code)), bad_header);
+        }
+        assert_eq!(outcome(&call.put(16, 2)), bad_header);
+        assert_eq!(outcome(&Message::new(&TV_V1_9).cut(24)), Err(None));
+    }
+
+    // TV-M-8..10, V1-7, V1-71, V1-79: xid and positions.
+    #[test]
+    fn defects() {
+        let call = Message::new(&TV_V1_1).put(28, 0xdead_beef);
+        assert_eq!(defect(&call), Some(Defect::XidMismatch));
+        assert_eq!(
+            defect(&Message::new(&TV_V1_1).cut(35)),
+            Some(Defect::ShortPayload)
+        );
+        let read = Message::new(&TV_V1_3);
+        assert_eq!(defect(&read.put(20, 0x82)), Some(Defect::Position));
+        assert_eq!(defect(&read.put(44, 0x85)), Some(Defect::Position));
+        assert_eq!(defect(&read.put(20, 0).put(44, 0)), Some(Defect::Position));
+        assert_eq!(defect(&read.put(44, 0x88)), None);
+    }
+
+    // V1-11, V1-48: a Long call has a chunk at position 0, and may have others.
+    #[test]
+    fn long_calls() {
+        let long = Message::new(&TV_V1_7);
+        assert_eq!(defect(&long.put(44, 132)), None);
+        assert_eq!(defect(&long.put(20, 132)), None);
+        assert_eq!(
+            defect(&long.put(20, 132).put(44, 132)),
+            Some(Defect::Position)
+        );
+        let reply = Message::new(&TV_V1_8);
+        assert_eq!(defect(&reply), Some(Defect::Position));
+    }
+
+    // V1-79: segments past the address space, in each list.
+    #[test]
+    fn wrapping_segments() {
+        for (words, at) in [
+            (TV_V1_3.as_slice(), 32),
+            (TV_V1_4.as_slice(), 108),
+            (TV_V1_6.as_slice(), 40),
+        ] {
+            let message = Message::new(words).put(at, u32::MAX);
+            assert_eq!(defect(&message), None);
+            let message = message.put(at.wrapping_add(4), u32::MAX);
+            assert_eq!(defect(&message), Some(Defect::Wraps));
+        }
+    }
+
+    // What a responder finds: nothing wrong, or what it answers.
+    fn outcome(message: &Message) -> Result<(), Option<RdmaError>> {
+        let header = Header::decode(message.octets()).map_err(|error| answer(&error))?;
+        check(&header).map_err(|_| Some(RdmaError::BadHeader))
+    }
+
+    fn defect(message: &Message) -> Option<Defect> {
+        let header = Header::decode(message.octets()).ok()?;
+        check(&header).err()
+    }
+}

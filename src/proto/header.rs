@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The transport header of version 1, as received (sections 5.2 and 5.5).
+//!
+//! A message is four words that mean the same in every version (xid, version, credits, type) and a
+//! body:
+//!
+//! | type | body |
+//! |---|---|
+//! | 0 `RDMA_MSG` | three chunk lists, then the RPC message |
+//! | 1 `RDMA_NOMSG` | three chunk lists, one of which holds the RPC message |
+//! | 4 `RDMA_ERROR` | error code; with code 1 the lowest and highest version the peer speaks |
+//!
+//! The types 2 and 3 are reserved, all others undefined. `RDMA_ERROR` has one layout in all
+//! versions and its version word repeats that of the message it answers, so it is decoded whatever
+//! that word holds.
+
+use super::{
+    chunk::ChunkLists,
+    xdr::Reader, //
+};
+
+// The other half of the codec, so that a user of headers needs one name.
+#[allow(unused_imports)]
+pub(crate) use super::encode::{
+    encode_backward_reply_header,
+    encode_error,
+    CallHeader,
+    EncodeError,
+    ListsHeader, //
+};
+
+/// The version of the protocol in every header we send.
+pub(crate) const VERSION: u32 = 1;
+
+/// Octets of the words that every version has in front.
+pub(crate) const PREFIX_LEN: usize = 16;
+
+/// Octets of the smallest header with chunk lists.
+pub(crate) const MIN_LEN: usize = 28;
+
+/// Octets of an RPC message that tell its direction: xid and message type.
+pub(crate) const RPC_PREFIX_LEN: usize = 8;
+
+/// Values of the message type word of an RPC message.
+pub(crate) mod rpc {
+    /// The message is a call.
+    pub(crate) const CALL: u32 = 0;
+    /// The message is a reply.
+    pub(crate) const REPLY: u32 = 1;
+}
+
+/// What a message is (section 5.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proc {
+    /// The payload follows the header.
+    Msg,
+    /// The payload is in a chunk.
+    NoMsg,
+    /// A message could not be processed.
+    Error,
+}
+
+impl Proc {
+    /// The word on the wire.
+    #[inline]
+    pub(crate) const fn code(self) -> u32 {
+        match self {
+            Self::Msg => 0,
+            Self::NoMsg => 1,
+            Self::Error => 4,
+        }
+    }
+
+    /// The meaning of a word on the wire; `None` for the reserved and the undefined ones.
+    #[inline]
+    pub(crate) const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            0 => Some(Self::Msg),
+            1 => Some(Self::NoMsg),
+            4 => Some(Self::Error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a message could not be processed (section 5.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RdmaError {
+    /// Its version is none of those the peer speaks.
+    Version {
+        /// The lowest version the peer speaks.
+        low: u32,
+        /// The highest version the peer speaks.
+        high: u32,
+    },
+    /// Its header is not well-formed.
+    BadHeader,
+}
+
+impl RdmaError {
+    /// The code word of [`RdmaError::Version`].
+    pub(crate) const VERSION: u32 = 1;
+
+    /// The code word of [`RdmaError::BadHeader`].
+    pub(crate) const BAD_HEADER: u32 = 2;
+
+    /// Octets behind the body are ignored; `None` for a body that is short or has an unknown code.
+    fn decode(body: &[u8]) -> Option<Self> {
+        let mut body = Reader::new(body);
+        match body.word()? {
+            Self::VERSION => {
+                let [low, high] = body.words()?;
+                Some(Self::Version { low, high })
+            }
+            Self::BAD_HEADER => Some(Self::BadHeader),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Defect {
+    /// The type is reserved or undefined.
+    Type,
+    /// The message ends inside its header, or a count runs past its end.
+    Truncated,
+    /// A word that says whether an item is present is neither 0 nor 1.
+    OptionalData,
+    /// `RDMA_NOMSG` without a list that could hold the payload.
+    NoLists,
+    /// The payload is too short for an RPC xid and message type.
+    ShortPayload,
+    /// The xid of the payload is not that of the header.
+    XidMismatch,
+    /// The message type of the payload is neither call nor reply.
+    Direction,
+    /// A Read chunk has a position that no item can have.
+    Position,
+    /// A segment runs over the end of the 64-bit address space.
+    Wraps,
+}
+
+impl Defect {
+    /// The defect in words, for a trace or a log line.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Type => "message type reserved or undefined",
+            Self::Truncated => "message ends inside its header",
+            Self::OptionalData => "optional-data word neither 0 nor 1",
+            Self::NoLists => "RDMA_NOMSG without chunk lists",
+            Self::ShortPayload => "payload shorter than xid and message type",
+            Self::XidMismatch => "payload xid is not the header's",
+            Self::Direction => "payload neither call nor reply",
+            Self::Position => "impossible Read chunk position",
+            Self::Wraps => "segment past the address space",
+        }
+    }
+}
+
+/// Why a received message has no [`Header`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DecodeError {
+    /// Too short for the words that every message has.
+    NoPrefix,
+    /// The version is not ours.
+    Version {
+        /// The xid of the message.
+        xid: u32,
+        /// The version word of the message.
+        version: u32,
+        /// The credits word of the message, unchecked.
+        credits: u32,
+    },
+    /// The version is ours but the header is not well-formed.
+    Malformed {
+        /// The xid of the message.
+        xid: u32,
+        /// The credits word of the message, unchecked.
+        credits: u32,
+        /// What is wrong.
+        what: Defect,
+    },
+    /// An `RDMA_ERROR` that is short or has an unknown code; it must be dropped silently (section
+    /// 5.5).
+    UndecodableError,
+}
+
+/// The part of a message that depends on its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body<'a> {
+    /// `RDMA_MSG`.
+    Msg {
+        /// The chunk lists.
+        chunks: ChunkLists<'a>,
+        /// What is inline of the RPC message.
+        payload: &'a [u8],
+    },
+    /// `RDMA_NOMSG`.
+    NoMsg {
+        /// The chunk lists; at least one is not empty.
+        chunks: ChunkLists<'a>,
+    },
+    /// `RDMA_ERROR`.
+    Error(RdmaError),
+}
+
+/// A received message, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header<'a> {
+    /// The xid of the RPC message.
+    pub(crate) xid: u32,
+    /// The version; in an `RDMA_ERROR` that of the message it answers.
+    pub(crate) version: u32,
+    /// Credits requested (call) or granted (reply), unchecked.
+    pub(crate) credits: u32,
+    /// The rest.
+    pub(crate) body: Body<'a>,
+}
+
+impl<'a> Header<'a> {
+    /// Takes `message` apart.
+    ///
+    /// # Errors
+    ///
+    /// See [`DecodeError`].
+    #[inline]
+    pub(crate) fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(message);
+        let [xid, version, credits, code] = reader.words().ok_or(DecodeError::NoPrefix)?;
+        let rest = reader.rest();
+        let proc = Proc::from_code(code);
+
+        let body = if proc == Some(Proc::Error) {
+            Body::Error(RdmaError::decode(rest).ok_or(DecodeError::UndecodableError)?)
+        } else if version != VERSION {
+            return Err(DecodeError::Version {
+                xid,
+                version,
+                credits,
+            });
+        } else {
+            match Self::decode_lists(proc, rest) {
+                Ok(body) => body,
+                Err(what) => return Err(DecodeError::Malformed { xid, credits, what }),
+            }
+        };
+        Ok(Self {
+            xid,
+            version,
+            credits,
+            body,
+        })
+    }
+
+    #[inline]
+    fn decode_lists(proc: Option<Proc>, rest: &'a [u8]) -> Result<Body<'a>, Defect> {
+        let inline = match proc {
+            Some(Proc::Msg) => true,
+            Some(Proc::NoMsg) => false,
+            _ => return Err(Defect::Type),
+        };
+        let (chunks, payload) = ChunkLists::decode(rest)?;
+        if inline {
+            Ok(Body::Msg { chunks, payload })
+        } else if chunks.is_empty() {
+            Err(Defect::NoLists)
+        } else {
+            Ok(Body::NoMsg { chunks })
+        }
+    }
+}
+
+/// The message type word of an inline payload.
+///
+/// # Errors
+///
+/// [`Defect::ShortPayload`], or [`Defect::XidMismatch`] when the payload does not repeat the
+/// header's `xid`.
+#[inline]
+pub(crate) fn direction(xid: u32, payload: &[u8]) -> Result<u32, Defect> {
+    match Reader::new(payload).words() {
+        Some([inner, direction]) if inner == xid => Ok(direction),
+        Some(_) => Err(Defect::XidMismatch),
+        None => Err(Defect::ShortPayload),
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_header))]
+mod tests {
+    use super::super::vectors::*;
+    use super::*;
+
+    // TV-V1-1, 2, V1-4, V1-10: prefix, empty lists, payload.
+    #[test]
+    fn msg() {
+        let message = Message::new(&TV_V1_1);
+        let header = Header::decode(message.octets());
+        let expected = Header {
+            xid: 0xa1b2_c301,
+            version: 1,
+            credits: 32,
+            body: Body::Msg {
+                chunks: ChunkLists::default(),
+                payload: message.octets().get(28..).unwrap_or_default(),
+            },
+        };
+        assert_eq!(header, Ok(expected));
+        assert_eq!(payload(&Message::new(&TV_V1_2)), Some(24));
+    }
+
+    // TV-V1-3..6: with chunk lists, all octets behind them are payload.
+    #[test]
+    fn msg_with_chunks() {
+        assert_eq!(payload(&Message::new(&TV_V1_3)), Some(132));
+        assert_eq!(payload(&Message::new(&TV_V1_4)), Some(40));
+        assert_eq!(payload(&Message::new(&TV_V1_5)), Some(24));
+        assert_eq!(payload(&Message::new(&TV_V1_6)), Some(40));
+    }
+
+    // TV-V1-7, 8, V1-11, V1-16: no payload, whatever follows the lists.
+    #[test]
+    fn nomsg() {
+        for words in [TV_V1_7.as_slice(), TV_V1_8.as_slice()] {
+            let header = Message::new(words);
+            let longer = Message::new(words.iter().chain(&[0xdead_beef]));
+            for message in [header, longer] {
+                let decoded = Header::decode(message.octets());
+                assert!(matches!(
+                    decoded,
+                    Ok(Header {
+                        xid: 0xa1b2_c305,
+                        body: Body::NoMsg { .. },
+                        ..
+                    })
+                ));
+            }
+        }
+    }
+
+    // TV-V1-9, 10, V1-12, V1-16, V1-104: errors, of any version and with anything behind.
+    #[test]
+    fn errors() {
+        let version = RdmaError::Version { low: 1, high: 1 };
+        let longer = Message::new(TV_V1_9.iter().chain(&[0xdead_beef]));
+        assert_eq!(error(&Message::new(&TV_V1_9)), Ok((2, version)));
+        assert_eq!(error(&longer), Ok((2, version)));
+        assert_eq!(
+            error(&Message::new(&TV_V1_9).put(4, u32::MAX)),
+            Ok((u32::MAX, version))
+        );
+
+        let longer = Message::new(TV_V1_10.iter().chain(&[1, 2, 3]));
+        assert_eq!(
+            error(&Message::new(&TV_V1_10)),
+            Ok((1, RdmaError::BadHeader))
+        );
+        assert_eq!(error(&longer), Ok((1, RdmaError::BadHeader)));
+    }
+
+    // TV-M-18..20, V1-15, V1-105: undecodable errors, at every length and with every other code.
+    #[test]
+    fn undecodable_errors() {
+        let version = Message::new(&TV_V1_9);
+        for len in 16..28 {
+            assert_eq!(error(&version.cut(len)), Err(DecodeError::UndecodableError));
+        }
+        let bad_header = Message::new(&TV_V1_10);
+        for len in 16..20 {
+            assert_eq!(
+                error(&bad_header.cut(len)),
+                Err(DecodeError::UndecodableError)
+            );
+        }
+        for code in [0, 3, 9, 0x0200_0000, u32::MAX] {
+            let message = bad_header.put(16, code);
+            assert_eq!(error(&message), Err(DecodeError::UndecodableError));
+        }
+    }
+
+    // TV-M-1, 2, V1-15: too short for a prefix, too short for the lists.
+    #[test]
+    fn short() {
+        let message = Message::new(&TV_V1_1);
+        for len in 1..16 {
+            assert_eq!(failure(&message.cut(len)), Some(DecodeError::NoPrefix));
+        }
+        assert_eq!(Header::decode(&[]), Err(DecodeError::NoPrefix));
+        for len in 16..28 {
+            assert_eq!(failure(&message.cut(len)), malformed(Defect::Truncated));
+        }
+        assert_eq!(payload(&message.cut(28)), Some(0));
+    }
+
+    // TV-M-3, V1-8: any other version, whatever the type but RDMA_ERROR.
+    #[test]
+    fn versions() {
+        for version in [0, 2, 0x0100_0000, u32::MAX] {
+            for code in [0, 1, 2, 3, 5, u32::MAX] {
+                let message = Message::new(&TV_V1_1).put(4, version).put(12, code);
+                let expected = DecodeError::Version {
+                    xid: 0xa1b2_c301,
+                    version,
+                    credits: 32,
+                };
+                assert_eq!(failure(&message), Some(expected));
+            }
+        }
+    }
+
+    // TV-M-4, 5, V1-9: reserved and undefined types.
+    #[test]
+    fn types() {
+        for code in [2, 3, 5, 0x0100_0000, u32::MAX] {
+            let message = Message::new(&TV_V1_1).put(12, code);
+            assert_eq!(failure(&message), malformed(Defect::Type));
+            assert_eq!(Proc::from_code(code), None);
+        }
+        for proc in [Proc::Msg, Proc::NoMsg, Proc::Error] {
+            assert_eq!(Proc::from_code(proc.code()), Some(proc));
+        }
+    }
+
+    // TV-M-6, 7, 11: RDMA_NOMSG without lists, optional data, count.
+    #[test]
+    fn lists() {
+        let call = Message::new(&TV_V1_1);
+        assert_eq!(failure(&call.put(12, 1)), malformed(Defect::NoLists));
+        assert_eq!(failure(&call.put(16, 2)), malformed(Defect::OptionalData));
+        let write = Message::new(&TV_V1_4).put(24, 0x0fff_ffff);
+        assert!(matches!(
+            failure(&write),
+            Some(DecodeError::Malformed {
+                xid: 0xa1b2_c303,
+                credits: 32,
+                what: Defect::Truncated
+            })
+        ));
+    }
+
+    // TV-M-8, V1-7, V1-17: the payload begins with the header's xid and the direction.
+    #[test]
+    fn directions() {
+        let payload = [0, 0, 0, 7, 0, 0, 0, 1, 0xff];
+        assert_eq!(direction(7, &payload), Ok(rpc::REPLY));
+        assert_eq!(direction(8, &payload), Err(Defect::XidMismatch));
+        for len in 0..RPC_PREFIX_LEN {
+            let short = payload.get(..len).unwrap_or_default();
+            assert_eq!(direction(7, short), Err(Defect::ShortPayload));
+        }
+    }
+
+    fn payload(message: &Message) -> Option<usize> {
+        match Header::decode(message.octets()).ok()?.body {
+            Body::Msg { payload, .. } => Some(payload.len()),
+            _ => None,
+        }
+    }
+
+    fn error(message: &Message) -> Result<(u32, RdmaError), DecodeError> {
+        let header = Header::decode(message.octets())?;
+        match header.body {
+            Body::Error(error) => Ok((header.version, error)),
+            _ => Err(DecodeError::NoPrefix),
+        }
+    }
+
+    fn failure(message: &Message) -> Option<DecodeError> {
+        Header::decode(message.octets()).err()
+    }
+
+    // What is wrong with a spoiled TV-V1-1.
+    fn malformed(what: Defect) -> Option<DecodeError> {
+        Some(DecodeError::Malformed {
+            xid: 0xa1b2_c301,
+            credits: 32,
+            what,
+        })
+    }
+}

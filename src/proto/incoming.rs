@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a client makes of a received message.
+//!
+//! A server may send us replies, calls in the backward direction, and errors about our calls.
+//! Everything else is dropped and counted: a requester answers with an `RDMA_ERROR` only what is
+//! recognisably a backward call, because an answer to a bad reply would look like an answer to a
+//! call that the server never sent.
+
+use super::{
+    chunk::ChunkLists,
+    header::{
+        direction,
+        rpc,
+        Body,
+        DecodeError,
+        Defect,
+        Header,
+        RdmaError, //
+    },
+};
+
+/// A reply to one of our calls, not yet compared with the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reply<'a> {
+    /// The xid of the call.
+    pub(crate) xid: u32,
+    /// The credits word, unchecked; see [`super::credits::grant`].
+    pub(crate) credits: u32,
+    /// The chunk lists as they came back.
+    pub(crate) chunks: ChunkLists<'a>,
+    /// What is inline of the RPC reply; `None` when all of it is in the Reply chunk (`RDMA_NOMSG`).
+    pub(crate) payload: Option<&'a [u8]>,
+}
+
+/// What a received message is to a client.
+///
+/// That its xid is one of a call of ours remains to be seen; one that is not is dropped and
+/// counted, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Incoming<'a> {
+    /// A reply to one of our calls.
+    Reply(Reply<'a>),
+    /// A call in the backward direction (section 7.3.4).
+    BackwardCall {
+        /// Its xid; the numbers of the two directions have nothing to do with each other.
+        xid: u32,
+        /// How many replies the server can take at once, unchecked.
+        credits: u32,
+        /// The RPC call.
+        payload: &'a [u8],
+    },
+    /// A call in the backward direction that has chunks, to be answered with
+    /// [`RdmaError::BadHeader`].
+    BadBackwardCall {
+        /// Its xid.
+        xid: u32,
+        /// Its version word, to be repeated in the answer.
+        version: u32,
+    },
+    /// The server could not process one of our calls; the call ends with that.
+    Error {
+        /// The xid of the call.
+        xid: u32,
+        /// The credits word, unchecked.
+        credits: u32,
+        /// What the server says.
+        error: RdmaError,
+    },
+    /// Nothing that we can use.
+    Discard(Discard),
+}
+
+/// Why a message is dropped without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Discard {
+    /// Too short for the words that every message has.
+    Short,
+    /// The version is not ours.
+    Version,
+    /// The type is reserved or undefined.
+    Type,
+    /// Header and payload name different calls.
+    XidMismatch,
+    /// The header, or the start of the payload, is not well-formed.
+    Malformed {
+        /// The xid of the header; good for a log line, not to be trusted.
+        xid: u32,
+        /// What is wrong.
+        what: Defect,
+    },
+    /// An `RDMA_ERROR` that is short or has an unknown code.
+    UndecodableError,
+}
+
+impl Discard {
+    /// The number of reasons; [`Discard::index`] is below it.
+    pub(crate) const REASONS: usize = 6;
+
+    /// The reason as the index of a counter.
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Short => 0,
+            Self::Version => 1,
+            Self::Type => 2,
+            Self::XidMismatch => 3,
+            Self::Malformed { .. } => 4,
+            Self::UndecodableError => 5,
+        }
+    }
+
+    /// The reason in words, for a trace or a log line.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Short => "message shorter than a prefix",
+            Self::Version => "unsupported version",
+            Self::Type => Defect::Type.as_str(),
+            Self::XidMismatch => Defect::XidMismatch.as_str(),
+            Self::Malformed { what, .. } => what.as_str(),
+            Self::UndecodableError => "undecodable RDMA_ERROR",
+        }
+    }
+
+    const fn defect(xid: u32, what: Defect) -> Self {
+        match what {
+            Defect::Type => Self::Type,
+            Defect::XidMismatch => Self::XidMismatch,
+            _ => Self::Malformed { xid, what },
+        }
+    }
+}
+
+/// Says what `message` is to a client.
+#[inline]
+pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
+    let header = match Header::decode(message) {
+        Ok(header) => header,
+        Err(error) => return Incoming::Discard(discard(error)),
+    };
+    let Header { xid, credits, .. } = header;
+    match header.body {
+        Body::Msg { chunks, payload } => match direction(xid, payload) {
+            Ok(rpc::REPLY) => Incoming::Reply(Reply {
+                xid,
+                credits,
+                chunks,
+                payload: Some(payload),
+            }),
+            Ok(rpc::CALL) if chunks.is_empty() => Incoming::BackwardCall {
+                xid,
+                credits,
+                payload,
+            },
+            Ok(rpc::CALL) => Incoming::BadBackwardCall {
+                xid,
+                version: header.version,
+            },
+            Ok(_) => Incoming::Discard(Discard::defect(xid, Defect::Direction)),
+            Err(what) => Incoming::Discard(Discard::defect(xid, what)),
+        },
+        Body::NoMsg { chunks } => Incoming::Reply(Reply {
+            xid,
+            credits,
+            chunks,
+            payload: None,
+        }),
+        Body::Error(error) => Incoming::Error {
+            xid,
+            credits,
+            error,
+        },
+    }
+}
+
+#[cold]
+fn discard(error: DecodeError) -> Discard {
+    match error {
+        DecodeError::NoPrefix => Discard::Short,
+        DecodeError::Version { .. } => Discard::Version,
+        DecodeError::Malformed { xid, what, .. } => Discard::defect(xid, what),
+        DecodeError::UndecodableError => Discard::UndecodableError,
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_incoming))]
+mod tests {
+    use super::super::vectors::*;
+    use super::*;
+
+    // TV-V1-2, 5, 8, BI-28: replies.
+    #[test]
+    fn replies() {
+        let message = Message::new(&TV_V1_2);
+        let expected = Reply {
+            xid: 0xa1b2_c301,
+            credits: 16,
+            chunks: ChunkLists::default(),
+            payload: message.octets().get(28..),
+        };
+        assert_eq!(classify(message.octets()), Incoming::Reply(expected));
+
+        let message = Message::new(&TV_V1_5);
+        assert!(matches!(
+            classify(message.octets()),
+            Incoming::Reply(Reply { xid: 0xa1b2_c303, credits: 16, chunks, payload: Some(payload) })
+                if chunks.write.len() == 2 && payload.len() == 24
+        ));
+
+        let message = Message::new(&TV_V1_8);
+        assert!(matches!(
+            classify(message.octets()),
+            Incoming::Reply(Reply { xid: 0xa1b2_c305, credits: 16, chunks, payload: None })
+                if chunks.reply.is_some_and(|chunk| chunk.len() == 1)
+        ));
+    }
+
+    // TV-M-16, 17: any credits word is a matter of the credits, not of the message.
+    #[test]
+    fn credits() {
+        for word in [0, u32::MAX] {
+            let message = Message::new(&TV_V1_2).put(8, word);
+            assert!(matches!(
+                classify(message.octets()),
+                Incoming::Reply(Reply { credits, .. }) if credits == word
+            ));
+        }
+    }
+
+    // TV-BI-1, BI-25, BI-28: a backward call; TV-BI-2 is what a server gets.
+    #[test]
+    fn backward_call() {
+        let message = Message::new(&TV_BI_1);
+        let expected = Incoming::BackwardCall {
+            xid: 7,
+            credits: 2,
+            payload: message.octets().get(28..).unwrap_or_default(),
+        };
+        assert_eq!(classify(message.octets()), expected);
+    }
+
+    // BI-30, BI-24: a backward call with any chunk list, here the calls of the other direction.
+    #[test]
+    fn backward_call_with_chunks() {
+        let calls = [
+            (0xa1b2_c302, TV_V1_3.as_slice()),
+            (0xa1b2_c303, TV_V1_4.as_slice()),
+            (0xa1b2_c304, TV_V1_6.as_slice()),
+        ];
+        for (xid, words) in calls {
+            let message = Message::new(words);
+            let expected = Incoming::BadBackwardCall { xid, version: 1 };
+            assert_eq!(classify(message.octets()), expected);
+        }
+    }
+
+    // TV-V1-9, 10: errors about our calls.
+    #[test]
+    fn errors() {
+        let message = Message::new(&TV_V1_9);
+        let expected = Incoming::Error {
+            xid: 0xa1b2_c306,
+            credits: 16,
+            error: RdmaError::Version { low: 1, high: 1 },
+        };
+        assert_eq!(classify(message.octets()), expected);
+
+        let message = Message::new(&TV_V1_10);
+        let expected = Incoming::Error {
+            xid: 0xa1b2_c307,
+            credits: 16,
+            error: RdmaError::BadHeader,
+        };
+        assert_eq!(classify(message.octets()), expected);
+    }
+
+    // TV-M-1, 3..5, 8, 18..20, V1-108, V1-117: dropped without an answer.
+    #[test]
+    fn discards() {
+        let call = Message::new(&TV_V1_1);
+        assert_eq!(classify(&[]), Incoming::Discard(Discard::Short));
+        assert_eq!(reason(call.cut(15)), Some(Discard::Short));
+        assert_eq!(reason(call.put(4, 2)), Some(Discard::Version));
+        assert_eq!(reason(call.put(12, 2)), Some(Discard::Type));
+        assert_eq!(reason(call.put(12, 3)), Some(Discard::Type));
+        assert_eq!(reason(call.put(12, 5)), Some(Discard::Type));
+        assert_eq!(
+            reason(call.put(28, 0xdead_beef)),
+            Some(Discard::XidMismatch)
+        );
+        let undecodable = Some(Discard::UndecodableError);
+        assert_eq!(reason(Message::new(&TV_V1_9).cut(24)), undecodable);
+        assert_eq!(reason(Message::new(&TV_V1_10).put(16, 9)), undecodable);
+        assert_eq!(reason(Message::new(&TV_V1_10).cut(16)), undecodable);
+    }
+
+    // TV-M-2, 6, 7, V1-17, BI-28: malformed, with the xid at hand.
+    #[test]
+    fn malformed() {
+        let call = Message::new(&TV_V1_1);
+        for (at, word, len, what) in [
+            (12, 0, 27, Defect::Truncated),
+            (12, 1, 68, Defect::NoLists),
+            (16, 2, 68, Defect::OptionalData),
+            (12, 0, 28, Defect::ShortPayload),
+            (12, 0, 35, Defect::ShortPayload),
+            (32, 2, 68, Defect::Direction),
+            (32, u32::MAX, 68, Defect::Direction),
+        ] {
+            let expected = Discard::Malformed {
+                xid: 0xa1b2_c301,
+                what,
+            };
+            assert_eq!(reason(call.put(at, word).cut(len)), Some(expected));
+        }
+        assert!(matches!(
+            classify(call.cut(36).octets()),
+            Incoming::BackwardCall { .. }
+        ));
+    }
+
+    // Every reason has a counter of its own.
+    #[test]
+    fn indexes() {
+        let reasons = [
+            Discard::Short,
+            Discard::Version,
+            Discard::Type,
+            Discard::XidMismatch,
+            Discard::Malformed {
+                xid: 1,
+                what: Defect::Wraps,
+            },
+            Discard::UndecodableError,
+        ];
+        assert_eq!(reasons.len(), Discard::REASONS);
+        for (index, reason) in reasons.iter().enumerate() {
+            assert_eq!(reason.index(), index);
+        }
+    }
+
+    fn reason(message: Message) -> Option<Discard> {
+        match classify(message.octets()) {
+            Incoming::Discard(reason) => Some(reason),
+            _ => None,
+        }
+    }
+}

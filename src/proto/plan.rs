@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which transfer mode a call and its reply use (sections 4.5 and 5.3.3).
+//!
+//! The reply is planned first, because the chunks offered for it are in the header of the call:
+//!
+//! 1. a reply that fits is inline;
+//! 2. otherwise, if its page list may be reduced and the rest fits, that is offered a Write chunk;
+//! 3. otherwise the whole reply is offered a Reply chunk.
+//!
+//! Then the call, in the same way: inline, else its page list in a Read chunk, else all of it in a
+//! Read chunk at position 0 (a Long message).
+//!
+//! "Fits" always means that transport header and payload together do not exceed the threshold of
+//! their direction; equal fits. How many segments a chunk will have is known only when memory is
+//! registered, so the plan counts with the most it can take: what the header then really needs is
+//! never more.
+
+use super::{
+    chunk::{
+        read_list_len,
+        reply_chunk_len,
+        write_list_len, //
+    },
+    private_data::Thresholds,
+    segments::most_segments, //
+};
+
+/// Octets of a header with three empty lists.
+const BARE_HEADER: u64 = 28;
+
+/// What is known about a call before it is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CallShape {
+    /// Octets of the whole call.
+    pub(crate) send_len: u32,
+    /// Octets of the call that are in its page list.
+    pub(crate) send_pages: u32,
+    /// How many of the call's head and tail are not empty.
+    pub(crate) send_kvecs: u32,
+    /// The upper layer marked the page list of the call as eligible for direct placement.
+    pub(crate) send_eligible: bool,
+    /// Octets of the largest possible reply.
+    pub(crate) recv_max: u32,
+    /// Octets of the largest possible reply that go to its page list.
+    pub(crate) recv_pages: u32,
+    /// The upper layer marked the page list of the reply as eligible for direct placement.
+    pub(crate) recv_eligible: bool,
+    /// The payload is protected by RPCSEC_GSS integrity or privacy, so that nothing may be taken
+    /// out of it.
+    pub(crate) opaque: bool,
+}
+
+/// What the connection and its device allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// The inline thresholds of the connection.
+    pub(crate) thresholds: Thresholds,
+    /// Octets of a page, a power of two.
+    pub(crate) page_size: u32,
+    /// The most pages that one registration covers.
+    pub(crate) pages_per_segment: u32,
+    /// The most segments of any one chunk.
+    pub(crate) max_segments: u32,
+}
+
+/// How a call goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallMode {
+    /// All of it behind the header.
+    Inline,
+    /// Its page list is in a Read chunk, the rest behind the header.
+    ReadChunk,
+    /// All of it is in a Read chunk at position 0 (`RDMA_NOMSG`).
+    Long,
+}
+
+/// How the reply can come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyMode {
+    /// No chunk is offered.
+    Inline,
+    /// Its page list is offered as a Write chunk.
+    WriteChunk,
+    /// Head, page list and tail are offered as a Reply chunk.
+    ReplyChunk,
+}
+
+/// The transfer modes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// How the call goes out.
+    pub(crate) call: CallMode,
+    /// How the reply can come back.
+    pub(crate) reply: ReplyMode,
+    /// The most segments of the Read list; 0 without one.
+    pub(crate) call_segments: u32,
+    /// The most segments of the Write chunk or Reply chunk; 0 without one.
+    pub(crate) reply_segments: u32,
+}
+
+/// Why a call cannot be sent on this connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlanError {
+    /// A chunk needs more segments than allowed.
+    TooManySegments,
+    /// The header of the call, with the chunks it needs and nothing else, exceeds the threshold.
+    CallHeader,
+    /// The header of the reply, with the Reply chunk returned, exceeds the threshold.
+    ReplyHeader,
+    /// A page list is longer than its message.
+    Shape,
+    /// A page has no octets, a segment no pages, or their number is beyond counting.
+    Limits,
+}
+
+impl PlanError {
+    /// The reason in words, for a trace or a log line.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::TooManySegments => "more segments than allowed",
+            Self::CallHeader => "call header exceeds the inline threshold",
+            Self::ReplyHeader => "reply header exceeds the inline threshold",
+            Self::Shape => "page list longer than its message",
+            Self::Limits => "no usable registration size",
+        }
+    }
+}
+
+/// Decides how `call` is sent under `limits`.
+///
+/// # Errors
+///
+/// See [`PlanError`]; such a call fails at once.
+#[inline]
+pub(crate) fn plan(call: &CallShape, limits: &Limits) -> Result<Plan, PlanError> {
+    let (reply, reply_segments, chunks) = plan_reply(call, limits)?;
+    let header = BARE_HEADER.saturating_add(chunks);
+    let (call, call_segments) = plan_call(call, limits, header)?;
+    Ok(Plan {
+        call,
+        reply,
+        call_segments,
+        reply_segments,
+    })
+}
+
+/// The mode of the reply, its segments, and the octets that its chunk adds to either header.
+#[inline]
+fn plan_reply(call: &CallShape, limits: &Limits) -> Result<(ReplyMode, u32, u64), PlanError> {
+    let threshold = u64::from(limits.thresholds.reply);
+    if fits(BARE_HEADER, call.recv_max, threshold) {
+        return Ok((ReplyMode::Inline, 0, 0));
+    }
+    let pages = call.recv_pages;
+    let rest = call.recv_max.checked_sub(pages).ok_or(PlanError::Shape)?;
+    let page_segments = segments(limits, pages, 1)?;
+    if call.recv_eligible && !call.opaque && pages > 0 {
+        let chunk = write_list_len(u64::from(page_segments));
+        if fits(BARE_HEADER.saturating_add(chunk), rest, threshold) {
+            return Ok((ReplyMode::WriteChunk, allow(limits, page_segments)?, chunk));
+        }
+    }
+    // The upper layer says nothing about the split of the rest; both a head and a tail may come.
+    let count = page_segments.saturating_add(segments(limits, rest, 2)?);
+    let chunk = reply_chunk_len(u64::from(count));
+    if !fits(BARE_HEADER.saturating_add(chunk), 0, threshold) {
+        return Err(PlanError::ReplyHeader);
+    }
+    Ok((ReplyMode::ReplyChunk, allow(limits, count)?, chunk))
+}
+
+/// The mode of the call and the segments of its Read list; `header` is the octets of its header
+/// without that list.
+#[inline]
+fn plan_call(call: &CallShape, limits: &Limits, header: u64) -> Result<(CallMode, u32), PlanError> {
+    let threshold = u64::from(limits.thresholds.call);
+    if fits(header, call.send_len, threshold) {
+        return Ok((CallMode::Inline, 0));
+    }
+    let pages = call.send_pages;
+    let rest = call.send_len.checked_sub(pages).ok_or(PlanError::Shape)?;
+    let page_segments = segments(limits, pages, 1)?;
+    if call.send_eligible && !call.opaque && pages > 0 {
+        let list = read_list_len(u64::from(page_segments));
+        if fits(header.saturating_add(list), rest, threshold) {
+            return Ok((CallMode::ReadChunk, allow(limits, page_segments)?));
+        }
+    }
+    let count = page_segments.saturating_add(segments(limits, rest, call.send_kvecs.clamp(1, 2))?);
+    let list = read_list_len(u64::from(count));
+    if !fits(header.saturating_add(list), 0, threshold) {
+        return Err(PlanError::CallHeader);
+    }
+    Ok((CallMode::Long, allow(limits, count)?))
+}
+
+#[inline]
+fn fits(header: u64, payload: u32, threshold: u64) -> bool {
+    header.saturating_add(u64::from(payload)) <= threshold
+}
+
+#[inline]
+fn allow(limits: &Limits, segments: u32) -> Result<u32, PlanError> {
+    if segments > limits.max_segments {
+        Err(PlanError::TooManySegments)
+    } else {
+        Ok(segments)
+    }
+}
+
+#[inline]
+fn segments(limits: &Limits, octets: u32, pieces: u32) -> Result<u32, PlanError> {
+    let Limits {
+        page_size,
+        pages_per_segment,
+        ..
+    } = *limits;
+    most_segments(octets, pieces, page_size, pages_per_segment).ok_or(PlanError::Limits)
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_plan))]
+mod tests {
+    use super::*;
+
+    // V1-45, V1-54, V1-55: equal fits, one octet more does not.
+    #[test]
+    fn inline() {
+        let mut call = shape(send(996, 0, 1), recv(996, 0));
+        let inline = Ok((CallMode::Inline, 0, ReplyMode::Inline, 0));
+        assert_eq!(modes(&call, &LIMITS), inline);
+        assert_eq!(modes(&CallShape::default(), &LIMITS), inline);
+
+        call.send_len = 997;
+        let long = |segments| Ok((CallMode::Long, segments, ReplyMode::Inline, 0));
+        assert_eq!(modes(&call, &LIMITS), long(1));
+        call.send_kvecs = 2;
+        assert_eq!(modes(&call, &LIMITS), long(2));
+
+        // The Reply chunk takes 4 + 32 octets of the call's header.
+        let mut call = shape(send(960, 0, 1), recv(997, 0));
+        let inline = Ok((CallMode::Inline, 0, ReplyMode::ReplyChunk, 2));
+        assert_eq!(modes(&call, &LIMITS), inline);
+        call.send_len = 961;
+        let long = Ok((CallMode::Long, 1, ReplyMode::ReplyChunk, 2));
+        assert_eq!(modes(&call, &LIMITS), long);
+    }
+
+    // PD-14..PD-16: each direction has its own threshold.
+    #[test]
+    fn thresholds() {
+        let call = shape(send(4068, 0, 1), recv(8164, 0));
+        let found = modes(&call, &with_thresholds(4096, 8192));
+        assert_eq!(found, Ok((CallMode::Inline, 0, ReplyMode::Inline, 0)));
+        let found = modes(&call, &with_thresholds(8192, 4096));
+        assert_eq!(found, Ok((CallMode::Inline, 0, ReplyMode::ReplyChunk, 2)));
+        let found = modes(&call, &with_thresholds(4095, 8192));
+        assert_eq!(found, Ok((CallMode::Long, 1, ReplyMode::Inline, 0)));
+    }
+
+    // V1-46, V1-47, V1-53, V1-59: the page list alone, if it is eligible and the rest fits.
+    #[test]
+    fn read_chunk() {
+        // 16 pages that start inside a page: 2 segments, 48 octets of Read list.
+        let call = send(65536 + 948, 65536, 2);
+        let chunk = Ok((CallMode::ReadChunk, 2, ReplyMode::Inline, 0));
+        let long = |segments| Ok((CallMode::Long, segments, ReplyMode::Inline, 0));
+        assert_eq!(modes(&call, &LIMITS), chunk);
+        assert_eq!(modes(&send(65536 + 949, 65536, 2), &LIMITS), long(4));
+        let mut unmarked = call;
+        unmarked.send_eligible = false;
+        assert_eq!(modes(&unmarked, &LIMITS), long(4));
+        // A page list that may be in a chunk, but is empty.
+        assert_eq!(modes(&send(997, 0, 2), &LIMITS), long(2));
+    }
+
+    // V1-55, V1-83, V1-99: the page list alone, if it is eligible and the rest fits.
+    #[test]
+    fn write_chunk() {
+        // 2 segments, 40 octets of Write list.
+        let mut call = shape(send(956, 0, 1), recv(65536 + 956, 65536));
+        let inline = Ok((CallMode::Inline, 0, ReplyMode::WriteChunk, 2));
+        assert_eq!(modes(&call, &LIMITS), inline);
+        call.send_len = 957;
+        let long = Ok((CallMode::Long, 1, ReplyMode::WriteChunk, 2));
+        assert_eq!(modes(&call, &LIMITS), long);
+
+        let reply_chunk = |segments| Ok((CallMode::Inline, 0, ReplyMode::ReplyChunk, segments));
+        let mut call = recv(65536 + 957, 65536);
+        assert_eq!(modes(&call, &LIMITS), reply_chunk(4));
+        call = recv(65536 + 956, 65536);
+        call.recv_eligible = false;
+        assert_eq!(modes(&call, &LIMITS), reply_chunk(4));
+        assert_eq!(modes(&recv(997, 0), &LIMITS), reply_chunk(2));
+    }
+
+    // V1-136, V1-138: nothing is taken out of a protected payload, but it may be moved as a whole.
+    #[test]
+    fn opaque() {
+        let mut call = shape(send(65636, 65536, 2), recv(65636, 65536));
+        let reduced = Ok((CallMode::ReadChunk, 2, ReplyMode::WriteChunk, 2));
+        assert_eq!(modes(&call, &LIMITS), reduced);
+        call.opaque = true;
+        let whole = Ok((CallMode::Long, 4, ReplyMode::ReplyChunk, 4));
+        assert_eq!(modes(&call, &LIMITS), whole);
+        call = shape(send(900, 800, 2), recv(900, 800));
+        call.opaque = true;
+        let inline = Ok((CallMode::Inline, 0, ReplyMode::Inline, 0));
+        assert_eq!(modes(&call, &LIMITS), inline);
+    }
+
+    // V1-153: segments and headers of calls that cannot be made to fit.
+    #[test]
+    fn large_calls() {
+        // 39 pages anywhere touch 40, and one octet more is in a segment of its own.
+        let mut call = send(39 * 4096 + 1, 39 * 4096, 1);
+        call.send_eligible = false;
+        let long = Ok((CallMode::Long, 41, ReplyMode::Inline, 0));
+        assert_eq!(modes(&call, &with_segments(1, 41)), long);
+        let found = modes(&call, &with_segments(1, 40));
+        assert_eq!(found, Err(PlanError::TooManySegments));
+        // 42 segments are 1008 octets of Read list.
+        call = send(40 * 4096 + 1, 40 * 4096, 1);
+        call.send_eligible = false;
+        let found = modes(&call, &with_segments(1, 100));
+        assert_eq!(found, Err(PlanError::CallHeader));
+        // The same limits for a Read chunk.
+        let call = send(65536 + 1, 65536, 1);
+        let chunk = Ok((CallMode::ReadChunk, 2, ReplyMode::Inline, 0));
+        assert_eq!(modes(&call, &with_segments(16, 2)), chunk);
+        let found = modes(&call, &with_segments(16, 1));
+        assert_eq!(found, Err(PlanError::TooManySegments));
+    }
+
+    // V1-153: segments and headers of replies that cannot be made to fit.
+    #[test]
+    fn large_replies() {
+        // 62 segments are 996 octets of Reply chunk; they leave no room for a call.
+        let mut call = recv(60 * 4096 + 1, 60 * 4096);
+        call.recv_eligible = false;
+        let whole = Ok((CallMode::Inline, 0, ReplyMode::ReplyChunk, 62));
+        assert_eq!(modes(&call, &with_segments(1, 62)), whole);
+        let found = modes(&call, &with_segments(1, 61));
+        assert_eq!(found, Err(PlanError::TooManySegments));
+        call.send_len = 1;
+        let found = modes(&call, &with_segments(1, 62));
+        assert_eq!(found, Err(PlanError::CallHeader));
+        call = recv(61 * 4096 + 1, 61 * 4096);
+        call.recv_eligible = false;
+        let found = modes(&call, &with_segments(1, 100));
+        assert_eq!(found, Err(PlanError::ReplyHeader));
+        // The same limits for a Write chunk.
+        let call = recv(65536 + 1, 65536);
+        let chunk = Ok((CallMode::Inline, 0, ReplyMode::WriteChunk, 2));
+        assert_eq!(modes(&call, &with_segments(16, 2)), chunk);
+        let found = modes(&call, &with_segments(16, 1));
+        assert_eq!(found, Err(PlanError::TooManySegments));
+    }
+
+    // V1-153, PD-50: thresholds below any header; shapes and limits that make no sense.
+    #[test]
+    fn nonsense() {
+        let call = shape(send(10, 0, 1), recv(10, 0));
+        let found = modes(&call, &with_thresholds(27, 1024));
+        assert_eq!(found, Err(PlanError::CallHeader));
+        let found = modes(&call, &with_thresholds(1024, 27));
+        assert_eq!(found, Err(PlanError::ReplyHeader));
+        let found = modes(&call, &with_thresholds(0, 0));
+        assert_eq!(found, Err(PlanError::ReplyHeader));
+
+        let shape = Err(PlanError::Shape);
+        assert_eq!(modes(&send(2000, 2001, 1), &LIMITS), shape);
+        assert_eq!(modes(&recv(2000, 2001), &LIMITS), shape);
+
+        let call = send(2000, 0, 1);
+        let found = modes(&call, &with_segments(0, 16));
+        assert_eq!(found, Err(PlanError::Limits));
+        let mut limits = LIMITS;
+        limits.page_size = 0;
+        assert_eq!(modes(&call, &limits), Err(PlanError::Limits));
+    }
+
+    // V1-153: the largest numbers there are.
+    #[test]
+    fn largest() {
+        let call = shape(send(u32::MAX, u32::MAX, u32::MAX), recv(u32::MAX, u32::MAX));
+        let mut limits = with_segments(1, u32::MAX);
+        assert_eq!(modes(&call, &limits), Err(PlanError::ReplyHeader));
+        limits.page_size = 2;
+        assert_eq!(modes(&call, &limits), Err(PlanError::ReplyHeader));
+        limits = with_segments(u32::MAX, 1);
+        limits.page_size = 1 << 31;
+        let reduced = Ok((CallMode::ReadChunk, 1, ReplyMode::WriteChunk, 1));
+        assert_eq!(modes(&call, &limits), reduced);
+    }
+
+    const LIMITS: Limits = Limits {
+        thresholds: Thresholds {
+            call: 1024,
+            reply: 1024,
+        },
+        page_size: 4096,
+        pages_per_segment: 16,
+        max_segments: 16,
+    };
+
+    fn with_thresholds(call: u32, reply: u32) -> Limits {
+        Limits {
+            thresholds: Thresholds { call, reply },
+            ..LIMITS
+        }
+    }
+
+    fn with_segments(pages_per_segment: u32, max_segments: u32) -> Limits {
+        Limits {
+            pages_per_segment,
+            max_segments,
+            ..LIMITS
+        }
+    }
+
+    // A call whose reply is empty.
+    fn send(len: u32, pages: u32, kvecs: u32) -> CallShape {
+        CallShape {
+            send_len: len,
+            send_pages: pages,
+            send_kvecs: kvecs,
+            send_eligible: true,
+            ..CallShape::default()
+        }
+    }
+
+    // An empty call with such a reply.
+    fn recv(max: u32, pages: u32) -> CallShape {
+        CallShape {
+            recv_max: max,
+            recv_pages: pages,
+            recv_eligible: true,
+            ..CallShape::default()
+        }
+    }
+
+    fn shape(send: CallShape, recv: CallShape) -> CallShape {
+        CallShape {
+            send_len: send.send_len,
+            send_pages: send.send_pages,
+            send_kvecs: send.send_kvecs,
+            send_eligible: send.send_eligible,
+            ..recv
+        }
+    }
+
+    fn modes(
+        call: &CallShape,
+        limits: &Limits,
+    ) -> Result<(CallMode, u32, ReplyMode, u32), PlanError> {
+        let plan = plan(call, limits)?;
+        let Plan {
+            call_segments,
+            reply_segments,
+            ..
+        } = plan;
+        Ok((plan.call, call_segments, plan.reply, reply_segments))
+    }
+}

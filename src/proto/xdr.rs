@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Cursors over the octets of a transport header, which is XDR: big-endian words of 4 octets
+//! (section 5.1.4).
+//!
+//! Both cursors move by fixed-size blocks and check the room once for each block, not for each
+//! word.
+
+/// There is less room in the buffer than the next block needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
+/// Reads from the front of a slice of octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A cursor that stands at the first octet of `octets`.
+    #[inline]
+    pub(crate) const fn new(octets: &'a [u8]) -> Self {
+        Self { rest: octets }
+    }
+
+    /// The octets not read yet.
+    #[inline]
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Reads one word; `None`, and no move, when fewer than 4 octets are left.
+    #[inline]
+    pub(crate) fn word(&mut self) -> Option<u32> {
+        let (word, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(u32::from_be_bytes(*word))
+    }
+
+    /// Reads `W` words; `None`, and no move, when fewer octets are left than that.
+    #[inline]
+    pub(crate) fn words<const W: usize>(&mut self) -> Option<[u32; W]> {
+        let block = self.take(const { W.saturating_mul(4) })?;
+        let mut words = [0; W];
+        for (word, octets) in words.iter_mut().zip(block.chunks_exact(4)) {
+            if let Some(octets) = octets.first_chunk() {
+                *word = u32::from_be_bytes(*octets);
+            }
+        }
+        Some(words)
+    }
+
+    /// Takes the next `octets` octets as they are; `None`, and no move, when fewer are left.
+    #[inline]
+    pub(crate) fn take(&mut self, octets: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(octets)?;
+        self.rest = rest;
+        Some(taken)
+    }
+}
+
+/// Writes to the front of a slice of octets.
+#[derive(Debug)]
+pub(crate) struct Writer<'a> {
+    room: usize,
+    rest: &'a mut [u8],
+}
+
+impl<'a> Writer<'a> {
+    /// A cursor that stands at the first octet of `octets`.
+    #[inline]
+    pub(crate) fn new(octets: &'a mut [u8]) -> Self {
+        Self {
+            room: octets.len(),
+            rest: octets,
+        }
+    }
+
+    /// The number of octets written.
+    #[inline]
+    pub(crate) fn written(&self) -> usize {
+        // NO-OVERFLOW: `rest` is a tail of what `room` counts.
+        self.room.wrapping_sub(self.rest.len())
+    }
+
+    /// Writes `words`, 4 octets each.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] when the words do not fit; nothing is written then.
+    #[inline]
+    pub(crate) fn words<const W: usize>(&mut self, words: [u32; W]) -> Result<(), NoRoom> {
+        let block = self.block(const { W.saturating_mul(4) })?;
+        for (octets, word) in block.chunks_exact_mut(4).zip(words) {
+            if let Some(octets) = octets.first_chunk_mut() {
+                *octets = word.to_be_bytes();
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `pairs`, each two words, 8 octets.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] when the pairs do not fit; nothing is written then.
+    #[inline]
+    pub(crate) fn pairs<const P: usize>(&mut self, pairs: [u64; P]) -> Result<(), NoRoom> {
+        let block = self.block(const { P.saturating_mul(8) })?;
+        for (octets, pair) in block.chunks_exact_mut(8).zip(pairs) {
+            if let Some(octets) = octets.first_chunk_mut() {
+                *octets = pair.to_be_bytes();
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn block(&mut self, octets: usize) -> Result<&'a mut [u8], NoRoom> {
+        if octets > self.rest.len() {
+            return Err(NoRoom);
+        }
+        let (block, rest) = core::mem::take(&mut self.rest)
+            .split_at_mut_checked(octets)
+            .ok_or(NoRoom)?;
+        self.rest = rest;
+        Ok(block)
+    }
+}
+
+/// Two neighbouring words as one value, the first one in the upper half.
+#[inline]
+pub(crate) fn pair(first: u32, second: u32) -> u64 {
+    (u64::from(first) << 32) | u64::from(second)
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_xdr))]
+mod tests {
+    use super::*;
+
+    // V1-1: big-endian words.
+    #[test]
+    fn words_are_big_endian() {
+        let mut octets = [0xee; 13];
+        let mut writer = Writer::new(&mut octets);
+        assert_eq!(writer.words([0x0102_0304]), Ok(()));
+        assert_eq!(writer.pairs([pair(0x0506_0708, 0x090a_0b0c)]), Ok(()));
+        assert_eq!(writer.written(), 12);
+        assert_eq!(octets, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xee]);
+
+        let mut reader = Reader::new(&octets);
+        assert_eq!(reader.word(), Some(0x0102_0304));
+        assert_eq!(reader.words(), Some([0x0506_0708, 0x090a_0b0c]));
+        assert_eq!(reader.rest(), [0xee].as_slice());
+    }
+
+    // V1-19: what is not there is not read, and the cursor stays.
+    #[test]
+    fn reading_past_the_end() {
+        let octets = [0, 0, 0, 7, 0, 0, 0];
+        let mut reader = Reader::new(&octets);
+        assert_eq!(reader.words::<2>(), None);
+        assert_eq!(reader.take(8), None);
+        assert_eq!(reader.take(usize::MAX), None);
+        assert_eq!(reader.word(), Some(7));
+        assert_eq!(reader.word(), None);
+        assert_eq!(reader.take(3), Some([0, 0, 0].as_slice()));
+        assert_eq!(reader.take(0), Some([].as_slice()));
+        assert_eq!(reader.take(1), None);
+        assert_eq!(reader.words::<0>(), Some([]));
+    }
+
+    // V1-14: nothing is written beyond the buffer.
+    #[test]
+    fn writing_past_the_end() {
+        let mut octets = [0xee; 11];
+        let mut writer = Writer::new(&mut octets);
+        assert_eq!(writer.words([1]), Ok(()));
+        assert_eq!(writer.words([2, 3]), Err(NoRoom));
+        assert_eq!(writer.pairs([4]), Err(NoRoom));
+        assert_eq!(writer.written(), 4);
+        assert_eq!(writer.words([5]), Ok(()));
+        assert_eq!(writer.words([6]), Err(NoRoom));
+        assert_eq!(octets, [0, 0, 0, 1, 0, 0, 0, 5, 0xee, 0xee, 0xee]);
+        assert_eq!(Writer::new(&mut []).words([7]), Err(NoRoom));
+        assert_eq!(Writer::new(&mut []).words([]), Ok(()));
+    }
+}
