@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Any octets as a message: what decodes, encodes to the same octets again (V1-1, V1-15..V1-20,
+//! V1-105).
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../../../src"]
+mod module {
+    pub(crate) mod proto;
+}
+
+use module::proto::{
+    call, encode_error, header::ListsHeader, Body, ChunkLists, Header, ReadSegment, Segment,
+};
+
+fuzz_target!(|octets: &[u8]| {
+    let header = match Header::decode(octets) {
+        Ok(header) => header,
+        Err(error) => {
+            call::answer(&error);
+            return;
+        }
+    };
+    let _ = call::check(&header);
+    let mut out = vec![0xee; octets.len()];
+    let len = match &header.body {
+        Body::Msg { chunks, payload } => {
+            let len = encode(&header, chunks, false, &mut out);
+            assert_eq!(octets[len..], **payload);
+            len
+        }
+        Body::NoMsg { chunks } => encode(&header, chunks, true, &mut out),
+        Body::Error(error) => {
+            encode_error(header.xid, header.version, header.credits, error, &mut out).unwrap()
+        }
+    };
+    assert_eq!(out[..len], octets[..len]);
+});
+
+fn encode(header: &Header<'_>, chunks: &ChunkLists<'_>, long: bool, out: &mut [u8]) -> usize {
+    let read: Vec<ReadSegment> = chunks.read.segments().collect();
+    assert_eq!(read.len(), chunks.read.len());
+    let write: Vec<Vec<Segment>> = chunks
+        .write
+        .chunks()
+        .map(|chunk| chunk.segments().collect())
+        .collect();
+    assert_eq!(write.len(), chunks.write.len());
+    let write: Vec<&[Segment]> = write.iter().map(Vec::as_slice).collect();
+    let reply: Option<Vec<Segment>> = chunks.reply.map(|chunk| chunk.segments().collect());
+    let header = ListsHeader {
+        xid: header.xid,
+        credits: header.credits,
+        long,
+        read: &read,
+        write: &write,
+        reply: reply.as_deref(),
+    };
+    header.encode(out).unwrap()
+}

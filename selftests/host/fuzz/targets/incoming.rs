@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Any octets as a message to a client with an unanswered call (V1-82, V1-89..V1-102, BI-28).
+//!
+//! The first two octets say how many segments the call offered in a Write chunk and in a Reply
+//! chunk; then comes the length of each, then the message.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../../../src"]
+mod module {
+    pub(crate) mod proto;
+}
+
+use module::proto::{classify, reply, Incoming, Offered, Placed, Segment};
+
+fuzz_target!(|octets: &[u8]| {
+    let Some((&[writes, replies], rest)) = octets.split_first_chunk() else {
+        return;
+    };
+    let Some((write, rest)) = segments(writes, rest) else {
+        return;
+    };
+    let Some((reply_chunk, message)) = segments(replies, rest) else {
+        return;
+    };
+    let offered = Offered {
+        write: &write,
+        reply: &reply_chunk,
+    };
+    match classify(message) {
+        Incoming::Reply(reply) => check(&reply, &offered),
+        Incoming::BackwardCall { xid, payload, .. } => {
+            assert!(message.ends_with(payload));
+            assert_eq!(message.len() - payload.len(), 28);
+            assert_eq!(payload[..8], [xid.to_be_bytes(), [0; 4]].concat());
+        }
+        Incoming::BadBackwardCall { version, .. } => assert_eq!(version, 1),
+        Incoming::Error { .. } => assert!(message.len() >= 20),
+        Incoming::Discard(reason) => assert!(!reason.as_str().is_empty()),
+    }
+});
+
+fn check(reply: &module::proto::Reply<'_>, offered: &Offered<'_>) {
+    let total = |segments: &[Segment]| segments.iter().map(|s| u64::from(s.length)).sum::<u64>();
+    match reply::check(reply, offered) {
+        Ok(Placed::Inline) => assert!(reply.payload.is_some()),
+        Ok(Placed::WriteChunk { length }) => {
+            assert!(reply.payload.is_some() && !offered.write.is_empty());
+            assert!(u64::from(length) <= total(offered.write));
+            reply::renamed(reply, offered);
+        }
+        Ok(Placed::ReplyChunk { length }) => {
+            assert!(reply.payload.is_none() && !offered.reply.is_empty());
+            assert!(length >= 20 && u64::from(length) <= total(offered.reply));
+            reply::renamed(reply, offered);
+        }
+        Err(reason) => assert!(!reason.as_str().is_empty()),
+    }
+}
+
+/// Up to 15 segments with lengths from the front of `octets`, and what follows.
+fn segments(count: u8, octets: &[u8]) -> Option<(Vec<Segment>, &[u8])> {
+    let (lengths, rest) = octets.split_at_checked(usize::from(count % 16) * 4)?;
+    let segments = lengths.chunks_exact(4).map(|length| Segment {
+        handle: 1,
+        length: u32::from_be_bytes(length.try_into().unwrap()),
+        offset: 0,
+    });
+    Some((segments.collect(), rest))
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure protocol core of the module as a host crate, with its property tests.
+//!
+//! The unit tests in `src/proto` are the same that run in the kernel under KUnit; the properties
+//! here need an allocator.
+
+// The path of an inline module is a folder, so that the files below find each other as they do in
+// the module.
+#[path = "../../../src"]
+mod module {
+    pub(crate) mod proto;
+}
+
+#[cfg(test)]
+mod properties;

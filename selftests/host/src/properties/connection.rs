@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Private data and credits.
+
+use proptest::{collection::vec, prelude::*};
+
+use crate::module::proto::{credits::grant, Credits, InlineSize, PrivateData, Thresholds};
+
+fn private_data() -> impl Strategy<Value = PrivateData> {
+    (any::<u8>(), any::<u8>(), any::<bool>()).prop_map(|(send, receive, remote_invalidation)| {
+        PrivateData {
+            send: InlineSize::from_code(send),
+            receive: InlineSize::from_code(receive),
+            remote_invalidation,
+        }
+    })
+}
+
+/// Octets in which an identifier cannot start.
+fn foreign(len: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
+    vec(
+        any::<u8>().prop_filter("first octet of the identifier", |&octet| octet != 0xf6),
+        len,
+    )
+}
+
+proptest! {
+    // PD-3..PD-9, PD-36, PD-43: found at any offset, whatever surrounds it.
+    #[test]
+    fn found_anywhere(
+        message in private_data(),
+        before in foreign(0..64),
+        after in vec(any::<u8>(), 0..64),
+        reserved: u8,
+    ) {
+        let mut octets = message.encode();
+        octets[5] |= reserved & 0xfe;
+        let all = [&before[..], &octets, &after].concat();
+        prop_assert_eq!(PrivateData::find(&all), Some(message));
+    }
+
+    // PD-36, PD-42: a near miss in front of it, anywhere, hides nothing.
+    #[test]
+    fn found_behind_a_near_miss(
+        message in private_data(),
+        before in foreign(0..16),
+        near in 1..5_usize,
+        version in prop_oneof![Just(0_u8), 2..=u8::MAX],
+    ) {
+        let part = [0xf6, 0xab, 0x0e, 0x18, version];
+        let all = [&before[..], &part[..near], &message.encode()].concat();
+        prop_assert_eq!(PrivateData::find(&all), Some(message));
+        let all = [&before[..], &part, &message.encode()].concat();
+        prop_assert_eq!(PrivateData::find(&all), Some(message));
+    }
+
+    // PD-34, PD-35, PD-49: the parser is total.
+    #[test]
+    fn any_private_data(octets in vec(any::<u8>(), 0..256)) {
+        let there = octets.windows(8).any(|part| part.starts_with(&[0xf6, 0xab, 0x0e, 0x18, 1]));
+        prop_assert_eq!(PrivateData::find(&octets).is_some(), there);
+    }
+
+    // PD-14..PD-16, PD-50: both ends find the same thresholds, within what each said.
+    #[test]
+    fn thresholds(client in private_data(), server in private_data()) {
+        let found = Thresholds::for_client(&client, &server);
+        prop_assert_eq!(found, Thresholds::for_server(&server, &client));
+        prop_assert_eq!(found.call, client.send.octets().min(server.receive.octets()));
+        prop_assert_eq!(found.reply, server.send.octets().min(client.receive.octets()));
+    }
+
+    // PD-11, PD-12: the size that is announced is never more than the one there is.
+    #[test]
+    fn sizes(octets: u32) {
+        match InlineSize::from_octets(octets) {
+            None => prop_assert!(octets < 1024),
+            Some(size) => {
+                prop_assert!(size.octets() <= octets);
+                prop_assert!(octets - size.octets() < 1024 || size.octets() == 262_144);
+            }
+        }
+    }
+
+    // V1-24..V1-32, V1-41: never more unanswered calls than the last grant, and never stuck.
+    #[test]
+    fn credits(requested: u32, events in vec(any::<Option<u32>>(), 0..200)) {
+        let mut credits = Credits::new(requested);
+        let (mut in_flight, mut granted) = (0_u32, 1_u32);
+        for event in events {
+            match event {
+                None => {
+                    let taken = credits.take();
+                    prop_assert_eq!(taken, in_flight < granted);
+                    in_flight += u32::from(taken);
+                }
+                Some(wire) if in_flight > 0 => {
+                    credits.answered(wire % 8);
+                    in_flight -= 1;
+                    granted = (wire % 8).max(1).min(requested.max(1));
+                }
+                Some(wire) => {
+                    let found = grant(wire, requested);
+                    prop_assert!(found >= 1 && found <= requested.max(1));
+                    prop_assert!(found == wire || wire == 0 || wire > requested);
+                }
+            }
+            prop_assert_eq!(credits.in_flight(), in_flight);
+            prop_assert_eq!(credits.available(), granted.saturating_sub(in_flight));
+            prop_assert!(in_flight > 0 || credits.available() > 0);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Headers: encoding and decoding are inverse, and no octets confuse the decoders.
+
+use proptest::{collection::vec, prelude::*};
+
+use super::{lists, read_segment, segment, word, Lists};
+use crate::module::proto::{
+    call, classify, encode_backward_reply_header, encode_error, header::ListsHeader, xdr, Body,
+    CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
+};
+
+/// The decoded lists, owned.
+fn owned(header: &Header<'_>, chunks: &ChunkLists<'_>, long: bool) -> Lists {
+    Lists {
+        xid: header.xid,
+        credits: header.credits,
+        long,
+        read: chunks.read.segments().collect(),
+        write: chunks
+            .write
+            .chunks()
+            .map(|chunk| chunk.segments().collect())
+            .collect(),
+        reply: chunks.reply.map(|chunk| chunk.segments().collect()),
+    }
+}
+
+/// Words of which many look like part of a header, cut at any octet.
+fn noise() -> impl Strategy<Value = Vec<u8>> {
+    (any::<u32>(), vec(word(), 0..40), 0..4_usize, any::<bool>()).prop_map(
+        |(xid, words, cut, plausible)| {
+            let mut octets = Vec::new();
+            if plausible {
+                octets.extend([xid, 1, 32].iter().flat_map(|word| word.to_be_bytes()));
+            }
+            octets.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+            octets.truncate(octets.len().saturating_sub(cut));
+            octets
+        },
+    )
+}
+
+/// What must hold for whatever comes from the wire.
+fn survives(octets: &[u8]) -> Result<(), TestCaseError> {
+    match classify(octets) {
+        Incoming::Reply(reply) => {
+            prop_assert!(reply.payload.is_none_or(|payload| payload.len() >= 8));
+            prop_assert!(octets.ends_with(reply.payload.unwrap_or_default()));
+        }
+        Incoming::BackwardCall { payload, .. } => {
+            prop_assert_eq!(octets.len() - payload.len(), 28)
+        }
+        Incoming::BadBackwardCall { version, .. } => prop_assert_eq!(version, 1),
+        Incoming::Error { .. } | Incoming::Discard(_) => {}
+    }
+    let header = match Header::decode(octets) {
+        Ok(header) => header,
+        Err(error) => {
+            // V1-114: no answer to an error, whatever is wrong with it.
+            if octets.get(12..16) == Some(&[0, 0, 0, 4]) {
+                prop_assert_eq!(call::answer(&error), None);
+            }
+            prop_assert_eq!(error == DecodeError::NoPrefix, octets.len() < 16);
+            return Ok(());
+        }
+    };
+    let _ = call::check(&header);
+    // There is one way to write a header, so writing it again gives the octets it came from.
+    match &header.body {
+        Body::Msg { chunks, payload } => {
+            let again = [owned(&header, chunks, false).octets(), payload.to_vec()].concat();
+            prop_assert_eq!(again, octets);
+        }
+        Body::NoMsg { chunks } => {
+            let again = owned(&header, chunks, true).octets();
+            prop_assert!(octets.starts_with(&again));
+        }
+        Body::Error(_) => prop_assert!(octets.len() >= 20),
+    }
+    Ok(())
+}
+
+proptest! {
+    // V1-1, V1-10, V1-11: what was encoded decodes to the same.
+    #[test]
+    fn lists_round_trip(lists in lists(), payload in vec(any::<u8>(), 0..100)) {
+        let mut octets = lists.octets();
+        octets.extend(&payload);
+        let header = Header::decode(&octets).unwrap();
+        prop_assert_eq!(header.version, 1);
+        prop_assert_eq!((header.xid, header.credits), (lists.xid, lists.credits));
+        let (chunks, long) = match header.body {
+            Body::Msg { chunks, payload: found } => {
+                prop_assert_eq!(found, &payload[..]);
+                (chunks, false)
+            }
+            Body::NoMsg { chunks } => (chunks, true),
+            Body::Error(_) => return Err(TestCaseError::fail("an error")),
+        };
+        prop_assert_eq!(chunks.is_empty(), lists.is_empty());
+        prop_assert_eq!(chunks.read.len(), lists.read.len());
+        prop_assert_eq!(chunks.write.len(), lists.write.len());
+        prop_assert_eq!(format!("{:?}", owned(&header, &chunks, long)), format!("{lists:?}"));
+    }
+
+    // V1-14: the two encoders agree, say beforehand how much they need, and take no less and no
+    // more.
+    #[test]
+    fn calls_round_trip(
+        xid: u32,
+        credits: u32,
+        long: bool,
+        read in vec(read_segment(), 0..8),
+        write in vec(segment(), 0..8),
+        reply in vec(segment(), 0..8),
+        room in 0..600_usize,
+    ) {
+        let call = CallHeader { xid, credits, long, read: &read, write: &write, reply: &reply };
+        let chunks = [write.as_slice()];
+        let general = ListsHeader {
+            xid,
+            credits,
+            long,
+            read: &read,
+            write: if write.is_empty() { &[] } else { &chunks },
+            reply: (!reply.is_empty()).then_some(&reply),
+        };
+        let mut out = vec![0xee; room];
+        let mut expected = vec![0xee; room];
+        let result = call.encode(&mut out);
+        prop_assert_eq!(general.encode(&mut expected), result);
+        if long && read.is_empty() && write.is_empty() && reply.is_empty() {
+            prop_assert_eq!(result, Err(EncodeError::NoLists));
+        } else if room < call.encoded_len() {
+            prop_assert_eq!(result, Err(EncodeError::NoRoom));
+        } else {
+            prop_assert_eq!(result, Ok(call.encoded_len()));
+            prop_assert_eq!(&out, &expected);
+            prop_assert!(out[call.encoded_len()..].iter().all(|&octet| octet == 0xee));
+        }
+    }
+
+    // V1-104..V1-106, V1-149: errors of any version.
+    #[test]
+    fn errors_round_trip(xid: u32, version: u32, credits: u32, low: u32, high: u32, bad: bool) {
+        let error = if bad { RdmaError::BadHeader } else { RdmaError::Version { low, high } };
+        let mut out = [0xee; 40];
+        let len = encode_error(xid, version, credits, &error, &mut out).unwrap();
+        prop_assert_eq!(len, if bad { 20 } else { 28 });
+        prop_assert!(out[len..].iter().all(|&octet| octet == 0xee));
+        let expected = Header { xid, version, credits, body: Body::Error(error) };
+        prop_assert_eq!(Header::decode(&out[..len]), Ok(expected));
+        prop_assert_eq!(Header::decode(&out), Ok(expected));
+    }
+
+    // BI-22..BI-26: a backward reply, read as the other end does.
+    #[test]
+    fn backward_reply(xid: u32, credits: u32, payload in vec(any::<u8>(), 0..100)) {
+        let mut out = [0; 28];
+        prop_assert_eq!(encode_backward_reply_header(xid, credits, &mut out), Ok(28));
+        let message = [&out[..], &xid.to_be_bytes(), &[0, 0, 0, 1], &payload].concat();
+        match classify(&message) {
+            Incoming::Reply(reply) => {
+                prop_assert_eq!((reply.xid, reply.credits), (xid, credits));
+                prop_assert!(reply.chunks.is_empty());
+                prop_assert_eq!(reply.payload, Some(&message[28..]));
+            }
+            other => prop_assert!(false, "{other:?}"),
+        }
+    }
+
+    // V1-15..V1-20: octets without any sense.
+    #[test]
+    fn random_octets(octets in vec(any::<u8>(), 0..256)) {
+        survives(&octets)?;
+    }
+
+    // V1-15..V1-20: octets with a little sense.
+    #[test]
+    fn plausible_octets(octets in noise()) {
+        survives(&octets)?;
+    }
+
+    // V1-15..V1-20: good messages with a few words replaced, cut at any length.
+    #[test]
+    fn spoiled_messages(
+        lists in lists(),
+        tail in vec(word(), 0..8),
+        spoils in vec((any::<prop::sample::Index>(), word()), 0..4),
+        len: prop::sample::Index,
+        cut: bool,
+    ) {
+        let mut octets = lists.octets();
+        octets.extend(lists.xid.to_be_bytes());
+        octets.extend(tail.iter().flat_map(|word| word.to_be_bytes()));
+        for (at, word) in spoils {
+            let at = at.index(octets.len() / 4) * 4;
+            octets[at..at + 4].copy_from_slice(&word.to_be_bytes());
+        }
+        if cut {
+            octets.truncate(len.index(octets.len()));
+        }
+        survives(&octets)?;
+    }
+
+    // V1-1: the cursors.
+    #[test]
+    fn cursors(words: [u32; 7], room in 0..40_usize) {
+        let mut octets = vec![0xee; room];
+        let mut writer = xdr::Writer::new(&mut octets);
+        let result = writer.words(words);
+        prop_assert_eq!(result.is_ok(), room >= 28);
+        prop_assert_eq!(writer.written(), if room >= 28 { 28 } else { 0 });
+        let mut reader = xdr::Reader::new(&octets);
+        prop_assert_eq!(reader.words(), (room >= 28).then_some(words));
+        prop_assert!(reader.rest().iter().all(|&octet| octet == 0xee));
+    }
+}

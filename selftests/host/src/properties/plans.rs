@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Plans: what they promise holds for the headers that are really sent and returned.
+
+use proptest::prelude::*;
+
+use crate::module::proto::{
+    plan::plan, segments::most_segments, CallHeader, CallMode, CallShape, Limits, Plan, PlanError,
+    ReadSegment, ReplyMode, Segment, Thresholds,
+};
+
+/// The segments that a piece really takes which starts at octet `start` of a page.
+fn really(limits: &Limits, octets: u32, start: u32) -> usize {
+    if octets == 0 {
+        return 0;
+    }
+    let start = u64::from(start % limits.page_size);
+    let pages = (start + u64::from(octets)).div_ceil(u64::from(limits.page_size));
+    usize::try_from(pages.div_ceil(u64::from(limits.pages_per_segment))).unwrap()
+}
+
+fn octets() -> impl Strategy<Value = u32> {
+    prop_oneof![0..64_u32, 0..5000_u32, 0..2_000_000_u32]
+}
+
+fn shape() -> impl Strategy<Value = CallShape> {
+    let side = || (octets(), octets(), any::<bool>(), any::<bool>());
+    (side(), side(), 0..3_u32, any::<bool>()).prop_map(|(send, recv, send_kvecs, opaque)| {
+        // Page list and rest; a call without head and tail has no rest.
+        let pages = |paged: bool, octets: u32| if paged { octets } else { 0 };
+        let send_pages = pages(send.2, send.1);
+        let recv_pages = pages(recv.2, recv.1);
+        let rest = if send_kvecs == 0 {
+            0
+        } else {
+            send.0.max(send_kvecs)
+        };
+        CallShape {
+            send_len: send_pages + rest,
+            send_pages,
+            send_kvecs,
+            send_eligible: send.3,
+            recv_max: recv_pages + recv.0,
+            recv_pages,
+            recv_eligible: recv.3,
+            opaque,
+        }
+    })
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let threshold = || prop_oneof![0..600_u32, Just(1024), Just(4096), 1024..262_144_u32];
+    let page = prop_oneof![
+        Just(4096_u32),
+        Just(65536),
+        (0..10_u32).prop_map(|shift| 1 << shift)
+    ];
+    (threshold(), threshold(), page, 1..300_u32, 0..40_u32).prop_map(
+        |(call, reply, page_size, pages_per_segment, max_segments)| Limits {
+            thresholds: Thresholds { call, reply },
+            page_size,
+            pages_per_segment,
+            max_segments,
+        },
+    )
+}
+
+/// The lengths of the call's and the returned header when memory is registered as it happens to
+/// lie.
+fn headers(
+    call: &CallShape,
+    limits: &Limits,
+    plan: &Plan,
+    starts: [u32; 6],
+    split: u32,
+) -> (usize, usize) {
+    let [s0, s1, s2, r0, r1, r2] = starts;
+    let halves = |rest: u32, kvecs: u32| {
+        let first = if kvecs == 2 && rest > 1 {
+            1 + split % (rest - 1)
+        } else {
+            rest
+        };
+        (first, rest - first)
+    };
+    let (head, tail) = halves(call.send_len - call.send_pages, call.send_kvecs);
+    let pages = really(limits, call.send_pages, s0);
+    let read = match plan.call {
+        CallMode::Inline => 0,
+        CallMode::ReadChunk => pages,
+        CallMode::Long => really(limits, head, s1) + pages + really(limits, tail, s2),
+    };
+    let (head, tail) = halves(call.recv_max - call.recv_pages, 2);
+    let pages = really(limits, call.recv_pages, r0);
+    let whole = really(limits, head, r1) + pages + really(limits, tail, r2);
+    let (write, reply) = match plan.reply {
+        ReplyMode::Inline => (0, 0),
+        ReplyMode::WriteChunk => (pages, 0),
+        ReplyMode::ReplyChunk => (0, whole),
+    };
+    assert!(read <= usize::try_from(plan.call_segments).unwrap());
+    assert!(write + reply <= usize::try_from(plan.reply_segments).unwrap());
+    let (read, write, reply) = (
+        vec![ReadSegment::default(); read],
+        vec![Segment::default(); write],
+        vec![Segment::default(); reply],
+    );
+    let sent = CallHeader {
+        xid: 1,
+        credits: 1,
+        long: plan.call == CallMode::Long,
+        read: &read,
+        write: &write,
+        reply: &reply,
+    };
+    // What comes back has the same chunks, but for the Read list.
+    let returned = CallHeader {
+        long: false,
+        read: &[],
+        ..sent
+    };
+    let mut out = vec![0; 65536];
+    (
+        sent.encode(&mut out).unwrap(),
+        returned.encode(&mut out).unwrap(),
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5000))]
+
+    // V1-14, V1-45..V1-55, V1-99, V1-136..V1-138, V1-153.
+    #[test]
+    fn promises(call in shape(), limits in limits(), starts: [u32; 6], split: u32) {
+        let Thresholds { call: to_server, reply: to_client } = limits.thresholds;
+        let send_rest = call.send_len - call.send_pages;
+        let recv_rest = call.recv_max - call.recv_pages;
+        let call_fits = call.send_len.saturating_add(28) <= to_server;
+        let reply_fits = call.recv_max.saturating_add(28) <= to_client;
+        let found = match plan(&call, &limits) {
+            Ok(found) => found,
+            Err(error) => {
+                // Two bare headers with everything inline are possible whatever the limits are.
+                prop_assert!(!(call_fits && reply_fits), "{error:?}");
+                prop_assert!(error != PlanError::Shape && error != PlanError::Limits);
+                return Ok(());
+            }
+        };
+        let (sent, returned) = headers(&call, &limits, &found, starts, split);
+        let inline = |header: usize, payload: u32| {
+            u64::try_from(header).unwrap() + u64::from(payload)
+        };
+        let sent = match found.call {
+            CallMode::Inline => inline(sent, call.send_len),
+            CallMode::ReadChunk => inline(sent, send_rest),
+            CallMode::Long => inline(sent, 0),
+        };
+        prop_assert!(sent <= u64::from(to_server));
+        let replied = match found.reply {
+            ReplyMode::Inline => inline(returned, call.recv_max),
+            ReplyMode::WriteChunk => inline(returned, recv_rest),
+            ReplyMode::ReplyChunk => inline(returned, 0),
+        };
+        prop_assert!(replied <= u64::from(to_client));
+        prop_assert!(found.call_segments.max(found.reply_segments) <= limits.max_segments);
+
+        // No chunk without need, and none where none may be.
+        prop_assert_eq!(found.reply == ReplyMode::Inline, reply_fits);
+        if found.reply == ReplyMode::Inline {
+            prop_assert_eq!(found.call == CallMode::Inline, call_fits);
+        }
+        if found.call == CallMode::ReadChunk {
+            prop_assert!(call.send_eligible && !call.opaque && call.send_pages > 0);
+        }
+        if found.reply == ReplyMode::WriteChunk {
+            prop_assert!(call.recv_eligible && !call.opaque && call.recv_pages > 0);
+        }
+    }
+
+    // V1-153: no numbers make the planner panic.
+    #[test]
+    fn any_numbers(send: [u32; 3], recv: [u32; 2], flags: [bool; 3], limits: [u32; 5]) {
+        let call = CallShape {
+            send_len: send[0],
+            send_pages: send[1],
+            send_kvecs: send[2],
+            send_eligible: flags[0],
+            recv_max: recv[0],
+            recv_pages: recv[1],
+            recv_eligible: flags[1],
+            opaque: flags[2],
+        };
+        let limits = Limits {
+            thresholds: Thresholds { call: limits[0], reply: limits[1] },
+            page_size: limits[2],
+            pages_per_segment: limits[3],
+            max_segments: limits[4],
+        };
+        if let Ok(found) = plan(&call, &limits) {
+            prop_assert!(found.call_segments.max(found.reply_segments) <= limits.max_segments);
+        }
+    }
+}
+
+// V1-153: with small pages every case can be tried: the count is enough, and at most one too many.
+#[test]
+fn segment_counts() {
+    for (page_size, pages_per_segment) in [(1, 1), (2, 1), (4, 1), (4, 2), (4, 3), (8, 2)] {
+        let limits = Limits {
+            thresholds: Thresholds { call: 0, reply: 0 },
+            page_size,
+            pages_per_segment,
+            max_segments: 0,
+        };
+        let most = |octets, pieces| most_segments(octets, pieces, page_size, pages_per_segment);
+        let one = |octets| {
+            let starts = (0..page_size).map(|start| really(&limits, octets, start));
+            u32::try_from(starts.max().unwrap()).unwrap()
+        };
+        let slack = u32::from(page_size == 1);
+        for octets in 1..100 {
+            let (exact, found) = (one(octets), most(octets, 1).unwrap());
+            assert!((exact..=exact + slack).contains(&found));
+            let split = (1..octets).map(|first| one(first) + one(octets - first));
+            let exact = exact.max(split.max().unwrap_or_default());
+            let found = most(octets, 2).unwrap();
+            assert!((exact..=exact + 1 + slack).contains(&found));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Replies: whatever was placed lies within what was offered, and without a hole.
+
+use proptest::{collection::vec, prelude::*};
+
+use super::Lists;
+use crate::module::proto::{
+    classify, header::Header, reply, Body, Incoming, Malformed, Offered, Placed, Reply, Segment,
+};
+
+/// Lengths as a responder fills segments with `octets` octets, one after the other.
+fn filled(offered: &[Segment], mut octets: u64) -> Vec<u32> {
+    let fill = |segment: &Segment| {
+        let length = octets.min(u64::from(segment.length));
+        octets -= length;
+        u32::try_from(length).unwrap()
+    };
+    offered.iter().map(fill).collect()
+}
+
+/// A chunk: what is offered, and what comes back, mostly filled as it should be.
+fn chunk() -> impl Strategy<Value = (Vec<Segment>, Vec<Segment>)> {
+    let length = prop_oneof![0..4_u32, 0..5000_u32, Just(u32::MAX)];
+    let spoil = proptest::option::weighted(0.3, (any::<prop::sample::Index>(), 0..5000_u32));
+    (
+        vec(length, 0..6),
+        any::<prop::sample::Index>(),
+        spoil,
+        0..12_u8,
+    )
+        .prop_map(|(lengths, octets, spoil, cut)| {
+            let segment = |length| Segment {
+                handle: 7,
+                length,
+                offset: 0x1_0000_0001,
+            };
+            let offered: Vec<Segment> = lengths.into_iter().map(segment).collect();
+            let total: u64 = offered
+                .iter()
+                .map(|segment| u64::from(segment.length))
+                .sum();
+            let octets = octets.index(usize::try_from(total).unwrap() + 1);
+            let mut lengths = filled(&offered, u64::try_from(octets).unwrap());
+            if let (Some((at, length)), false) = (spoil, lengths.is_empty()) {
+                let at = at.index(lengths.len());
+                lengths[at] = length;
+            }
+            if cut == 0 {
+                lengths.pop();
+            }
+            (offered, lengths.into_iter().map(segment).collect())
+        })
+}
+
+fn sum(segments: &[Segment]) -> u64 {
+    segments
+        .iter()
+        .map(|segment| u64::from(segment.length))
+        .sum()
+}
+
+/// The octets that `returned` says were placed, if it is what a correct responder can return.
+fn model(offered: &[Segment], returned: &[Segment]) -> Option<u64> {
+    let lengths: Vec<u32> = returned.iter().map(|segment| segment.length).collect();
+    let octets = sum(returned);
+    (lengths == filled(offered, octets)).then_some(octets)
+}
+
+/// The message with these chunks; an empty one is not there.
+fn message(write: &[Segment], reply: &[Segment], inline: bool) -> Option<Vec<u8>> {
+    let lists = Lists {
+        xid: 9,
+        credits: 1,
+        long: !inline,
+        read: Vec::new(),
+        write: if write.is_empty() {
+            Vec::new()
+        } else {
+            vec![write.to_vec()]
+        },
+        reply: (!reply.is_empty()).then(|| reply.to_vec()),
+    };
+    if lists.long && lists.is_empty() {
+        return None;
+    }
+    let mut octets = lists.octets();
+    if inline {
+        octets.extend([0, 0, 0, 9, 0, 0, 0, 1]);
+    }
+    Some(octets)
+}
+
+fn check(octets: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
+    match classify(octets) {
+        Incoming::Reply(reply) => reply::check(&reply, offered),
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    // V1-89..V1-92, V1-101: an inline reply with a Write chunk.
+    #[test]
+    fn write_chunk((offered, returned) in chunk()) {
+        let octets = message(&returned, &[], true).unwrap();
+        let result = check(&octets, &Offered { write: &offered, reply: &[] });
+        if returned.is_empty() {
+            prop_assert_eq!(result, Ok(Placed::Inline));
+        } else {
+            let placed = model(&offered, &returned).and_then(|octets| u32::try_from(octets).ok());
+            prop_assert_eq!(result.ok(), placed.map(|length| Placed::WriteChunk { length }));
+        }
+    }
+
+    // V1-89, V1-91, V1-92, V1-102: a reply in the Reply chunk.
+    #[test]
+    fn reply_chunk((offered, returned) in chunk()) {
+        if let Some(octets) = message(&[], &returned, false) {
+            let result = check(&octets, &Offered { write: &[], reply: &offered });
+            let placed = model(&offered, &returned)
+                .filter(|&octets| octets >= 20)
+                .and_then(|octets| u32::try_from(octets).ok());
+            prop_assert_eq!(result.ok(), placed.map(|length| Placed::ReplyChunk { length }));
+        }
+    }
+
+    // V1-82, V1-89..V1-102: any chunks against any offer.
+    #[test]
+    fn any_chunks((write, written) in chunk(), (chunk, replied) in chunk(), inline: bool) {
+        let offered = Offered { write: &write, reply: &chunk };
+        if let Some(octets) = message(&written, &replied, inline) {
+            match check(&octets, &offered) {
+                Ok(Placed::Inline) => prop_assert!(inline && written.is_empty()),
+                Ok(Placed::WriteChunk { length }) => {
+                    prop_assert!(inline && sum(&replied) == 0);
+                    prop_assert_eq!(model(&write, &written), Some(u64::from(length)));
+                }
+                Ok(Placed::ReplyChunk { length }) => {
+                    prop_assert!(!inline && sum(&written) == 0);
+                    prop_assert_eq!(model(&chunk, &replied), Some(u64::from(length)));
+                }
+                Err(_) => {
+                    let good = |offered: &[Segment], returned: &[Segment]| {
+                        returned.is_empty() || model(offered, returned).is_some()
+                    };
+                    let used = (sum(&written), sum(&replied));
+                    let form = if inline { used.1 == 0 } else { used.0 == 0 && used.1 >= 20 };
+                    let fits = used.0.max(used.1) <= u64::from(u32::MAX);
+                    let chunks = good(&write, &written) && good(&chunk, &replied);
+                    prop_assert!(!(chunks && form && fits));
+                }
+            }
+        }
+    }
+
+    // V1-19, V1-82, V1-90: lists of any kind, and whatever is accepted of them.
+    #[test]
+    fn any_lists(
+        lists in super::lists(),
+        write in vec(super::segment(), 0..4),
+        chunk in vec(super::segment(), 0..4),
+    ) {
+        let octets = lists.octets();
+        let header = Header::decode(&octets).unwrap();
+        let (chunks, payload) = match header.body {
+            Body::Msg { chunks, payload } => (chunks, Some(payload)),
+            Body::NoMsg { chunks } => (chunks, None),
+            Body::Error(_) => return Err(TestCaseError::fail("an error")),
+        };
+        let reply = Reply { xid: header.xid, credits: header.credits, chunks, payload };
+        let offered = Offered { write: &write, reply: &chunk };
+        if reply::check(&reply, &offered).is_ok() {
+            prop_assert!(lists.read.is_empty());
+            prop_assert!(lists.write.len() <= 1);
+        }
+        reply::renamed(&reply, &offered);
+    }
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Inside the tree: runs the unit and property tests of the protocol core, then each fuzz target for a few seconds from
+# its corpus. The last line is 'N passed, N failed'.
+
+set -uo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+log=$(mktemp)
+passed=0 failed=0
+
+cargo test --locked --manifest-path "$here/Cargo.toml" --target-dir /cache/target-host 2>&1 | tee "$log"
+rc=${PIPESTATUS[0]}
+while read -r p f; do
+	passed=$((passed + p))
+	failed=$((failed + f))
+done < <(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed.*/\1 \2/p' "$log")
+# A build that failed ran nothing.
+[ "$rc" -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
+
+for target in private_data header incoming xdr; do
+	if "$here/fuzz.sh" "${FUZZ_SECONDS:-5}" "$target" >"$log" 2>&1; then
+		echo "fuzz target $target ... ok"
+		passed=$((passed + 1))
+	else
+		tail -n 30 "$log"
+		echo "fuzz target $target ... FAILED"
+		failed=$((failed + 1))
+	fi
+done
+rm -f "$log"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
