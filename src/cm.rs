@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe rdma_cm: finding a peer by its IP address and connecting to it. Knows nothing of RPC.
+//!
+//! [`Id`] is an identifier while it looks for its peer; [`Endpoint`] is one with a queue pair. Both
+//! tell what happens to their [`Events`] handler, which notes it and wakes somebody: handlers never
+//! destroy anything, and the one owner of the value destroys it by dropping it, which waits for a
+//! handler that runs.
+
+mod endpoint;
+mod id;
+
+pub(crate) use endpoint::{
+    ConnectParams,
+    Endpoint, //
+};
+pub(crate) use id::{
+    Event,
+    Events,
+    Id, //
+};

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connection identifiers.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    ffi::c_int,
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::{
+    bindings,
+    os::Net,
+    verbs::Device, //
+};
+
+/// Something that happened to an identifier.
+pub(crate) enum Event<'a> {
+    /// The peer's address is known, and with it the local device.
+    AddressResolved,
+    /// The way to the peer is known.
+    RouteResolved,
+    /// Connected; the peer sent this private data, valid only now.
+    Established(&'a [u8]),
+    /// The peer refused, for the reason given by number.
+    Rejected(c_int),
+    /// Resolving or connecting has failed with this (negative) errno.
+    Failed(c_int),
+    /// The peer cannot be reached, with this (negative) errno. Software for RoCE also says so, at
+    /// any time, when a neighbour's address changes.
+    Unreachable(c_int),
+    /// The connection has ended.
+    Disconnected,
+    /// The local address has moved to another interface.
+    AddressChanged,
+    /// The device goes away, and waits for this identifier to be dropped.
+    DeviceRemoval,
+}
+
+/// Receives the events of an identifier.
+pub(crate) trait Events: Send + Sync + 'static {
+    /// Called in process context, one event at a time, on a workqueue that all connections of the
+    /// system share: it must not wait for anything.
+    fn event(&self, event: Event<'_>);
+}
+
+/// A connection identifier of an active side.
+///
+/// # Invariants
+///
+/// `raw` is a valid identifier, owned by this value, whose context points to `handler`.
+pub(crate) struct Id<H: Events> {
+    raw: NonNull<bindings::rdma_cm_id>,
+    _handler: Arc<H>,
+}
+
+// SAFETY: rdma_cm's functions may be called from any thread, and `H` is `Send` and `Sync`.
+unsafe impl<H: Events> Send for Id<H> {}
+// SAFETY: As above.
+unsafe impl<H: Events> Sync for Id<H> {}
+
+impl<H: Events> Id<H> {
+    /// Makes an identifier in the network namespace `net`, of which it keeps a reference.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(net: Net<'_>, handler: Arc<H>) -> Result<Self> {
+        let context = Arc::as_ptr(&handler).cast_mut().cast();
+
+        // SAFETY: `net` is valid; `context` stays valid until the identifier is destroyed, since
+        // `handler` is kept.
+        let raw = from_err_ptr(unsafe {
+            bindings::rdma_create_id(net.as_ptr(), Some(event_callback::<H>), context)
+        })?;
+        // INVARIANT: Just made with `context`.
+        Ok(Self {
+            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+            _handler: handler,
+        })
+    }
+
+    /// The C object.
+    pub(super) fn as_ptr(&self) -> *mut bindings::rdma_cm_id {
+        self.raw.as_ptr()
+    }
+
+    /// Starts to look for the address `peer`; the answer is an event, at the latest after
+    /// `limit_ms` milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// What rdma_cm returns at once, such as `ENODEV` when no device leads there.
+    pub(crate) fn resolve_address(
+        &self,
+        peer: &bindings::__kernel_sockaddr_storage,
+        limit_ms: u32,
+    ) -> Result {
+        let mut peer = *peer;
+
+        // SAFETY: The identifier is valid; the address is copied during the call, which does not
+        // change it.
+        to_result(unsafe {
+            bindings::rdma_resolve_addr(
+                self.as_ptr(),
+                core::ptr::null_mut(),
+                (&raw mut peer).cast(),
+                limit_ms as usize,
+            )
+        })
+    }
+
+    /// Starts to look for the way to the resolved address; the answer is an event.
+    ///
+    /// # Errors
+    ///
+    /// What rdma_cm returns at once.
+    pub(crate) fn resolve_route(&self, limit_ms: u32) -> Result {
+        // SAFETY: The identifier is valid.
+        to_result(unsafe { bindings::rdma_resolve_route(self.as_ptr(), limit_ms as usize) })
+    }
+
+    /// The device that leads to the peer.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` before the address is resolved, or when the device is being removed.
+    pub(crate) fn device(&self) -> Result<Arc<Device>> {
+        // SAFETY: The identifier is valid; once bound to a device it stays so until it is
+        // destroyed, and keeps the device's memory meanwhile.
+        unsafe { Device::get((*self.as_ptr()).device) }
+    }
+}
+
+impl<H: Events> Drop for Id<H> {
+    fn drop(&mut self) {
+        // SAFETY: Owned by this value and destroyed only here, outside any handler. The call waits
+        // for a running handler, after which none is called.
+        unsafe { bindings::rdma_destroy_id(self.as_ptr()) }
+    }
+}
+
+/// Turns a C event into ours. Always returns 0: the identifier stays with its owner.
+///
+/// # Safety
+///
+/// Called by rdma_cm with a live identifier of an `Id<H>` and a valid event.
+unsafe extern "C" fn event_callback<H: Events>(
+    id: *mut bindings::rdma_cm_id,
+    event: *mut bindings::rdma_cm_event,
+) -> c_int {
+    // SAFETY: By the invariants of `Id<H>` the context is its handler.
+    let handler = unsafe { &*(*id).context.cast::<H>() };
+    // SAFETY: `event` is valid during the call.
+    let (kind, status) = unsafe { ((*event).event, (*event).status) };
+
+    let event = match kind {
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_RESOLVED => Event::AddressResolved,
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_RESOLVED => Event::RouteResolved,
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_ERROR
+        | bindings::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_ERROR
+        | bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_ERROR => Event::Failed(status),
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_UNREACHABLE => Event::Unreachable(status),
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => Event::Rejected(status),
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED => Event::Disconnected,
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => Event::AddressChanged,
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Event::DeviceRemoval,
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
+            // SAFETY: This kind of event carries connection parameters.
+            let conn = unsafe { (*event).param.conn.as_ref() };
+            let (data, len) = (
+                conn.private_data.cast::<u8>(),
+                usize::from(conn.private_data_len),
+            );
+
+            // A pointer without a length means nothing: siw leaves one when the peer sent no data.
+            if data.is_null() || len == 0 {
+                Event::Established(&[])
+            } else {
+                // SAFETY: rdma_cm promises `len` readable octets during the callback.
+                Event::Established(unsafe { core::slice::from_raw_parts(data, len) })
+            }
+        }
+        _ => return 0,
+    };
+    handler.event(event);
+    0
+}

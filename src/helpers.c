@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One-line functions around static inlines and macros that Rust cannot call. No logic, ever.
+ *
+ * Kbuild compiles this file to bitcode and links it into the Rust code before code generation, so a helper
+ * costs what the inline costs in C. Sorted by header.
+ */
+
+#include "../include/bindings_header.h"
+
+#if defined(__BINDGEN__) || defined(RPCRDMA_RS_PLAIN_HELPERS)
+#define __rdma_helper		/* bindgen skips inline functions */
+#else
+#define __rdma_helper __always_inline
+#endif
+
+/* linux/jiffies.h */
+
+__rdma_helper unsigned long rpcrdma_rs_helper_jiffies_now(void)
+{
+	return jiffies;
+}
+
+/* linux/ktime.h */
+
+__rdma_helper ktime_t rpcrdma_rs_helper_time_now(void)
+{
+	return ktime_get();
+}
+
+/* linux/mm.h */
+
+__rdma_helper struct page *rpcrdma_rs_helper_virt_to_page(const void *addr)
+{
+	return virt_to_page(addr);
+}
+
+__rdma_helper void *rpcrdma_rs_helper_page_map(struct page *page)
+{
+	return kmap_local_page(page);
+}
+
+__rdma_helper void rpcrdma_rs_helper_page_unmap(const void *addr)
+{
+	kunmap_local(addr);
+}
+
+__rdma_helper unsigned int rpcrdma_rs_helper_memalloc_nofs_save(void)
+{
+	return memalloc_nofs_save();
+}
+
+__rdma_helper void rpcrdma_rs_helper_memalloc_nofs_restore(unsigned int flags)
+{
+	memalloc_nofs_restore(flags);
+}
+
+/* linux/scatterlist.h */
+
+__rdma_helper void rpcrdma_rs_helper_sg_set_page(struct scatterlist *sg, struct page *page,
+						 unsigned int len, unsigned int offset)
+{
+	sg_set_page(sg, page, len, offset);
+}
+
+/* linux/slab.h */
+
+__rdma_helper void *rpcrdma_rs_helper_kmalloc(size_t size, gfp_t gfp)
+{
+	return kmalloc(size, gfp);
+}
+
+/* linux/sunrpc/addr.h */
+
+__rdma_helper unsigned short rpcrdma_rs_helper_rpc_get_port(const struct sockaddr *sap)
+{
+	return rpc_get_port(sap);
+}
+
+__rdma_helper void rpcrdma_rs_helper_rpc_set_port(struct sockaddr *sap, unsigned short port)
+{
+	rpc_set_port(sap, port);
+}
+
+/* linux/sunrpc/bc_xprt.h */
+
+__rdma_helper int rpcrdma_rs_helper_bc_prealloc(struct rpc_rqst *rqst)
+{
+	return bc_prealloc(rqst);
+}
+
+/* linux/sunrpc/sched.h, linux/sunrpc/clnt.h */
+
+__rdma_helper int rpcrdma_rs_helper_rpc_reply_expected(struct rpc_task *task)
+{
+	return rpc_reply_expected(task);
+}
+
+__rdma_helper bool rpcrdma_rs_helper_rqst_data_touch(struct rpc_rqst *rqst)
+{
+	return test_bit(RPCAUTH_AUTH_DATATOUCH, &rqst->rq_cred->cr_auth->au_flags);
+}
+
+/* linux/sunrpc/xprt.h */
+
+__rdma_helper void rpcrdma_rs_helper_xprt_set_bound(struct rpc_xprt *xprt)
+{
+	xprt_set_bound(xprt);
+}
+
+__rdma_helper void rpcrdma_rs_helper_xprt_set_connected(struct rpc_xprt *xprt)
+{
+	xprt_set_connected(xprt);
+}
+
+__rdma_helper int rpcrdma_rs_helper_xprt_connected(struct rpc_xprt *xprt)
+{
+	return xprt_connected(xprt);
+}
+
+__rdma_helper void rpcrdma_rs_helper_xprt_clear_connecting(struct rpc_xprt *xprt)
+{
+	xprt_clear_connecting(xprt);
+}
+
+/* rdma/ib_verbs.h */
+
+__rdma_helper bool rpcrdma_rs_helper_ib_device_try_get(struct ib_device *dev)
+{
+	return ib_device_try_get(dev);
+}
+
+__rdma_helper int rpcrdma_rs_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
+						 const struct ib_send_wr **bad)
+{
+	return ib_post_send(qp, wr, bad);
+}
+
+__rdma_helper int rpcrdma_rs_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
+						 const struct ib_recv_wr **bad)
+{
+	return ib_post_recv(qp, wr, bad);
+}
+
+__rdma_helper void rpcrdma_rs_helper_ib_update_fast_reg_key(struct ib_mr *mr, u8 key)
+{
+	ib_update_fast_reg_key(mr, key);
+}
+
+__rdma_helper int rpcrdma_rs_helper_ib_dereg_mr(struct ib_mr *mr)
+{
+	return ib_dereg_mr(mr);
+}
+
+__rdma_helper struct ib_pd *rpcrdma_rs_helper_ib_alloc_pd(struct ib_device *dev)
+{
+	return ib_alloc_pd(dev, 0);
+}
+
+__rdma_helper void rpcrdma_rs_helper_ib_dealloc_pd(struct ib_pd *pd)
+{
+	ib_dealloc_pd(pd);
+}
+
+__rdma_helper struct ib_cq *rpcrdma_rs_helper_ib_alloc_cq_any(struct ib_device *dev, void *private,
+							      int nr_cqe, enum ib_poll_context ctx)
+{
+	return ib_alloc_cq_any(dev, private, nr_cqe, ctx);
+}
+
+__rdma_helper u64 rpcrdma_rs_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,
+						      enum dma_data_direction dir)
+{
+	return ib_dma_map_single(dev, addr, size, dir);
+}
+
+__rdma_helper void rpcrdma_rs_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
+							 enum dma_data_direction dir)
+{
+	ib_dma_unmap_single(dev, addr, size, dir);
+}
+
+__rdma_helper int rpcrdma_rs_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
+{
+	return ib_dma_mapping_error(dev, addr);
+}
+
+__rdma_helper void rpcrdma_rs_helper_ib_dma_sync_for_cpu(struct ib_device *dev, u64 addr, size_t size,
+							 enum dma_data_direction dir)
+{
+	ib_dma_sync_single_for_cpu(dev, addr, size, dir);
+}
+
+__rdma_helper void rpcrdma_rs_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t size,
+							    enum dma_data_direction dir)
+{
+	ib_dma_sync_single_for_device(dev, addr, size, dir);
+}
+
+__rdma_helper int rpcrdma_rs_helper_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+						  enum dma_data_direction dir)
+{
+	return ib_dma_map_sg(dev, sg, nents, dir);
+}
+
+__rdma_helper void rpcrdma_rs_helper_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+						     enum dma_data_direction dir)
+{
+	ib_dma_unmap_sg(dev, sg, nents, dir);
+}
+
+/* rdma/rdma_cm.h */
+
+__rdma_helper struct rdma_cm_id *rpcrdma_rs_helper_rdma_create_id(struct net *net, rdma_cm_event_handler handler,
+								  void *context)
+{
+	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kernel facilities that the `kernel` crate does not offer yet, each as small as this module needs
+//! it.
+//!
+//! - [`Event`]: something that happens once and that a task waits for with a time limit (`struct
+//!   completion`).
+//! - [`NofsScope`]: allocations inside it do not recurse into file systems.
+//! - [`PageSpan`]: octets inside one page, the unit of copying and of memory registration.
+//! - [`Net`]: a network namespace that somebody keeps.
+//! - [`transport_queue`]: sunrpc's workqueue for transports.
+//! - [`param`]: module parameters that can be changed while the module is loaded.
+
+mod net;
+pub(crate) mod param;
+mod queue;
+mod reclaim;
+mod span;
+mod time;
+mod wait;
+
+pub(crate) use net::Net;
+pub(crate) use queue::transport_queue;
+pub(crate) use reclaim::NofsScope;
+pub(crate) use span::{
+    PageSpan,
+    PAGE_SIZE, //
+};
+pub(crate) use time::{
+    jiffies,
+    secs_to_jiffies, //
+};
+pub(crate) use wait::Event;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network namespaces.
+
+use core::marker::PhantomData;
+
+use crate::bindings;
+
+/// A network namespace that somebody keeps during `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct Net<'a> {
+    raw: *mut bindings::net,
+    _keeper: PhantomData<&'a ()>,
+}
+
+impl Net<'_> {
+    /// Refers to `raw`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must stay valid during the lifetime that the caller chooses.
+    pub(crate) unsafe fn new(raw: *mut bindings::net) -> Self {
+        Self {
+            raw,
+            _keeper: PhantomData,
+        }
+    }
+
+    /// The C object.
+    pub(crate) fn as_ptr(&self) -> *mut bindings::net {
+        self.raw
+    }
+}

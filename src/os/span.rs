@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Octets inside one page.
+
+use core::ptr::NonNull;
+
+use crate::bindings;
+
+/// Octets in a page.
+// CAST: A power of two that fits every integer type used here.
+pub(crate) const PAGE_SIZE: u32 = kernel::page::PAGE_SIZE as u32;
+
+/// A run of octets inside one page of kernel memory.
+///
+/// A span says where memory is; it does not keep it. The layer that makes spans (`sunrpc`) makes
+/// them only of the buffers of a request, which stay until the transport's `release_buffers` has
+/// returned; whoever exposes a span to a device ends that exposure before.
+///
+/// # Invariants
+///
+/// `offset + len <= PAGE_SIZE`, and `page` is a page of the linear map or of the page cache that is
+/// valid for the life of the request it was taken from.
+#[derive(Clone, Copy)]
+pub(crate) struct PageSpan {
+    page: NonNull<bindings::page>,
+    offset: u32,
+    len: u32,
+}
+
+impl PageSpan {
+    /// Describes `len` octets of `page`, starting at `offset`. Lengths beyond the page's end are
+    /// cut.
+    ///
+    /// # Safety
+    ///
+    /// `page` must be valid for as long as the request is that the span belongs to.
+    #[inline]
+    pub(crate) unsafe fn new(page: NonNull<bindings::page>, offset: u32, len: u32) -> Self {
+        let offset = offset % PAGE_SIZE;
+        let room = PAGE_SIZE.saturating_sub(offset);
+
+        // INVARIANT: Cut to the page; validity is the caller's promise.
+        Self {
+            page,
+            offset,
+            len: if len < room { len } else { room },
+        }
+    }
+
+    /// Describes the first octets of the linear-map buffer at `addr`, up to the end of its page or
+    /// `len`.
+    ///
+    /// # Safety
+    ///
+    /// `addr` must point to at least `len` octets of linear-map memory (never vmalloc memory nor a
+    /// stack), valid for as long as the request is that the span belongs to.
+    #[inline]
+    pub(crate) unsafe fn of_linear(addr: NonNull<u8>, len: u32) -> Option<Self> {
+        // SAFETY: `addr` is in the linear map.
+        let page = NonNull::new(unsafe { bindings::virt_to_page(addr.as_ptr().cast()) })?;
+        // CAST: The offset in a page fits 32 bits.
+        let offset = (addr.as_ptr().addr() & !kernel::page::PAGE_MASK) as u32;
+
+        // SAFETY: Promised by the caller.
+        Some(unsafe { Self::new(page, offset, len) })
+    }
+
+    /// The page, for the scatter list of a registration.
+    #[inline]
+    pub(crate) fn page(&self) -> NonNull<bindings::page> {
+        self.page
+    }
+
+    /// Octets from the start of the page.
+    #[inline]
+    pub(crate) fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    /// Length in octets.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Copies the start of `from` into the span; returns how many octets went in.
+    pub(crate) fn write(&self, from: &[u8]) -> usize {
+        let n = from.len().min(self.len as usize);
+
+        // SAFETY: By the type invariants the page is valid.
+        let base: *mut u8 = unsafe { bindings::page_map(self.page.as_ptr()) }.cast();
+        // SAFETY: `offset + n` is within the mapped page, and no other owner writes to a reply
+        // buffer meanwhile.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), base.add(self.offset as usize), n) };
+        // SAFETY: `base` is the mapping made above, the innermost of this task.
+        unsafe { bindings::page_unmap(base.cast()) };
+        n
+    }
+
+    /// Copies the span into the start of `to`; returns how many octets went over.
+    pub(crate) fn read(&self, to: &mut [u8]) -> usize {
+        let n = to.len().min(self.len as usize);
+
+        // SAFETY: By the type invariants the page is valid.
+        let base: *const u8 = unsafe { bindings::page_map(self.page.as_ptr()) }.cast();
+        // SAFETY: `offset + n` is within the mapped page and `to` is distinct memory.
+        unsafe {
+            core::ptr::copy_nonoverlapping(base.add(self.offset as usize), to.as_mut_ptr(), n)
+        };
+        // SAFETY: `base` is the mapping made above, the innermost of this task.
+        unsafe { bindings::page_unmap(base.cast()) };
+        n
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The tick counter that sunrpc keeps its times in.
+
+use crate::bindings;
+
+/// The current value of the kernel's tick counter; wraps around.
+#[inline]
+pub(crate) fn jiffies() -> usize {
+    // SAFETY: Reads a variable that is always there.
+    unsafe { bindings::jiffies_now() }
+}
+
+/// `secs` seconds in ticks.
+#[inline]
+pub(crate) const fn secs_to_jiffies(secs: u32) -> usize {
+    // CAST: Widening on every 64-bit machine; no constructor is available in `const`.
+    (secs as usize).saturating_mul(bindings::RPCRDMA_RS_HZ as usize)
+}

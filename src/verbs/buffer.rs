@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Buffers that Sends go out of and Receives come into, mapped for the device for the life of a
+//! connection.
+
+use kernel::{
+    bindings::dma_data_direction,
+    ffi::c_int,
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    cq,
+    Completions,
+    Pd,
+    WrId, //
+};
+use crate::bindings;
+
+/// Memory with a DMA mapping.
+///
+/// # Invariants
+///
+/// `addr` is a mapping of all of `mem` in direction `dir` for the device of `pd`.
+struct DmaBuffer {
+    mem: KVec<u8>,
+    addr: u64,
+    dir: dma_data_direction,
+    pd: Arc<Pd>,
+}
+
+impl DmaBuffer {
+    fn new(pd: &Arc<Pd>, len: usize, dir: dma_data_direction) -> Result<Self> {
+        let mut mem = KVec::from_elem(0u8, len, GFP_KERNEL | __GFP_NOWARN)?;
+        let device = pd.device().as_ptr();
+
+        // SAFETY: `mem` is `len` octets from kmalloc and stays where it is while the mapping lasts.
+        let addr =
+            unsafe { bindings::ib_dma_map_single(device, mem.as_mut_ptr().cast(), len, dir) };
+        // SAFETY: `addr` came from the mapping call for this device.
+        if unsafe { bindings::ib_dma_mapping_error(device, addr) } != 0 {
+            return Err(EIO);
+        }
+        // INVARIANT: Mapped above.
+        Ok(Self {
+            mem,
+            addr,
+            dir,
+            pd: pd.clone(),
+        })
+    }
+
+    fn sge(&self, len: u32) -> bindings::ib_sge {
+        bindings::ib_sge {
+            addr: self.addr,
+            length: len,
+            lkey: self.pd.local_dma_lkey(),
+        }
+    }
+
+    #[inline]
+    fn sync_for_device(&self, len: usize) {
+        // SAFETY: By the type invariants `addr` is mapped for this device and direction, over at
+        // least `len` octets.
+        unsafe {
+            bindings::ib_dma_sync_for_device(self.pd.device().as_ptr(), self.addr, len, self.dir)
+        }
+    }
+
+    #[inline]
+    fn sync_for_cpu(&self, len: usize) {
+        // SAFETY: By the type invariants `addr` is mapped for this device and direction, over at
+        // least `len` octets.
+        unsafe {
+            bindings::ib_dma_sync_for_cpu(self.pd.device().as_ptr(), self.addr, len, self.dir)
+        }
+    }
+}
+
+impl Drop for DmaBuffer {
+    fn drop(&mut self) {
+        let (device, len) = (self.pd.device().as_ptr(), self.mem.len());
+
+        // SAFETY: By the type invariants this is what was mapped, and it is unmapped once.
+        unsafe { bindings::ib_dma_unmap_single(device, self.addr, len, self.dir) }
+    }
+}
+
+/// Address-stable part of a [`SendBuffer`].
+struct SendInner {
+    cqe: bindings::ib_cqe,
+    wr: bindings::ib_send_wr,
+    sge: bindings::ib_sge,
+    buf: DmaBuffer,
+}
+
+/// A buffer that one message is assembled in and sent from.
+///
+/// Whoever has the value may write to it; posting it ([`super::Qp::post`]) gives it to the queue
+/// pair.
+pub(crate) struct SendBuffer(KBox<SendInner>);
+
+// SAFETY: The raw pointers inside lead only into the allocation itself.
+unsafe impl Send for SendBuffer {}
+
+impl SendBuffer {
+    /// Makes a buffer of `len` octets for queue pairs whose completions go to `H`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `EIO` when it cannot be mapped.
+    pub(crate) fn new<H: Completions>(pd: &Arc<Pd>, len: usize) -> Result<Self> {
+        let buf = DmaBuffer::new(pd, len, dma_data_direction::DMA_TO_DEVICE)?;
+        let mut inner = KBox::new(
+            SendInner {
+                cqe: bindings::ib_cqe {
+                    done: Some(cq::send_done::<H>),
+                },
+                wr: pin_init::zeroed(),
+                sge: buf.sge(0),
+                buf,
+            },
+            GFP_KERNEL,
+        )?;
+
+        // The work request points into its own allocation, which does not move.
+        let (cqe, sge) = (&raw mut inner.cqe, &raw mut inner.sge);
+        inner.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
+        inner.wr.sg_list = sge;
+        inner.wr.num_sge = 1;
+        // SAFETY: Writes the union field that kernel consumers use.
+        unsafe { *inner.wr.__bindgen_anon_1.wr_cqe.as_mut() = cqe };
+        Ok(Self(inner))
+    }
+
+    /// The message under construction.
+    #[inline]
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.0.buf.mem
+    }
+
+    /// The name its completion will have.
+    #[inline]
+    pub(super) fn id(&self) -> WrId {
+        WrId::of(&raw const self.0.cqe)
+    }
+
+    /// Makes the work request for the first `len` octets and hands the memory to the device.
+    #[inline]
+    pub(super) fn arm(&mut self, len: u32, signalled: bool) -> *mut bindings::ib_send_wr {
+        let inner = &mut *self.0;
+
+        inner.sge.length = len;
+        inner.wr.next = core::ptr::null_mut();
+        inner.wr.send_flags = if signalled {
+            bindings::ib_send_flags_IB_SEND_SIGNALED as c_int
+        } else {
+            0
+        };
+        inner.buf.sync_for_device(len as usize);
+        &raw mut inner.wr
+    }
+}
+
+/// Address-stable part of a [`RecvBuffer`].
+struct RecvInner {
+    cqe: bindings::ib_cqe,
+    wr: bindings::ib_recv_wr,
+    sge: bindings::ib_sge,
+    buf: DmaBuffer,
+}
+
+/// A buffer for one incoming message.
+///
+/// Whoever has the value may read what arrived; posting it gives it to the queue pair.
+pub(crate) struct RecvBuffer(KBox<RecvInner>);
+
+// SAFETY: The raw pointers inside lead only into the allocation itself.
+unsafe impl Send for RecvBuffer {}
+
+impl RecvBuffer {
+    /// Makes a buffer of `len` octets for queue pairs whose completions go to `H`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `EIO` when it cannot be mapped.
+    pub(crate) fn new<H: Completions>(pd: &Arc<Pd>, len: u32) -> Result<Self> {
+        let buf = DmaBuffer::new(pd, len as usize, dma_data_direction::DMA_FROM_DEVICE)?;
+        let mut inner = KBox::new(
+            RecvInner {
+                cqe: bindings::ib_cqe {
+                    done: Some(cq::recv_done::<H>),
+                },
+                wr: pin_init::zeroed(),
+                sge: buf.sge(len),
+                buf,
+            },
+            GFP_KERNEL,
+        )?;
+
+        let (cqe, sge) = (&raw mut inner.cqe, &raw mut inner.sge);
+        inner.wr.sg_list = sge;
+        inner.wr.num_sge = 1;
+        // SAFETY: Writes the union field that kernel consumers use.
+        unsafe { *inner.wr.__bindgen_anon_1.wr_cqe.as_mut() = cqe };
+        Ok(Self(inner))
+    }
+
+    /// The first `len` octets that arrived; less when the buffer is smaller.
+    #[inline]
+    pub(crate) fn message(&self, len: u32) -> &[u8] {
+        let mem = &self.0.buf.mem;
+
+        mem.get(..len as usize).unwrap_or(mem)
+    }
+
+    /// The name its completion will have.
+    #[inline]
+    pub(super) fn id(&self) -> WrId {
+        WrId::of(&raw const self.0.cqe)
+    }
+
+    /// Takes the memory back from the device, as far as it was written.
+    #[inline]
+    pub(super) fn disarm(&self, len: u32) {
+        self.0
+            .buf
+            .sync_for_cpu((len as usize).min(self.0.buf.mem.len()));
+    }
+
+    /// Makes the work request, followed by `next`, and hands the memory to the device.
+    #[inline]
+    pub(super) fn arm(&mut self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
+        let inner = &mut *self.0;
+
+        inner.wr.next = next;
+        inner.buf.sync_for_device(inner.buf.mem.len());
+        &raw mut inner.wr
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An RDMA device and its limits.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    prelude::*,
+    str::CStr,
+    sync::Arc, //
+};
+
+use crate::bindings;
+
+/// What a device can do, as far as connections are sized by it.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// Work requests in one queue.
+    pub(crate) max_wr: u32,
+    /// Entries in one completion queue.
+    pub(crate) max_cqe: u32,
+    /// Pages under one fast registration.
+    pub(crate) fast_reg_pages: u32,
+    /// RDMA Reads that peers may have outstanding at us on one connection.
+    pub(crate) max_rd_atom: u8,
+    /// Whether fast registration and Send With Invalidate are there.
+    pub(crate) mem_mgt_extensions: bool,
+}
+
+/// A reference to an RDMA device.
+///
+/// # Invariants
+///
+/// Holds one registration reference of the device: its removal waits until this value is dropped.
+pub(crate) struct Device(NonNull<bindings::ib_device>);
+
+// SAFETY: The reference count and all methods used are safe from any thread.
+unsafe impl Send for Device {}
+// SAFETY: As above.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// Takes a reference to `raw`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a device whose memory is valid, as that of a bound cm id is.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the device is being removed, `ENOMEM`.
+    pub(crate) unsafe fn get(raw: *mut bindings::ib_device) -> Result<Arc<Self>> {
+        let raw = NonNull::new(raw).ok_or(ENODEV)?;
+
+        // SAFETY: `raw` is valid by the caller's promise.
+        if !unsafe { bindings::ib_device_try_get(raw.as_ptr()) } {
+            return Err(ENODEV);
+        }
+        // INVARIANT: The reference taken above.
+        Ok(Arc::new(Self(raw), GFP_KERNEL)?)
+    }
+
+    /// The C object.
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut bindings::ib_device {
+        self.0.as_ptr()
+    }
+
+    /// The device's name, such as `rxe0`.
+    pub(crate) fn name(&self) -> &CStr {
+        // SAFETY: By the type invariants the device is valid. Its name is a terminated array in the
+        // object itself; renaming rewrites the array in place, as all readers accept.
+        unsafe { CStr::from_char_ptr((&raw const (*self.as_ptr()).name).cast()) }
+    }
+
+    /// The device's limits.
+    pub(crate) fn limits(&self) -> Limits {
+        // SAFETY: By the type invariants the device is valid; its attributes do not change while it
+        // is registered.
+        let attrs = unsafe { &(*self.as_ptr()).attrs };
+
+        Limits {
+            max_wr: limit(attrs.max_qp_wr),
+            max_cqe: limit(attrs.max_cqe),
+            fast_reg_pages: attrs.max_fast_reg_page_list_len,
+            max_rd_atom: u8::try_from(limit(attrs.max_qp_rd_atom)).unwrap_or(u8::MAX),
+            mem_mgt_extensions: attrs.device_cap_flags
+                & bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64
+                != 0,
+        }
+    }
+}
+
+/// A device attribute as a count: some kernels hold them as `int`, where a negative one means none.
+fn limit(value: impl TryInto<u32>) -> u32 {
+    value.try_into().unwrap_or(0)
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants this value owns one reference.
+        unsafe { bindings::ib_device_put(self.as_ptr()) }
+    }
+}

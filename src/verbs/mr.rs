@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fast memory registration.
+//!
+//! A registration lives in a [`MrPool`] and leaves it as part of an [`MrList`], whose type says
+//! what state all of its registrations are in:
+//!
+//! - [`Mapped`]: DMA-mapped and described, not posted. Dropping the list undoes the mapping.
+//! - [`Live`]: posted, so that the peer may reach the memory. Only three things end that: the
+//!   peer's own invalidation ([`MrList::retire`]), a fence ([`super::Qp::fence`]), or the drain of
+//!   the queue pair. A live list that is dropped is set aside in its pool, still mapped, until the
+//!   pool goes, which is after the drain.
+
+mod list;
+mod pool;
+
+use core::ptr::{
+    null_mut,
+    NonNull, //
+};
+
+use kernel::{
+    bindings::dma_data_direction,
+    error::from_err_ptr,
+    ffi::c_int,
+    prelude::*, //
+};
+
+use super::{
+    cq,
+    Completions,
+    Pd, //
+};
+use crate::{
+    bindings,
+    os::{
+        PageSpan,
+        PAGE_SIZE, //
+    }, //
+};
+
+use list::Fence;
+pub(super) use list::{
+    fence_completed,
+    FenceChain, //
+};
+pub(crate) use list::{
+    Live,
+    Mapped,
+    MrList, //
+};
+pub(crate) use pool::MrPool;
+
+/// What the peer may do with the memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// RDMA Read only: the memory of a Read chunk.
+    RemoteRead,
+    /// RDMA Write: the memory of a Write or Reply chunk.
+    RemoteWrite,
+}
+
+impl Access {
+    fn flags(self) -> c_int {
+        let flags = match self {
+            Access::RemoteRead => bindings::ib_access_flags_IB_ACCESS_REMOTE_READ,
+            Access::RemoteWrite => {
+                bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+                    | bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+            }
+        };
+        // CAST: A few low bits.
+        flags as c_int
+    }
+
+    fn direction(self) -> dma_data_direction {
+        match self {
+            Access::RemoteRead => dma_data_direction::DMA_TO_DEVICE,
+            Access::RemoteWrite => dma_data_direction::DMA_FROM_DEVICE,
+        }
+    }
+}
+
+/// One registration. The completion entry comes first: a fence's completion leads back to its
+/// registration by it.
+#[repr(C)]
+struct Mr {
+    cqe: bindings::ib_cqe,
+    raw: NonNull<bindings::ib_mr>,
+    next: *mut Mr,
+    sg: KVec<bindings::scatterlist>,
+    nents: c_int,
+    access: Access,
+    reg: bindings::ib_reg_wr,
+    inv: bindings::ib_send_wr,
+    fence: Option<Fence>,
+}
+
+impl Mr {
+    fn new<H: Completions>(
+        pd: &Pd,
+        pages: u32,
+        reg_cqe: *mut bindings::ib_cqe,
+    ) -> Result<NonNull<Mr>> {
+        let mut sg = KVec::with_capacity(pages as usize, GFP_KERNEL)?;
+        for _ in 0..pages {
+            sg.push_within_capacity(pin_init::zeroed())?;
+        }
+        // SAFETY: The table has `pages` entries, at least one: a pool has no registrations of none.
+        unsafe { bindings::sg_init_table(sg.as_mut_ptr(), pages) };
+
+        // SAFETY: `pd` is valid.
+        let raw = from_err_ptr(unsafe {
+            bindings::ib_alloc_mr(pd.as_ptr(), bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, pages)
+        })?;
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+        let mr = KBox::new(
+            Mr {
+                cqe: bindings::ib_cqe {
+                    done: Some(cq::fence_done::<H>),
+                },
+                raw,
+                next: null_mut(),
+                sg,
+                nents: 0,
+                access: Access::RemoteRead,
+                reg: pin_init::zeroed(),
+                inv: pin_init::zeroed(),
+                fence: None,
+            },
+            GFP_KERNEL,
+        );
+        let mut mr = match mr {
+            Ok(mr) => mr,
+            Err(e) => {
+                // SAFETY: Allocated above and used by nobody.
+                unsafe { bindings::ib_dereg_mr(raw.as_ptr()) };
+                return Err(e.into());
+            }
+        };
+
+        mr.reg.mr = raw.as_ptr();
+        mr.reg.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
+        mr.inv.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
+        let cqe = &raw mut mr.cqe;
+        // SAFETY: Both write the union field that kernel consumers use.
+        unsafe {
+            *mr.reg.wr.__bindgen_anon_1.wr_cqe.as_mut() = reg_cqe;
+            *mr.inv.__bindgen_anon_1.wr_cqe.as_mut() = cqe;
+        }
+        Ok(NonNull::from(KBox::leak(mr)))
+    }
+
+    /// Maps the spans at the front of `spans` that one registration can cover without a gap.
+    /// Returns the octets covered.
+    fn map(
+        &mut self,
+        device: *mut bindings::ib_device,
+        spans: &mut Spans<'_>,
+        access: Access,
+    ) -> Result<u32> {
+        let depth = self.sg.len();
+        let (mut n, mut octets, mut end) = (0usize, 0u32, 0);
+
+        while let Some(span) = spans.peek() {
+            // Inside a registration only the first entry may begin, and only the last may end,
+            // within a page.
+            if n == depth || (n > 0 && (span.offset() != 0 || end != PAGE_SIZE)) {
+                break;
+            }
+            let entry = self.sg.get_mut(n).ok_or(EINVAL)?;
+            // SAFETY: `entry` is an entry of an initialised table; the span's page is valid by its
+            // invariants.
+            unsafe {
+                bindings::sg_set_page(entry, span.page().as_ptr(), span.len(), span.offset())
+            };
+            end = span.offset().saturating_add(span.len());
+            octets = octets.checked_add(span.len()).ok_or(EINVAL)?;
+            n = n.saturating_add(1);
+            spans.advance();
+        }
+        let nents = c_int::try_from(n)?;
+
+        // SAFETY: The first `nents` entries describe valid pages.
+        let mapped = unsafe {
+            bindings::ib_dma_map_sg(device, self.sg.as_mut_ptr(), nents, access.direction())
+        };
+        if mapped <= 0 {
+            return Err(EIO);
+        }
+        self.nents = nents;
+        self.access = access;
+        self.describe(mapped).inspect_err(|_| self.unmap(device))?;
+        Ok(octets)
+    }
+
+    /// Fills in the registration request for the mapped entries.
+    fn describe(&mut self, mapped: c_int) -> Result {
+        let mr = self.raw.as_ptr();
+
+        // SAFETY: `mapped` entries of the table are DMA-mapped; the registration is not in use.
+        let n = unsafe {
+            bindings::ib_map_mr_sg(mr, self.sg.as_mut_ptr(), mapped, null_mut(), PAGE_SIZE)
+        };
+        if n != mapped {
+            return Err(EIO);
+        }
+        // SAFETY: `mr` is ours and not posted. A new key makes a late access with the old one fail;
+        // only the place within the page of the address is kept, so that no kernel address goes
+        // over the wire.
+        unsafe {
+            bindings::ib_update_fast_reg_key(mr, ((*mr).rkey as u8).wrapping_add(1));
+            (*mr).iova &= u64::from(PAGE_SIZE - 1);
+            self.reg.key = (*mr).rkey;
+            *self.inv.ex.invalidate_rkey.as_mut() = (*mr).rkey;
+        }
+        self.reg.access = self.access.flags();
+        Ok(())
+    }
+
+    fn unmap(&mut self, device: *mut bindings::ib_device) {
+        if self.nents != 0 {
+            // SAFETY: These are the entries, the count and the direction of the mapping.
+            unsafe {
+                bindings::ib_dma_unmap_sg(
+                    device,
+                    self.sg.as_mut_ptr(),
+                    self.nents,
+                    self.access.direction(),
+                )
+            };
+            self.nents = 0;
+        }
+    }
+
+    fn handle(&self) -> u32 {
+        self.reg.key
+    }
+}
+
+/// A list of spans that is used up from the front.
+pub(crate) struct Spans<'a> {
+    iter: &'a mut dyn Iterator<Item = PageSpan>,
+    next: Option<PageSpan>,
+}
+
+impl<'a> Spans<'a> {
+    /// Starts at the first span of `iter`.
+    pub(crate) fn new(iter: &'a mut dyn Iterator<Item = PageSpan>) -> Self {
+        let next = iter.next();
+        Self { iter, next }
+    }
+
+    fn peek(&self) -> Option<PageSpan> {
+        self.next
+    }
+
+    fn advance(&mut self) {
+        self.next = self.iter.next();
+    }
+}
+
+/// Ends a registration: invalidates, unmaps and frees it.
+///
+/// # Safety
+///
+/// `mr` must be owned by the caller, made by `KBox::leak`, and no posted request may refer to it.
+/// Process context.
+unsafe fn destroy(mr: NonNull<Mr>) {
+    // SAFETY: Promised by the caller.
+    let mut mr = unsafe { KBox::from_raw(mr.as_ptr()) };
+    // SAFETY: The device is valid as long as the registration.
+    let device = unsafe { (*mr.raw.as_ptr()).device };
+
+    // First the end of all access, then of the mapping.
+    // SAFETY: No request refers to it.
+    unsafe { bindings::ib_dereg_mr(mr.raw.as_ptr()) };
+    mr.unmap(device);
+}

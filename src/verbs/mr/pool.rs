@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The registrations of a connection that are not in use, and those that wait for the drain.
+
+use core::ptr::{
+    null_mut,
+    NonNull, //
+};
+
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    }, //
+};
+
+use super::{
+    destroy,
+    Mr, //
+};
+use crate::{
+    bindings,
+    verbs::{
+        cq,
+        Completions,
+        Pd, //
+    }, //
+};
+
+struct Lists {
+    free: *mut Mr,
+    aside: *mut Mr,
+    drained: bool,
+}
+
+// SAFETY: The lists own their registrations, which have no thread affinity.
+unsafe impl Send for Lists {}
+
+/// The registrations of one connection.
+///
+/// # Invariants
+///
+/// The registrations on `free` are neither posted nor mapped. Those on `aside` may be in the hands
+/// of the device until the queue pair is drained, which `drained` says; the pool is dropped only
+/// after that, since the queue pair keeps it.
+#[pin_data]
+pub(crate) struct MrPool {
+    #[pin]
+    lists: SpinLock<Lists>,
+    reg_cqe: bindings::ib_cqe,
+    pd: Arc<Pd>,
+}
+
+// SAFETY: The completion entry holds only a function pointer; the rest is `Send` and `Sync`.
+unsafe impl Send for MrPool {}
+// SAFETY: As above.
+unsafe impl Sync for MrPool {}
+
+impl MrPool {
+    /// Makes a pool of `count` registrations of up to `pages` pages, for queue pairs whose
+    /// completions go to `H`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or what the driver returns.
+    pub(crate) fn new<H: Completions>(pd: Arc<Pd>, count: u32, pages: u32) -> Result<Arc<Self>> {
+        let pages = pages.max(1);
+        let pool = Arc::pin_init(
+            pin_init!(Self {
+                lists <- new_spinlock!(
+                    Lists {
+                        free: null_mut(),
+                        aside: null_mut(),
+                        drained: false,
+                    },
+                    "rpcrdma_rs::MrPool"
+                ),
+                reg_cqe: bindings::ib_cqe {
+                    done: Some(cq::reg_done::<H>),
+                },
+                pd,
+            }),
+            GFP_KERNEL,
+        )?;
+        let reg_cqe = (&raw const pool.reg_cqe).cast_mut();
+
+        for _ in 0..count {
+            let mr = Mr::new::<H>(&pool.pd, pages, reg_cqe)?;
+            pool.give_back(mr);
+        }
+        Ok(pool)
+    }
+
+    /// The device that the registrations are for.
+    pub(super) fn device(&self) -> *mut bindings::ib_device {
+        self.pd.device().as_ptr()
+    }
+
+    /// Puts an unmapped registration on the free list.
+    pub(super) fn give_back(&self, mut mr: NonNull<Mr>) {
+        let mut lists = self.lists.lock();
+        // SAFETY: The caller owns `mr`, which nobody else refers to.
+        unsafe { mr.as_mut() }.next = lists.free;
+        lists.free = mr.as_ptr();
+    }
+
+    /// Takes a registration that is not in use, or `None` when all are.
+    pub(super) fn take(&self) -> Option<NonNull<Mr>> {
+        let mut lists = self.lists.lock();
+        let mr = NonNull::new(lists.free)?;
+        // SAFETY: The registrations on the list are valid and owned by it.
+        lists.free = unsafe { mr.as_ref() }.next;
+        Some(mr)
+    }
+
+    /// Unmaps a chain of registrations that are known to be invalid and puts them on the free list.
+    pub(super) fn reclaim(&self, mut chain: *mut Mr) {
+        let device = self.device();
+
+        while let Some(mut mr) = NonNull::new(chain) {
+            // SAFETY: The caller owns the chain.
+            let inner = unsafe { mr.as_mut() };
+            chain = inner.next;
+            inner.unmap(device);
+            self.give_back(mr);
+        }
+    }
+
+    /// Sets a chain aside until the drain; after it, gives the chain up at once.
+    pub(super) fn set_aside(&self, chain: *mut Mr) {
+        let mut next = chain;
+
+        while let Some(mut mr) = NonNull::new(next) {
+            // SAFETY: The caller owns the chain.
+            let inner = unsafe { mr.as_mut() };
+            next = inner.next;
+            let mut lists = self.lists.lock();
+            if lists.drained {
+                drop(lists);
+                // SAFETY: The chain is ours, and no request refers to it any more.
+                unsafe { destroy(mr) };
+            } else {
+                inner.next = lists.aside;
+                lists.aside = mr.as_ptr();
+            }
+        }
+    }
+
+    /// Gives up all registrations that were set aside, or will be: their memory is unmapped when
+    /// this returns.
+    ///
+    /// # Safety
+    ///
+    /// The queue pair must be drained. Process context.
+    pub(crate) unsafe fn purge(&self) {
+        let mut next = {
+            let mut lists = self.lists.lock();
+            lists.drained = true;
+            core::mem::replace(&mut lists.aside, null_mut())
+        };
+        while let Some(mr) = NonNull::new(next) {
+            // SAFETY: Taken off the list, so that it is ours.
+            next = unsafe { mr.as_ref() }.next;
+            // SAFETY: As above, and no request refers to it.
+            unsafe { destroy(mr) };
+        }
+    }
+}
+
+impl Drop for Lists {
+    fn drop(&mut self) {
+        for list in [self.free, self.aside] {
+            let mut next = list;
+            while let Some(mr) = NonNull::new(next) {
+                // SAFETY: The lists own their registrations.
+                next = unsafe { mr.as_ref() }.next;
+                // SAFETY: By the pool's invariants the queue pair is drained, so that no request
+                // refers to it.
+                unsafe { destroy(mr) };
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Protection domains.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    error::from_err_ptr,
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::Device;
+use crate::bindings;
+
+/// A protection domain. One per connection, so that a handle is useless on any other (V1-132).
+///
+/// # Invariants
+///
+/// `raw` is a valid protection domain of `device`, owned by this value.
+pub(crate) struct Pd {
+    raw: NonNull<bindings::ib_pd>,
+    device: Arc<Device>,
+}
+
+// SAFETY: A protection domain has no thread affinity.
+unsafe impl Send for Pd {}
+// SAFETY: As above; the fields read here do not change.
+unsafe impl Sync for Pd {}
+
+impl Pd {
+    /// Allocates a protection domain.
+    ///
+    /// # Errors
+    ///
+    /// What the device's driver returns; `ENOMEM`.
+    pub(crate) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
+        // SAFETY: `device` is registered as long as the reference is held.
+        let raw = from_err_ptr(unsafe { bindings::ib_alloc_pd(device.as_ptr()) })?;
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+
+        // INVARIANT: Just allocated.
+        Ok(Arc::new(Self { raw, device }, GFP_KERNEL)?)
+    }
+
+    /// The C object.
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut bindings::ib_pd {
+        self.raw.as_ptr()
+    }
+
+    /// The device.
+    #[inline]
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The key under which the device reads and writes DMA-mapped memory of ours.
+    #[inline]
+    pub(crate) fn local_dma_lkey(&self) -> u32 {
+        // SAFETY: By the type invariants `raw` is valid.
+        unsafe { (*self.as_ptr()).local_dma_lkey }
+    }
+}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants it is ours; everything made in it holds an `Arc<Pd>`, so
+        // nothing is left.
+        unsafe { bindings::ib_dealloc_pd(self.as_ptr()) }
+    }
+}

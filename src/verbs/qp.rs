@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs, and the buffers that are in their hands.
+
+use core::ptr::{
+    null,
+    null_mut,
+    NonNull, //
+};
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    mr::FenceChain,
+    ring::Ring,
+    Completions,
+    Live,
+    Mapped,
+    MrList,
+    MrPool,
+    Pd,
+    RecvBuffer,
+    SendBuffer,
+    WrId, //
+};
+use crate::bindings;
+
+/// How large the queues of a queue pair are.
+#[derive(Clone, Copy)]
+pub(crate) struct QpSize {
+    /// Messages that may be on the send queue at once.
+    pub(crate) sends: u32,
+    /// Octets in the buffer of each.
+    pub(crate) send_len: u32,
+    /// Registrations that may be posted together with one message.
+    pub(crate) mrs_per_send: u32,
+    /// Registrations there are, hence local invalidations that may be outstanding.
+    pub(crate) mrs: u32,
+    /// Receives to keep posted.
+    pub(crate) recvs: u32,
+    /// Octets in the buffer of each.
+    pub(crate) recv_len: u32,
+    /// How many Receives are posted together.
+    pub(crate) recv_batch: u32,
+}
+
+impl QpSize {
+    /// Depth of the send queue: every message with all its registrations, every fence, one marker
+    /// for the drain.
+    pub(crate) fn send_depth(&self) -> u32 {
+        self.sends
+            .saturating_mul(self.mrs_per_send.saturating_add(1))
+            .saturating_add(self.mrs)
+            .saturating_add(1)
+    }
+
+    /// Depth of the receive queue, with one marker for the drain.
+    pub(crate) fn recv_depth(&self) -> u32 {
+        self.recvs.saturating_add(1)
+    }
+
+    /// Entries that a completion queue for both needs.
+    pub(crate) fn completions(&self) -> u32 {
+        self.send_depth().saturating_add(self.recv_depth())
+    }
+}
+
+/// Why something could not be posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PostError {
+    /// The queue pair takes no more requests: its connection is being torn down.
+    Closed,
+    /// The device refused. What it took before is unknown, so the connection has to end.
+    Device(Error),
+}
+
+/// What keeps a queue pair alive and can drain it.
+pub(crate) trait QpOwner: Send + Sync {
+    /// Moves the queue pair to the error state and waits until every posted request has completed.
+    /// Process context, and neither from a completion nor under a lock that completions take.
+    fn drain(&self);
+}
+
+/// A queue pair with everything that was, is or will be posted to it.
+///
+/// # Invariants
+///
+/// - `raw` is a valid queue pair, kept by `owner`.
+/// - Every buffer in the hands of the device is in `sends` or `recvs`, in the order of posting.
+/// - Once `open` is false nothing is posted.
+pub(crate) struct Qp<O: QpOwner> {
+    raw: NonNull<bindings::ib_qp>,
+    owner: O,
+    open: bool,
+    drained: bool,
+    free: KVec<SendBuffer>,
+    sends: Ring<SendBuffer>,
+    unsignalled: u32,
+    signal_batch: u32,
+    spare: KVec<RecvBuffer>,
+    recvs: Ring<RecvBuffer>,
+    recv_batch: usize,
+    failed_fence: Option<FenceChain>,
+    pool: Arc<MrPool>,
+}
+
+// SAFETY: A queue pair has no thread affinity; all else is `Send`.
+unsafe impl<O: QpOwner> Send for Qp<O> {}
+
+impl<O: QpOwner> Qp<O> {
+    /// Takes over the queue pair `raw`, and makes its buffers. No Receive is posted yet.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd`, whose
+    /// completions go to `H`, that stays valid as long as `owner`, and that nobody else posts to.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `EIO` when a buffer cannot be mapped.
+    pub(crate) unsafe fn new<H: Completions>(
+        raw: NonNull<bindings::ib_qp>,
+        owner: O,
+        pd: &Arc<Pd>,
+        pool: Arc<MrPool>,
+        size: &QpSize,
+    ) -> Result<Self> {
+        let mut free = KVec::with_capacity(size.sends as usize, GFP_KERNEL)?;
+        for _ in 0..size.sends {
+            free.push_within_capacity(SendBuffer::new::<H>(pd, size.send_len as usize)?)?;
+        }
+        let mut spare = KVec::with_capacity(size.recvs as usize, GFP_KERNEL)?;
+        for _ in 0..size.recvs {
+            spare.push_within_capacity(RecvBuffer::new::<H>(pd, size.recv_len)?)?;
+        }
+
+        // INVARIANT: Nothing is posted yet; the rest is the caller's promise.
+        Ok(Self {
+            raw,
+            owner,
+            open: true,
+            drained: false,
+            free,
+            sends: Ring::new(size.sends as usize)?,
+            unsignalled: 0,
+            signal_batch: (size.sends / 8).max(1),
+            spare,
+            recvs: Ring::new(size.recvs as usize)?,
+            recv_batch: size.recv_batch as usize,
+            failed_fence: None,
+            pool,
+        })
+    }
+
+    /// What keeps the queue pair.
+    pub(crate) fn endpoint(&self) -> &O {
+        &self.owner
+    }
+
+    /// From now on nothing is posted any more. What was posted ends with the drain, which the
+    /// result is for.
+    pub(crate) fn close(&mut self) -> Closing<O>
+    where
+        O: Clone,
+    {
+        self.open = false;
+        Closing {
+            raw: self.raw,
+            owner: self.owner.clone(),
+        }
+    }
+
+    /// Frees everything, since nothing is in the hands of the device any more.
+    pub(crate) fn finish(mut self, drained: Drained) {
+        self.drained = drained.0 == self.raw;
+    }
+
+    /// A buffer for the next message, or `None` while all of them are out.
+    #[inline]
+    pub(crate) fn take_send(&mut self) -> Option<SendBuffer> {
+        self.free.pop()
+    }
+
+    /// Gives a buffer back that was not posted after all.
+    pub(crate) fn put_send(&mut self, buf: SendBuffer) {
+        // There is room: the list was made for all buffers of the queue pair.
+        let _ = self.free.push_within_capacity(buf);
+    }
+
+    /// Posts the registrations of `mrs`, then a Send of the first `len` octets of `buf`, as one
+    /// chain.
+    ///
+    /// The registrations are live when this returns, also on failure, when part of the chain may
+    /// have gone out.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; the connection is of no further use then.
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        mrs: Option<MrList<Mapped>>,
+        mut buf: SendBuffer,
+        len: u32,
+    ) -> Result<Option<MrList<Live>>, PostError> {
+        if !self.open {
+            self.put_send(buf);
+            return Err(PostError::Closed);
+        }
+
+        // Completions are asked for now and then; always while buffers are short, so that the queue
+        // cannot run dry with nothing left to complete.
+        let unsignalled = self.unsignalled.saturating_add(1);
+        let signalled =
+            unsignalled >= self.signal_batch || self.free.len() < self.signal_batch as usize;
+        self.unsignalled = if signalled { 0 } else { unsignalled };
+
+        let send = buf.arm(len, signalled);
+        let mut mrs = mrs;
+        let first = mrs.as_mut().map_or(send, |mrs| mrs.chain(send));
+        if let Err(buf) = self.sends.push(buf) {
+            // Cannot be: the queue holds as many as there are buffers.
+            self.put_send(buf);
+            return Err(PostError::Device(ENOBUFS));
+        }
+        let posted = self.post_send(first);
+        let mrs = mrs.map(MrList::posted);
+        posted.map(|()| mrs)
+    }
+
+    /// Hands a chain of requests to the device. On failure closes the queue pair.
+    #[inline]
+    fn post_send(&mut self, first: *mut bindings::ib_send_wr) -> Result<(), PostError> {
+        let mut bad = null();
+
+        // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
+        // memory the queue pair or the pool keeps until they have completed.
+        let ret = unsafe { bindings::ib_post_send(self.raw.as_ptr(), first, &mut bad) };
+        kernel::error::to_result(ret).map_err(|e| {
+            self.open = false;
+            PostError::Device(e)
+        })
+    }
+
+    /// Makes the peer unable to use any of `mrs`: the completion of this fence, which carries
+    /// `context`, says so.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]: the registrations are set aside until the drain, and the connection is of no
+    /// further use.
+    pub(crate) fn fence(&mut self, mrs: MrList<Live>, context: usize) -> Result<(), PostError> {
+        if !self.open {
+            return Err(PostError::Closed);
+        }
+        let Some((first, chain)) = mrs.into_fence(context) else {
+            return Ok(());
+        };
+        self.post_send(first)
+            .inspect_err(|_| self.failed_fence = Some(chain))
+    }
+
+    /// A Send has completed: it and all before it give their buffers back. Returns whether any did.
+    #[inline]
+    pub(crate) fn sent(&mut self, id: WrId) -> bool {
+        // A flush completes every Send, also those that an earlier completion covered and that have
+        // left the queue.
+        let Some(covered) = self.sends.position(|buf| buf.id() == id) else {
+            return false;
+        };
+        for _ in 0..=covered {
+            if let Some(buf) = self.sends.pop() {
+                self.put_send(buf);
+            }
+        }
+        true
+    }
+
+    /// A Receive has completed with `len` octets: takes its buffer out.
+    #[inline]
+    pub(crate) fn received(&mut self, id: WrId, len: u32) -> Option<RecvBuffer> {
+        if self.recvs.front()?.id() != id {
+            return None;
+        }
+        let buf = self.recvs.pop()?;
+        buf.disarm(len);
+        Some(buf)
+    }
+
+    /// Takes back a Receive buffer that has been read, and posts those that came back once there is
+    /// a batch of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::post_receives`].
+    #[inline]
+    pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> Result<(), PostError> {
+        // There is room: the list was made for all buffers of the queue pair.
+        let _ = self.spare.push_within_capacity(buf);
+        if self.spare.len() < self.recv_batch {
+            return Ok(());
+        }
+        self.post_receives()
+    }
+
+    /// Posts all Receives that are not.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; the connection is of no further use then.
+    pub(crate) fn post_receives(&mut self) -> Result<(), PostError> {
+        if !self.open {
+            return Err(PostError::Closed);
+        }
+        let mut next = null_mut();
+        // The chain is built back to front, so the buffers are queued in the order in which it is
+        // walked.
+        for buf in self.spare.iter_mut() {
+            next = buf.arm(next);
+        }
+        while let Some(buf) = self.spare.pop() {
+            let _ = self.recvs.push(buf);
+        }
+        if next.is_null() {
+            return Ok(());
+        }
+
+        let mut bad = null();
+        // SAFETY: `raw` is valid by the type invariants; the buffers of the chain are in `recvs`,
+        // which keeps them.
+        let ret = unsafe { bindings::ib_post_recv(self.raw.as_ptr(), next, &mut bad) };
+        kernel::error::to_result(ret).map_err(|e| {
+            self.open = false;
+            PostError::Device(e)
+        })
+    }
+}
+
+/// A queue pair that takes no more requests, and is not drained yet.
+pub(crate) struct Closing<O> {
+    raw: NonNull<bindings::ib_qp>,
+    owner: O,
+}
+
+impl<O: QpOwner> Closing<O> {
+    /// What keeps the queue pair.
+    pub(crate) fn owner(&self) -> &O {
+        &self.owner
+    }
+
+    /// Waits until every posted request has completed. As [`QpOwner::drain`].
+    pub(crate) fn drain(self) -> Drained {
+        self.owner.drain();
+        Drained(self.raw)
+    }
+}
+
+/// Says that a queue pair is drained.
+pub(crate) struct Drained(NonNull<bindings::ib_qp>);
+
+impl<O: QpOwner> Drop for Qp<O> {
+    fn drop(&mut self) {
+        if !self.drained {
+            self.owner.drain();
+        }
+        if let Some(fence) = self.failed_fence.take() {
+            // SAFETY: The queue pair is drained.
+            unsafe { fence.abandon() };
+        }
+        // SAFETY: As above.
+        unsafe { self.pool.purge() };
+    }
+}
