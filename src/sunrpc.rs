@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe sunrpc: a transport class from a Rust trait. Knows nothing of RDMA.
+//!
+//! | Type | C | Is |
+//! |---|---|---|
+//! | [`Transport`] | `struct rpc_xprt_ops` | the trait that a transport implements |
+//! | [`Class`], [`Registration`] | `struct xprt_class` | the class, found by its netids, and its registration |
+//! | [`Xprt`] | `struct rpc_xprt` | a handle that keeps the object's memory, also after sunrpc is done with it |
+//! | [`Slots`], [`Call`] | `struct rpc_rqst` | the requests of a transport, and one that is to be sent |
+//! | [`Pinned`] | a pinned `rpc_rqst` | a call whose reply has come; completing it consumes the value |
+//! | [`ConnectLock`] | the write lock, held by a cookie | the right to connect; every way to lose it unlocks |
+//! | [`Backchannel`] | preallocated `rpc_rqst`s | calls in the other direction |
+//!
+//! Results that go back to sunrpc are [`SendStatus`] and [`ConnectStatus`]: sunrpc gives each errno
+//! a meaning of its own, and one that is not in those lists ends RPCs even on a hard mount.
+
+mod backchannel;
+mod class;
+mod ops;
+mod rqst;
+mod slot;
+mod status;
+mod xdr_buf;
+mod xprt;
+
+pub(crate) use backchannel::{
+    Backchannel,
+    BackwardReply,
+    DeliverError, //
+};
+pub(crate) use class::{
+    Class,
+    Registration, //
+};
+pub(crate) use ops::Transport;
+pub(crate) use rqst::{
+    Call,
+    Pinned, //
+};
+pub(crate) use slot::Slots;
+pub(crate) use status::{
+    ConnectStatus,
+    SendStatus, //
+};
+pub(crate) use xdr_buf::XdrBuf;
+pub(crate) use xprt::{
+    ConnectLock,
+    Xprt, //
+};

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Transport classes.
+
+use core::ffi::CStr;
+
+use kernel::{
+    error::to_result,
+    ffi::{
+        c_char,
+        c_int, //
+    },
+    prelude::*,
+    str::as_char_ptr_in_const_context,
+    types::Opaque, //
+};
+
+use super::{
+    ops,
+    Transport, //
+};
+use crate::bindings;
+
+/// A `struct xprt_class` with its list of network identifiers, which C declares as a flexible array
+/// that ends with an empty string.
+#[repr(C)]
+struct Repr {
+    class: bindings::xprt_class,
+    netids: [*const c_char; 3],
+}
+
+/// A class of transports. Meant for a `static`: sunrpc links it into a list and transports point to
+/// it.
+pub(crate) struct Class(Opaque<Repr>);
+
+// SAFETY: sunrpc changes only the list head, under a lock of its own.
+unsafe impl Sync for Class {}
+
+/// This module, for reference counts.
+pub(super) fn this_module() -> *mut bindings::module {
+    kernel::module::this_module::<crate::LocalModule>().as_ptr()
+}
+
+impl Class {
+    /// A class with the number `ident` and the given network identifiers, whose transports are
+    /// `T`s.
+    pub(crate) const fn new<T: Transport>(
+        ident: u32,
+        name: &'static CStr,
+        netids: [&'static CStr; 2],
+    ) -> Self {
+        let mut class: bindings::xprt_class = pin_init::zeroed();
+        // CAST: A small number.
+        class.ident = ident as c_int;
+        class.setup = Some(ops::setup::<T>);
+        class.owner = kernel::module::this_module::<crate::LocalModule>().as_ptr();
+        // A terminator always remains.
+        let last = class.name.len().saturating_sub(1);
+        let (room, _) = class.name.split_at_mut(last);
+        let mut name = name.to_bytes();
+        let mut room = room;
+        while let (Some((to, rest)), Some((from, left))) =
+            (room.split_first_mut(), name.split_first())
+        {
+            *to = *from;
+            room = rest;
+            name = left;
+        }
+        let [first, second] = netids;
+
+        Self(Opaque::new(Repr {
+            class,
+            netids: [
+                as_char_ptr_in_const_context(first),
+                as_char_ptr_in_const_context(second),
+                as_char_ptr_in_const_context(c""),
+            ],
+        }))
+    }
+
+    /// The C object.
+    pub(super) fn as_ptr(&self) -> *mut bindings::xprt_class {
+        self.0.get().cast()
+    }
+}
+
+/// A registered class; dropping it takes the class out again. Transports of the class pin the
+/// module, so none is left.
+pub(crate) struct Registration(&'static Class);
+
+impl Registration {
+    /// Registers `class`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` when another module has registered a class with the same number.
+    pub(crate) fn new(class: &'static Class) -> Result<Self> {
+        // SAFETY: The class is static.
+        to_result(unsafe { bindings::xprt_register_transport(class.as_ptr()) })?;
+        Ok(Self(class))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`.
+        unsafe { bindings::xprt_unregister_transport(self.0.as_ptr()) };
+    }
+}
+
+const _: () = {
+    // The array starts where C expects it.
+    assert!(core::mem::offset_of!(Repr, netids) == core::mem::size_of::<bindings::xprt_class>());
+};

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The method table of a transport, from a Rust trait.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    ffi::{
+        c_int,
+        c_uint,
+        c_ulong,
+        c_ushort, //
+    },
+    prelude::*,
+    seq_file::SeqFile,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
+    types::ForeignOwnable, //
+};
+
+use super::{
+    slot,
+    xprt::Outer,
+    Backchannel,
+    BackwardReply,
+    Call,
+    Class,
+    ConnectLock,
+    SendStatus,
+    Slots,
+    Xprt, //
+};
+use crate::bindings;
+
+mod setup;
+
+pub(super) use setup::setup;
+
+/// What a transport does. sunrpc calls the methods; each says what it holds then.
+pub(crate) trait Transport: Sized + Send + Sync + 'static {
+    /// What the transport keeps for each request.
+    type Slot: Send + Sync + 'static;
+
+    /// The class its transports belong to.
+    fn class() -> &'static Class;
+
+    /// Makes the transport, without connecting it. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; the mount fails with it.
+    fn new(xprt: Xprt<Self>) -> Result<Arc<Self>>;
+
+    /// The transport's own handle.
+    fn xprt(&self) -> &Xprt<Self>;
+
+    /// All requests of the transport.
+    fn slots(&self) -> &Slots<Self::Slot>;
+
+    /// Connects in the background, and consumes the lock when that is over. Must not block.
+    fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self>);
+
+    /// Takes the connection down, if there is one. Process context, one call at a time, and with
+    /// the write lock held, which also `connect` and `send` have: none of the three runs at the
+    /// same time as another.
+    fn close(&self);
+
+    /// Sends a call. Process context, with the write lock.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not sent. A call that cannot be sent at all has been ended and counts as sent.
+    fn send(&self, call: &Call<'_, Self::Slot>) -> Result<(), SendStatus>;
+
+    /// Sends a reply to a backward call. Process context, with the write lock.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not sent.
+    fn send_backward(&self, reply: &BackwardReply<'_>) -> Result<(), SendStatus>;
+
+    /// The buffers of this request are about to go: neither the device nor the peer may reach them
+    /// when this returns. Process context, without any lock.
+    fn release_buffers(&self, slot: &Self::Slot);
+
+    /// A call has waited for its reply for too long.
+    fn timed_out(&self);
+
+    /// Makes ready for calls in the backward direction.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn backward_set_up(&self) -> Result;
+
+    /// Octets of the largest backward message. No sleeping, connected or not.
+    fn backward_payload(&self) -> usize;
+
+    /// How many backward calls may be in progress. No sleeping, connected or not.
+    fn backward_slots(&self) -> u32;
+
+    /// Prints the line that mountstats shows.
+    fn print_stats(&self, seq: &SeqFile);
+}
+
+/// The transport behind `xprt`.
+///
+/// # Safety
+///
+/// `xprt` must be a transport object of class `T::class()`, between set-up and the end of
+/// `destroy`.
+#[inline]
+unsafe fn transport<'a, T: Transport>(xprt: *mut bindings::rpc_xprt) -> ArcBorrow<'a, T> {
+    // SAFETY: Such objects are the first field of an `Outer`, which holds an `Arc<T>` during that
+    // time.
+    unsafe { Arc::<T>::borrow((*xprt.cast::<Outer>()).transport) }
+}
+
+/// The methods of a `T`.
+pub(super) struct Table<T>(core::marker::PhantomData<T>);
+
+impl<T: Transport> Table<T> {
+    /// The table for C. Methods of sunrpc itself stand in wherever they do the right thing.
+    pub(super) const OPS: bindings::rpc_xprt_ops = bindings::rpc_xprt_ops {
+        reserve_xprt: Some(bindings::xprt_reserve_xprt_cong),
+        release_xprt: Some(bindings::xprt_release_xprt_cong),
+        release_request: Some(bindings::xprt_release_rqst_cong),
+        wait_for_reply_request: Some(bindings::xprt_wait_for_reply_request_def),
+        rpcbind: Some(bindings::rpcb_getport_async),
+        alloc_slot: Some(alloc_slot::<T>),
+        free_slot: Some(free_slot::<T>),
+        set_port: Some(set_port::<T>),
+        connect: Some(connect::<T>),
+        buf_alloc: Some(buf_alloc::<T>),
+        buf_free: Some(buf_free::<T>),
+        prepare_request: Some(prepare_request),
+        send_request: Some(send_request::<T>),
+        timer: Some(timer::<T>),
+        close: Some(close::<T>),
+        destroy: Some(setup::destroy::<T>),
+        set_connect_timeout: Some(set_connect_timeout),
+        print_stats: Some(print_stats::<T>),
+        enable_swap: Some(enable_swap),
+        disable_swap: Some(disable_swap),
+        inject_disconnect: Some(inject_disconnect),
+        bc_setup: Some(bc_setup::<T>),
+        bc_maxpayload: Some(bc_maxpayload::<T>),
+        bc_num_slots: Some(bc_num_slots::<T>),
+        bc_free_rqst: Some(bc_free_rqst),
+        bc_destroy: Some(bc_destroy),
+        ..pin_init::zeroed()
+    };
+}
+
+// The safety section of every method below: called by sunrpc as `struct rpc_xprt_ops` says, with an
+// object of class `T::class()` that is set up and not yet destroyed, and a task or request of that
+// transport.
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn alloc_slot<T: Transport>(
+    xprt: *mut bindings::rpc_xprt,
+    task: *mut bindings::rpc_task,
+) {
+    // SAFETY: As this function's.
+    unsafe { transport::<T>(xprt).slots().alloc(xprt, task) }
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn free_slot<T: Transport>(
+    xprt: *mut bindings::rpc_xprt,
+    rqst: *mut bindings::rpc_rqst,
+) {
+    // SAFETY: As this function's.
+    unsafe { transport::<T>(xprt).slots().free(xprt, rqst) }
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn set_port<T: Transport>(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
+    // SAFETY: As this function's.
+    unsafe { setup::set_port(xprt, port) }
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn connect<T: Transport>(
+    xprt: *mut bindings::rpc_xprt,
+    task: *mut bindings::rpc_task,
+) {
+    // SAFETY: As this function's.
+    let transport = unsafe { transport::<T>(xprt) };
+    // SAFETY: `task` holds the write lock.
+    match unsafe { ConnectLock::take(transport.xprt().clone(), task) } {
+        Some(lock) => T::connect(transport, lock),
+        None => {
+            // sunrpc calls this with the lock held; without it nobody could ever unlock.
+            kernel::warn_on!(true);
+        }
+    }
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c_int {
+    // SAFETY: As this function's; the request belongs to the task.
+    let done =
+        unsafe { slot::alloc_buffers::<T::Slot>((*task).tk_rqstp, bindings::rpc_task_gfp_mask()) };
+    if done {
+        0
+    } else {
+        ENOMEM.to_errno()
+    }
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
+    // SAFETY: As this function's.
+    let (transport, slot) = unsafe {
+        let rqst = (*task).tk_rqstp;
+        (
+            transport::<T>((*rqst).rq_xprt),
+            slot::Slot::<T::Slot>::of(rqst),
+        )
+    };
+    transport.release_buffers(&slot.data);
+}
+
+/// Fills in the pages that the upper layer has left to the transport.
+///
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn prepare_request(
+    _rqst: *mut bindings::rpc_rqst,
+    buf: *mut bindings::xdr_buf,
+) -> c_int {
+    // SAFETY: As this function's.
+    unsafe { setup::fill_sparse_pages(buf) }
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -> c_int {
+    // SAFETY: As this function's.
+    let (transport, backward) = unsafe {
+        (
+            transport::<T>((*rqst).rq_xprt),
+            bindings::bc_prealloc(rqst) != 0,
+        )
+    };
+    let Some(rqst) = NonNull::new(rqst) else {
+        return 0;
+    };
+
+    let result = if backward {
+        // SAFETY: Preallocated requests are those of the backchannel.
+        transport.send_backward(&unsafe { BackwardReply::new(rqst) })
+    } else {
+        // SAFETY: All others are those of the slot table; sunrpc has pinned it and holds the write
+        // lock.
+        transport.send(&unsafe { Call::new(rqst) })
+    };
+    result.map_or_else(SendStatus::to_errno, |()| 0)
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn timer<T: Transport>(
+    xprt: *mut bindings::rpc_xprt,
+    _task: *mut bindings::rpc_task,
+) {
+    // SAFETY: As this function's.
+    unsafe { transport::<T>(xprt) }.timed_out();
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn close<T: Transport>(xprt: *mut bindings::rpc_xprt) {
+    // SAFETY: As this function's.
+    unsafe { transport::<T>(xprt) }.close();
+}
+
+/// Shortens the time that attempts to connect may take.
+///
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn set_connect_timeout(
+    xprt: *mut bindings::rpc_xprt,
+    connect: c_ulong,
+    reconnect: c_ulong,
+) {
+    // SAFETY: As this function's; the lock is valid, and the fields change only under it.
+    unsafe {
+        bindings::spin_lock(&raw mut (*xprt).transport_lock);
+        (*xprt).connect_timeout = (*xprt).connect_timeout.min(connect);
+        (*xprt).max_reconnect_timeout = (*xprt).max_reconnect_timeout.min(reconnect);
+        bindings::spin_unlock(&raw mut (*xprt).transport_lock);
+    }
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn print_stats<T: Transport>(
+    xprt: *mut bindings::rpc_xprt,
+    seq: *mut bindings::seq_file,
+) {
+    // SAFETY: As this function's; `seq` is valid during the call.
+    let (transport, seq) = unsafe { (transport::<T>(xprt), SeqFile::from_raw(seq)) };
+    transport.print_stats(seq);
+}
+
+/// Nothing to prepare: connecting and sending never wait for reclaim.
+///
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn enable_swap(_xprt: *mut bindings::rpc_xprt) -> c_int {
+    0
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn disable_swap(_xprt: *mut bindings::rpc_xprt) {}
+
+/// Fault injection: loses the connection.
+///
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn inject_disconnect(xprt: *mut bindings::rpc_xprt) {
+    // SAFETY: As this function's.
+    unsafe { bindings::xprt_force_disconnect(xprt) };
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut bindings::rpc_xprt, _min: c_uint) -> c_int {
+    // SAFETY: As this function's.
+    match unsafe { transport::<T>(xprt) }.backward_set_up() {
+        Ok(()) => 0,
+        Err(e) => e.to_errno(),
+    }
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut bindings::rpc_xprt) -> usize {
+    // SAFETY: As this function's.
+    unsafe { transport::<T>(xprt) }.backward_payload()
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn bc_num_slots<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_uint {
+    // SAFETY: As this function's.
+    unsafe { transport::<T>(xprt) }.backward_slots()
+}
+
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn bc_free_rqst(rqst: *mut bindings::rpc_rqst) {
+    let Some(rqst) = NonNull::new(rqst) else {
+        return;
+    };
+    // SAFETY: Every request with this operation came from `Backchannel::deliver`.
+    unsafe { Backchannel::free(rqst) };
+}
+
+/// The slots stay until the transport goes: sessions come and go on a live transport (H-72).
+///
+/// # Safety
+///
+/// See above.
+unsafe extern "C" fn bc_destroy(_xprt: *mut bindings::rpc_xprt, _max: c_uint) {}

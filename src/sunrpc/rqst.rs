@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One request: on its way out, and when its reply has come.
+
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+
+use kernel::ffi::c_int;
+
+use super::{
+    slot::Slot,
+    xdr_buf::{
+        pad_of,
+        XdrBuf, //
+    }, //
+};
+use crate::bindings;
+
+/// A call that sunrpc wants sent.
+///
+/// # Invariants
+///
+/// `rqst` is a request of a `Slots<D>`, and stays so during `'a`: sunrpc has pinned it and holds
+/// the transport's write lock.
+pub(crate) struct Call<'a, D> {
+    rqst: NonNull<bindings::rpc_rqst>,
+    _slot: PhantomData<&'a D>,
+}
+
+impl<'a, D> Call<'a, D> {
+    /// Views `rqst`.
+    ///
+    /// # Safety
+    ///
+    /// The type invariants must hold.
+    #[inline]
+    pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
+        // INVARIANT: Promised by the caller.
+        Self {
+            rqst,
+            _slot: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn rqst(&self) -> &'a bindings::rpc_rqst {
+        // SAFETY: By the type invariants.
+        unsafe { self.rqst.as_ref() }
+    }
+
+    /// What the transport keeps for this request.
+    #[inline]
+    pub(crate) fn slot(&self) -> &'a D {
+        // SAFETY: By the type invariants.
+        &unsafe { Slot::of(self.rqst.as_ptr()) }.data
+    }
+
+    /// The transaction identifier, in host byte order.
+    #[inline]
+    pub(crate) fn xid(&self) -> u32 {
+        u32::from_be(self.rqst().rq_xid)
+    }
+
+    /// The encoded call.
+    #[inline]
+    pub(crate) fn send_buf(&self) -> XdrBuf<'a> {
+        // SAFETY: The call is encoded and does not change until it has been answered.
+        unsafe { XdrBuf::new(&self.rqst().rq_snd_buf) }
+    }
+
+    /// Where its reply goes.
+    #[inline]
+    pub(crate) fn receive_buf(&self) -> XdrBuf<'a> {
+        // SAFETY: Set up at encoding, and not changed until the reply comes.
+        unsafe { XdrBuf::new(&self.rqst().rq_rcv_buf) }
+    }
+
+    /// Whether the security flavour covers the message's content, so that no part of it may be
+    /// moved by itself.
+    #[inline]
+    pub(crate) fn is_opaque(&self) -> bool {
+        // SAFETY: A request that is being sent has a credential.
+        unsafe { bindings::rqst_data_touch(self.rqst.as_ptr()) }
+    }
+
+    /// Whether there will be a reply.
+    #[inline]
+    pub(crate) fn expects_reply(&self) -> bool {
+        // SAFETY: By the type invariants the request has a task.
+        unsafe { bindings::rpc_reply_expected(self.rqst().rq_task) != 0 }
+    }
+
+    /// Whether this call has been sent on the connection with this cookie already.
+    #[inline]
+    pub(crate) fn was_sent_on(&self, cookie: u32) -> bool {
+        self.rqst().rq_connect_cookie == cookie
+    }
+
+    /// Takes a credit for the call, or keeps the one it has.
+    #[inline]
+    pub(crate) fn take_credit(&self) -> bool {
+        // SAFETY: By the type invariants; sunrpc does its own locking here.
+        unsafe { bindings::xprt_request_get_cong(self.rqst().rq_xprt, self.rqst.as_ptr()) }
+    }
+
+    /// Wipes the place where the reply's first words go, which say that it is one: a server that
+    /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
+    pub(crate) fn forget_old_reply(&self) {
+        const WORDS: usize = 8;
+        let [head] = &self.rqst().rq_rcv_buf.head;
+
+        if head.iov_len >= WORDS && !head.iov_base.is_null() {
+            // SAFETY: The head has room for `iov_len` octets, and until the call is sent nobody
+            // else touches it.
+            unsafe { head.iov_base.cast::<u8>().write_bytes(0, WORDS) };
+        }
+    }
+
+    /// Notes the moment before sending, from which sunrpc measures the round trip.
+    #[inline]
+    pub(crate) fn stamp(&self) {
+        // SAFETY: Only the holder of the write lock touches the field before the reply comes.
+        unsafe { (*self.rqst.as_ptr()).rq_xtime = bindings::time_now() };
+    }
+
+    /// Adds the message to the request's statistics.
+    #[inline]
+    pub(crate) fn count_sent(&self) {
+        let len = self.rqst().rq_snd_buf.len as usize;
+        // SAFETY: Only the holder of the write lock touches the field.
+        let sent = unsafe { &mut (*self.rqst.as_ptr()).rq_xmit_bytes_sent };
+        *sent = sent.wrapping_add(len);
+    }
+}
+
+/// A request whose reply has come. While this lives its task can be neither released nor sent
+/// again.
+///
+/// # Invariants
+///
+/// `rqst` is a request of a `Slots<D>` with one pin that belongs to this value. The pin keeps the
+/// task, and the task keeps the transport.
+pub(crate) struct Pinned<D> {
+    rqst: NonNull<bindings::rpc_rqst>,
+    /// Octets by which the reply has shortened the head.
+    cut: usize,
+    _slot: PhantomData<*const D>,
+}
+
+// SAFETY: sunrpc's functions on pinned requests may be called from any thread.
+unsafe impl<D: Sync> Send for Pinned<D> {}
+
+/// A reply does not fit where its call wanted it.
+#[derive(Debug)]
+pub(crate) struct TooLong;
+
+impl<D> Pinned<D> {
+    /// Finds and pins the request with this transaction identifier.
+    ///
+    /// # Safety
+    ///
+    /// `xprt` must be valid, with requests from a `Slots<D>`.
+    #[inline]
+    pub(super) unsafe fn lookup(xprt: NonNull<bindings::rpc_xprt>, xid: u32) -> Option<Self> {
+        // SAFETY: `xprt` is valid.
+        let lock = unsafe { &raw mut (*xprt.as_ptr()).queue_lock };
+
+        // SAFETY: An initialised lock; looking up and pinning belong into one section.
+        unsafe { bindings::spin_lock(lock) };
+        // SAFETY: The lock is held.
+        let rqst = NonNull::new(unsafe { bindings::xprt_lookup_rqst(xprt.as_ptr(), xid.to_be()) });
+        if let Some(rqst) = rqst {
+            // SAFETY: Found under the lock, so it is valid.
+            unsafe { bindings::xprt_pin_rqst(rqst.as_ptr()) };
+        }
+        // SAFETY: Taken above.
+        unsafe { bindings::spin_unlock(lock) };
+
+        // INVARIANT: Pinned above.
+        rqst.map(|rqst| Self {
+            rqst,
+            cut: 0,
+            _slot: PhantomData,
+        })
+    }
+
+    /// What the transport keeps for this request.
+    #[inline]
+    pub(crate) fn slot(&self) -> &D {
+        // SAFETY: By the type invariants.
+        &unsafe { Slot::of(self.rqst.as_ptr()) }.data
+    }
+
+    /// Copies the inline part of a reply to where the upper layer will decode it. `placed` octets
+    /// of page data have come by RDMA already; the octets that follow them in the message come
+    /// after them in the buffer. Returns the length of the whole reply and how many octets were
+    /// copied into pages.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] when the reply does not fit. The buffer's content is undefined then.
+    #[inline]
+    pub(crate) fn fill(
+        &mut self,
+        payload: &[u8],
+        placed: Option<u32>,
+    ) -> Result<(u32, u32), TooLong> {
+        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
+        let rqst = unsafe { self.rqst.as_mut() };
+        let len = u32::try_from(payload.len()).map_err(|_| TooLong)?;
+        let skip = placed
+            .unwrap_or(0)
+            .checked_add(pad_of(placed.unwrap_or(0)))
+            .ok_or(TooLong)?;
+        let total = len.checked_add(skip).ok_or(TooLong)?;
+        if total > rqst.rq_rcv_buf.buflen {
+            return Err(TooLong);
+        }
+
+        let head = &mut rqst.rq_rcv_buf.head[0];
+        let inline = payload.len().min(head.iov_len);
+        let (first, mut rest) = payload.split_at_checked(inline).ok_or(TooLong)?;
+        if inline != 0 {
+            // SAFETY: The head has room for `iov_len` octets and is distinct from the Receive
+            // buffer.
+            unsafe { core::ptr::copy_nonoverlapping(first.as_ptr(), head.iov_base.cast(), inline) };
+        }
+        if placed.is_some() && inline < head.iov_len {
+            // The data stands right behind the head as far as the decoder is concerned: a head that
+            // is shorter than expected is cut rather than the data moved (H-22).
+            self.cut = head.iov_len.saturating_sub(inline);
+            resize_head(rqst, self.cut.wrapping_neg());
+        }
+        if rest.is_empty() {
+            return Ok((total, 0));
+        }
+
+        // SAFETY: As `receive_buf`.
+        let buf = unsafe { XdrBuf::new(&rqst.rq_rcv_buf) };
+        let mut pages = buf.page_spans();
+        pages.leave_out(skip);
+        let mut copied = 0;
+        for span in pages {
+            let n = span.write(rest);
+            copied = n.saturating_add(copied);
+            rest = rest.get(n..).unwrap_or(&[]);
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if !rest.is_empty() {
+            let tail = &rqst.rq_rcv_buf.tail[0];
+            let at = skip.saturating_sub(rqst.rq_rcv_buf.page_len) as usize;
+            if at
+                .checked_add(rest.len())
+                .is_none_or(|end| end > tail.iov_len)
+            {
+                return Err(TooLong);
+            }
+            // SAFETY: The tail has room for `iov_len` octets, which the range was checked against.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    rest.as_ptr(),
+                    tail.iov_base.cast::<u8>().add(at),
+                    rest.len(),
+                )
+            };
+        }
+        Ok((total, u32::try_from(copied).unwrap_or(u32::MAX)))
+    }
+
+    /// Hands the reply of `len` octets up and lets go of the request. Nothing the peer can reach
+    /// may be left of it.
+    #[inline]
+    pub(crate) fn complete(self, len: u32) {
+        let rqst = core::mem::ManuallyDrop::new(self).rqst;
+        // SAFETY: By the type invariants the request is valid until it is unpinned.
+        let (task, xprt) = unsafe { (rqst.as_ref().rq_task, rqst.as_ref().rq_xprt) };
+        // SAFETY: The transport outlives its tasks.
+        let lock = unsafe { &raw mut (*xprt).queue_lock };
+        // CAST: Replies are shorter than the 4 MiB that any buffer has.
+        let len = c_int::try_from(len).unwrap_or(0);
+
+        // SAFETY: An initialised lock.
+        unsafe { bindings::spin_lock(lock) };
+        // SAFETY: The lock is held and the request is pinned.
+        unsafe { bindings::xprt_complete_rqst(task, len) };
+        // SAFETY: The pin of this value.
+        unsafe { bindings::xprt_unpin_rqst(rqst.as_ptr()) };
+        // SAFETY: Taken above.
+        unsafe { bindings::spin_unlock(lock) };
+    }
+
+    /// Ends the call with an I/O error, for good: it is not sent again (V1-110).
+    ///
+    /// sunrpc has no way to fail another task, and a status written into it may be overwritten by
+    /// its own transmit path (H-20). What its decoder cannot overlook is an RPC reply that says so:
+    /// this makes one.
+    pub(crate) fn fail(mut self) {
+        /// `SYSTEM_ERR` of `enum accept_stat`, RFC 5531 section 9.
+        const SYSTEM_ERR: u32 = 5;
+
+        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
+        let rqst = unsafe { self.rqst.as_mut() };
+        let xid = u32::from_be(rqst.rq_xid);
+        // The xid, REPLY, MSG_ACCEPTED, an empty AUTH_NONE verifier, and the status.
+        let words = [xid, 1, 0, 0, 0, SYSTEM_ERR].map(u32::to_be_bytes);
+        // SAFETY: By the type invariants the request has a task; while it waits nobody else touches
+        // these bits.
+        unsafe { (*rqst.rq_task).set_tk_garb_retry(0) };
+        match self.fill(words.as_flattened(), None) {
+            Ok((len, _)) => self.complete(len),
+            Err(TooLong) => self.complete(0),
+        }
+    }
+}
+
+/// Makes the head of the receive buffer longer by `by` octets, modulo 2^64. There are two copies of
+/// the buffer, which have to agree.
+fn resize_head(rqst: &mut bindings::rpc_rqst, by: usize) {
+    for buf in [&mut rqst.rq_rcv_buf, &mut rqst.rq_private_buf] {
+        let [head] = &mut buf.head;
+        head.iov_len = head.iov_len.wrapping_add(by);
+        // CAST: Modulo 2^32, as the sum.
+        buf.buflen = buf.buflen.wrapping_add(by as u32);
+    }
+}
+
+impl<D> Drop for Pinned<D> {
+    fn drop(&mut self) {
+        if self.cut != 0 {
+            // The next reply to the call finds the buffer as its upper layer has made it.
+            // SAFETY: Pinned, so that only the holder of this value uses the buffers.
+            resize_head(unsafe { self.rqst.as_mut() }, self.cut);
+        }
+        // SAFETY: The pin of this value. The request is not completed: it will be sent again on the
+        // next connection.
+        unsafe { bindings::xprt_unpin_rqst(self.rqst.as_ptr()) };
+    }
+}

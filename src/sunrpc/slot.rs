@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The requests of a transport.
+
+use core::{
+    cell::UnsafeCell,
+    mem::offset_of,
+    ptr::{
+        null_mut,
+        NonNull, //
+    }, //
+};
+
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    },
+    types::Opaque, //
+};
+
+use crate::bindings;
+
+/// Memory from kmalloc that a request encodes into or decodes from. Grows, never shrinks.
+struct Buffer {
+    mem: *mut u8,
+    len: usize,
+}
+
+impl Buffer {
+    const EMPTY: Self = Self {
+        mem: null_mut(),
+        len: 0,
+    };
+
+    /// Makes the buffer at least `len` octets long; its content is lost. Returns its start.
+    fn ensure(&mut self, len: usize, gfp: bindings::gfp_t) -> Option<NonNull<u8>> {
+        if len > self.len || self.mem.is_null() {
+            let len = len.max(2048).next_power_of_two();
+            // SAFETY: Any size and flags will do.
+            let mem = NonNull::new(unsafe { bindings::kmalloc(len, gfp) })?;
+            // SAFETY: `self.mem` is null or from kmalloc, and no request uses it any more.
+            unsafe { bindings::kfree(self.mem.cast()) };
+            self.mem = mem.as_ptr().cast();
+            self.len = len;
+        }
+        NonNull::new(self.mem)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: Null or from kmalloc.
+        unsafe { bindings::kfree(self.mem.cast()) };
+    }
+}
+
+/// A request with what the transport keeps for it.
+///
+/// # Invariants
+///
+/// Lives in a [`Slots`] and does not move. While free, `rqst` is all zero. `call` and `reply` are
+/// touched only by the task that the request belongs to.
+#[repr(C)]
+#[pin_data]
+pub(super) struct Slot<D> {
+    #[pin]
+    pub(super) rqst: Opaque<bindings::rpc_rqst>,
+    index: u32,
+    call: UnsafeCell<Buffer>,
+    reply: UnsafeCell<Buffer>,
+    #[pin]
+    pub(super) data: D,
+}
+
+impl<D> Slot<D> {
+    /// The slot that `rqst` is part of.
+    ///
+    /// # Safety
+    ///
+    /// `rqst` must be a request of a `Slots<D>` that lives during `'a`.
+    #[inline]
+    pub(super) unsafe fn of<'a>(rqst: *mut bindings::rpc_rqst) -> &'a Self {
+        const { assert!(offset_of!(Slot<D>, rqst) == 0) };
+        // SAFETY: The request is the first field of its slot.
+        unsafe { &*rqst.cast::<Self>() }
+    }
+}
+
+/// All requests of a transport, made when it is set up.
+#[pin_data]
+pub(crate) struct Slots<D> {
+    all: KVec<Pin<KBox<Slot<D>>>>,
+    #[pin]
+    free: SpinLock<KVec<u32>>,
+}
+
+// SAFETY: Requests are handed out to one task each; their own data is `Sync`.
+unsafe impl<D: Send + Sync> Send for Slots<D> {}
+// SAFETY: As above.
+unsafe impl<D: Send + Sync> Sync for Slots<D> {}
+
+impl<D> Slots<D> {
+    /// Makes `count` requests with the data that `data` initialises for each index.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or what `data` returns.
+    pub(crate) fn new<I: PinInit<D, Error>>(
+        count: u32,
+        data: impl Fn(u32) -> I,
+    ) -> Result<Arc<Self>> {
+        let mut all = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+        let mut free = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+
+        for index in 0..count {
+            let data = data(index);
+            all.push_within_capacity(KBox::pin_init(
+                try_pin_init!(Slot {
+                    rqst <- Opaque::ffi_init(|slot: *mut bindings::rpc_rqst| {
+                        // SAFETY: `slot` is valid for writes, and all zero is a free request.
+                        unsafe { slot.write_bytes(0, 1) }
+                    }),
+                    index,
+                    call: UnsafeCell::new(Buffer::EMPTY),
+                    reply: UnsafeCell::new(Buffer::EMPTY),
+                    data <- data,
+                }? Error),
+                GFP_KERNEL,
+            )?)?;
+        }
+        for index in (0..count).rev() {
+            free.push_within_capacity(index)?;
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                all,
+                free <- new_spinlock!(free, "rpcrdma_rs::Slots"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The transport's data of all requests.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &D> {
+        self.all.iter().map(|slot| &slot.data)
+    }
+
+    /// The transport's data of the request with this index.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&D> {
+        self.all.get(index).map(|slot| &slot.data)
+    }
+
+    /// The requests themselves, for a change to all of them under a lock of sunrpc.
+    pub(super) fn rqsts(&self) -> impl Iterator<Item = *mut bindings::rpc_rqst> + '_ {
+        self.all.iter().map(|slot| slot.rqst.get())
+    }
+
+    /// Gives `task` a request, or queues it until there is one.
+    ///
+    /// # Safety
+    ///
+    /// As `alloc_slot` of `struct rpc_xprt_ops`: `xprt` and `task` are valid, and the task has no
+    /// request yet.
+    pub(super) unsafe fn alloc(
+        &self,
+        xprt: *mut bindings::rpc_xprt,
+        task: *mut bindings::rpc_task,
+    ) {
+        if let Some(rqst) = self.pop() {
+            // SAFETY: The task is ours during this call, and the request was free.
+            unsafe {
+                (*task).tk_rqstp = rqst;
+                (*task).tk_status = 0;
+            }
+            return;
+        }
+        // Before the task is queued: from then on it may be woken, and is not ours any more.
+        // SAFETY: The task is ours until then.
+        unsafe { (*task).tk_status = EAGAIN.to_errno() };
+        // SAFETY: As this function's.
+        unsafe { bindings::xprt_add_backlog_noncongested(xprt, task) };
+        // A request freed between the look and the queueing woke nobody (H-9): offer it to the
+        // queue.
+        if let Some(rqst) = self.pop() {
+            // SAFETY: `xprt` is valid and the request is free.
+            unsafe { self.free(xprt, rqst) };
+        }
+    }
+
+    /// Takes a request back and hands it to a waiting task, if there is one.
+    ///
+    /// # Safety
+    ///
+    /// As `free_slot` of `struct rpc_xprt_ops`: `rqst` is a request of this table that nobody uses
+    /// any more.
+    pub(super) unsafe fn free(&self, xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) {
+        // SAFETY: The request is unused; waking a waiter zeroes it too, before the waiter sees it.
+        unsafe { rqst.write_bytes(0, 1) };
+        // SAFETY: `xprt` is valid and the request is free.
+        if unsafe { bindings::xprt_wake_up_backlog(xprt, rqst) } {
+            return;
+        }
+        // SAFETY: The request is one of this table.
+        let index = unsafe { Slot::<D>::of(rqst) }.index;
+        // There is room: the list was made for all of them.
+        let _ = self.free.lock().push_within_capacity(index);
+    }
+
+    fn pop(&self) -> Option<*mut bindings::rpc_rqst> {
+        let index = self.free.lock().pop()?;
+        Some(self.all.get(index as usize)?.rqst.get())
+    }
+}
+
+/// Sets up the encode and decode buffers of a request.
+///
+/// # Safety
+///
+/// As `buf_alloc` of `struct rpc_xprt_ops`, with a request of a `Slots<D>`.
+pub(super) unsafe fn alloc_buffers<D>(rqst: *mut bindings::rpc_rqst, gfp: bindings::gfp_t) -> bool {
+    // SAFETY: Promised by the caller.
+    let slot = unsafe { Slot::<D>::of(rqst) };
+    // SAFETY: The request's task calls this, and by the type invariants nobody else touches the
+    // buffers.
+    let (call, reply) = unsafe { (&mut *slot.call.get(), &mut *slot.reply.get()) };
+    // SAFETY: The request is valid, and its task calls this.
+    let rqst = unsafe { &mut *rqst };
+
+    let (Some(call), Some(reply)) = (
+        call.ensure(rqst.rq_callsize, gfp),
+        reply.ensure(rqst.rq_rcvsize, gfp),
+    ) else {
+        return false;
+    };
+    rqst.rq_buffer = call.as_ptr().cast();
+    rqst.rq_rbuffer = reply.as_ptr().cast();
+    true
+}

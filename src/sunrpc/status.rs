@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The only results that reach sunrpc.
+
+use kernel::{
+    bindings,
+    ffi::c_int, //
+};
+
+/// Why a message was not sent. Each value is an errno that sunrpc answers by trying again, in its
+/// own way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendStatus {
+    /// There is no connection: connect, then send the same encoded message.
+    NotConnected,
+    /// No credit is free: wait for a reply.
+    NoCredit,
+    /// No room to send: wait until the transport says that there is. Only valid after
+    /// [`super::Xprt::wait_for_buffer_space`].
+    NoSpace,
+    /// Out of memory or registrations for now: try again after a quarter of a second.
+    NoMemory,
+}
+
+impl SendStatus {
+    /// The code that sunrpc gets.
+    pub(crate) fn to_errno(self) -> c_int {
+        let errno = match self {
+            SendStatus::NotConnected => bindings::ENOTCONN,
+            SendStatus::NoCredit => bindings::EBADSLT,
+            SendStatus::NoSpace => bindings::EAGAIN,
+            SendStatus::NoMemory => bindings::ENOBUFS,
+        };
+        // CAST: A small number.
+        (errno as c_int).wrapping_neg()
+    }
+}
+
+/// Why a connection could not be made. Any other code would end all waiting RPCs (H-51), so there
+/// is no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectStatus {
+    /// The peer refuses connections: try again after three seconds; ends soft connection attempts.
+    Refused,
+    /// The peer cannot be reached, or no device leads there: try again after three seconds; ends
+    /// soft attempts.
+    Unreachable,
+    /// Out of memory for now: try again after a quarter of a second.
+    NoMemory,
+    /// Anything that may pass: try again. The transport itself has to back off.
+    Retry,
+}
+
+impl ConnectStatus {
+    /// The code that sunrpc gets.
+    pub(crate) fn to_errno(self) -> c_int {
+        let errno = match self {
+            ConnectStatus::Refused => bindings::ECONNREFUSED,
+            ConnectStatus::Unreachable => bindings::EHOSTUNREACH,
+            ConnectStatus::NoMemory => bindings::ENOBUFS,
+            ConnectStatus::Retry => bindings::ENOTCONN,
+        };
+        // CAST: A small number.
+        (errno as c_int).wrapping_neg()
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_status)]
+mod tests {
+    use super::*;
+    use kernel::error::code::*;
+
+    /// H-51: each code is one that makes sunrpc try again; others would end RPCs even on a hard
+    /// mount.
+    #[test]
+    fn codes() {
+        assert_eq!(SendStatus::NotConnected.to_errno(), ENOTCONN.to_errno());
+        assert_eq!(SendStatus::NoCredit.to_errno(), EBADSLT.to_errno());
+        assert_eq!(SendStatus::NoSpace.to_errno(), EAGAIN.to_errno());
+        assert_eq!(SendStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
+        assert_eq!(ConnectStatus::Refused.to_errno(), ECONNREFUSED.to_errno());
+        assert_eq!(
+            ConnectStatus::Unreachable.to_errno(),
+            EHOSTUNREACH.to_errno()
+        );
+        assert_eq!(ConnectStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
+        assert_eq!(ConnectStatus::Retry.to_errno(), ENOTCONN.to_errno());
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Views of a request's send and receive buffers.
+
+use core::ptr::NonNull;
+
+use crate::{
+    bindings,
+    os::{
+        PageSpan,
+        PAGE_SIZE, //
+    }, //
+};
+
+/// Octets of XDR padding after `len` octets of data.
+#[inline]
+pub(crate) fn pad_of(len: u32) -> u32 {
+    len.wrapping_neg() & 3
+}
+
+/// A `struct xdr_buf`: a head, pages, and a tail.
+///
+/// # Invariants
+///
+/// The buffer is one of a request that sunrpc keeps unchanged while the view lives.
+pub(crate) struct XdrBuf<'a>(&'a bindings::xdr_buf);
+
+impl<'a> XdrBuf<'a> {
+    /// Views `buf`.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be the well-formed buffer of a request, unchanged during `'a`, with head and tail
+    /// in linear-map memory.
+    #[inline]
+    pub(super) unsafe fn new(buf: &'a bindings::xdr_buf) -> Self {
+        // INVARIANT: Promised by the caller.
+        Self(buf)
+    }
+
+    /// Octets in all.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.0.len
+    }
+
+    /// Octets there is room for.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.0.buflen
+    }
+
+    /// Octets in pages.
+    #[inline]
+    pub(crate) fn page_len(&self) -> u32 {
+        self.0.page_len
+    }
+
+    /// Whether the pages of this call may move as a Read chunk.
+    #[inline]
+    pub(crate) fn may_be_read_chunk(&self) -> bool {
+        self.0.flags & bindings::XDRBUF_WRITE != 0
+    }
+
+    /// Whether the pages of this reply may be filled as a Write chunk.
+    #[inline]
+    pub(crate) fn may_be_write_chunk(&self) -> bool {
+        self.0.flags & bindings::XDRBUF_READ != 0
+    }
+
+    #[inline]
+    fn kvec(kvec: &bindings::kvec) -> &'a [u8] {
+        if kvec.iov_base.is_null() || kvec.iov_len == 0 {
+            return &[];
+        }
+        // SAFETY: By the type invariants the vector describes readable memory that stays during
+        // `'a`.
+        unsafe { core::slice::from_raw_parts(kvec.iov_base.cast(), kvec.iov_len) }
+    }
+
+    /// The octets before the pages.
+    #[inline]
+    pub(crate) fn head(&self) -> &'a [u8] {
+        let [head] = &self.0.head;
+        Self::kvec(head)
+    }
+
+    /// The octets after the pages. If the page data needs padding, it stands at the front.
+    #[inline]
+    pub(crate) fn tail(&self) -> &'a [u8] {
+        let [tail] = &self.0.tail;
+        Self::kvec(tail)
+    }
+
+    /// How many of head and tail are not empty.
+    #[inline]
+    pub(crate) fn kvecs(&self) -> u32 {
+        u32::from(!self.head().is_empty()).wrapping_add(u32::from(!self.tail().is_empty()))
+    }
+
+    /// The head, page by page.
+    pub(crate) fn head_spans(&self) -> impl Iterator<Item = PageSpan> + 'a {
+        Linear(self.head())
+    }
+
+    /// The tail, page by page.
+    pub(crate) fn tail_spans(&self) -> impl Iterator<Item = PageSpan> + 'a {
+        Linear(self.tail())
+    }
+
+    /// The page data, page by page.
+    pub(crate) fn page_spans(&self) -> Pages<'a> {
+        Pages {
+            buf: self.0,
+            at: self.0.page_base,
+            left: self.0.page_len,
+        }
+    }
+
+    /// Copies the whole message into `to`, without the pages (and their padding) if
+    /// `without_pages`. Returns the octets copied, or `None` when `to` is too small.
+    #[inline]
+    pub(crate) fn copy_to(&self, to: &mut [u8], without_pages: bool) -> Option<u32> {
+        let (head, mut tail) = (self.head(), self.tail());
+        let (dst, mut to) = to.split_at_mut_checked(head.len())?;
+        dst.copy_from_slice(head);
+        let mut copied = head.len();
+
+        if without_pages {
+            tail = tail.get(pad_of(self.0.page_len) as usize..).unwrap_or(&[]);
+        } else if self.0.page_len != 0 {
+            for span in self.page_spans() {
+                let (dst, rest) = to.split_at_mut_checked(span.len() as usize)?;
+                copied = span.read(dst).saturating_add(copied);
+                to = rest;
+            }
+        }
+        to.get_mut(..tail.len())?.copy_from_slice(tail);
+        u32::try_from(copied.checked_add(tail.len())?).ok()
+    }
+}
+
+/// Cuts linear-map memory into pages.
+struct Linear<'a>(&'a [u8]);
+
+impl Iterator for Linear<'_> {
+    type Item = PageSpan;
+
+    fn next(&mut self) -> Option<PageSpan> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let len = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        // SAFETY: The octets are those of a request's head or tail: linear-map memory, by the
+        // invariants of `XdrBuf`.
+        let span = unsafe { PageSpan::of_linear(NonNull::from(self.0).cast(), len) }?;
+        self.0 = self.0.get(span.len() as usize..).unwrap_or(&[]);
+        Some(span)
+    }
+}
+
+/// Walks over the page data of a buffer.
+pub(crate) struct Pages<'a> {
+    buf: &'a bindings::xdr_buf,
+    at: u32,
+    left: u32,
+}
+
+impl Pages<'_> {
+    /// Leaves out the next `octets`.
+    pub(super) fn leave_out(&mut self, octets: u32) {
+        let octets = octets.min(self.left);
+        self.at = self.at.saturating_add(octets);
+        self.left = self.left.saturating_sub(octets);
+    }
+}
+
+impl Iterator for Pages<'_> {
+    type Item = PageSpan;
+
+    #[inline]
+    fn next(&mut self) -> Option<PageSpan> {
+        if self.left == 0 {
+            return None;
+        }
+        let index = (self.at / PAGE_SIZE) as usize;
+        // SAFETY: By the invariants of `XdrBuf` the array holds a page for every octet from
+        // `page_base` on, `page_len` of them.
+        let page = NonNull::new(unsafe { *self.buf.pages.add(index) })?;
+        // SAFETY: The page stays as long as the request does.
+        let span = unsafe { PageSpan::new(page, self.at % PAGE_SIZE, self.left) };
+
+        self.at = self.at.saturating_add(span.len());
+        self.left = self.left.saturating_sub(span.len());
+        Some(span)
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_xdr_buf)]
+mod tests {
+    use super::*;
+
+    /// V1-74: when the pages move as a Read chunk, their padding, which the encoder puts in front
+    /// of the tail, does not stay behind in the message.
+    #[test]
+    fn padding_goes_with_the_pages() {
+        let kept: [(u32, &[u8]); 4] =
+            [(5000, b"padddata"), (5001, b"ddata"), (5002, b"dddata"), (5003, b"adddata")];
+        for (page_len, kept) in kept {
+            let (head, tail) = (*b"head", *b"padddata");
+            let buf = raw(&head, &tail, page_len);
+            // SAFETY: The parts outlive the view, and nothing looks at the pages.
+            let buf = unsafe { XdrBuf::new(&buf) };
+            let mut to = [0; 16];
+
+            let copied = buf.copy_to(&mut to, true);
+            let message = copied.and_then(|len| to.get(..len as usize));
+            assert_eq!(message.and_then(|m| m.strip_prefix(b"head")), Some(kept));
+        }
+    }
+
+    /// PD-18: a message that does not fit is not cut.
+    #[test]
+    fn too_long_for_the_buffer() {
+        let (head, tail) = (*b"head", *b"tail");
+        let buf = raw(&head, &tail, 0);
+        // SAFETY: The parts outlive the view.
+        let buf = unsafe { XdrBuf::new(&buf) };
+
+        assert_eq!(buf.copy_to(&mut [0; 8], false), Some(8));
+        assert_eq!(buf.copy_to(&mut [0; 7], false), None);
+        assert_eq!(buf.copy_to(&mut [0; 3], false), None);
+        assert_eq!(buf.copy_to(&mut [], true), None);
+    }
+
+    /// H-40: an empty part is no part of a chunk.
+    #[test]
+    fn empty_parts() {
+        let buf = raw(b"", b"", 0);
+        // SAFETY: The parts outlive the view.
+        let buf = unsafe { XdrBuf::new(&buf) };
+
+        assert_eq!(buf.kvecs(), 0);
+        assert!(buf.head_spans().next().is_none());
+        assert!(buf.tail_spans().next().is_none());
+        assert!(buf.page_spans().next().is_none());
+    }
+
+    /// RFC 4506 section 4: everything is a multiple of four octets.
+    #[test]
+    fn pads() {
+        for (len, pad) in [
+            (0, 0),
+            (1, 3),
+            (2, 2),
+            (3, 1),
+            (4, 0),
+            (4097, 3),
+            (u32::MAX, 1),
+        ] {
+            assert_eq!(pad_of(len), pad);
+        }
+    }
+
+    fn raw(head: &[u8], tail: &[u8], page_len: u32) -> bindings::xdr_buf {
+        let mut buf: bindings::xdr_buf = pin_init::zeroed();
+
+        buf.head[0].iov_base = head.as_ptr().cast_mut().cast();
+        buf.head[0].iov_len = head.len();
+        buf.tail[0].iov_base = tail.as_ptr().cast_mut().cast();
+        buf.tail[0].iov_len = tail.len();
+        buf.page_len = page_len;
+        buf
+    }
+}

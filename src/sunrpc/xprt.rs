@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The transport object, and the right to connect it.
+
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
+
+use kernel::{
+    alloc::AllocError,
+    ffi::{
+        c_char,
+        c_int,
+        c_void, //
+    },
+    fmt,
+    prelude::*,
+    str::CStr,
+    sync::Arc, //
+};
+
+use super::{
+    rqst::Pinned,
+    ConnectStatus,
+    Slots,
+    Transport, //
+};
+use crate::{
+    bindings,
+    os, //
+};
+
+/// What `xprt_alloc` allocates for us: sunrpc's object first, since its last act is to free that
+/// address, and then the way to our own state.
+#[repr(C)]
+pub(super) struct Outer {
+    pub(super) xprt: bindings::rpc_xprt,
+    /// An `Arc<T>`, from set-up until `destroy`.
+    pub(super) transport: *mut c_void,
+}
+
+/// The memory of a transport object.
+///
+/// # Invariants
+///
+/// `raw` came from `xprt_alloc` with the size of an [`Outer`], and nobody but this value frees it.
+/// It holds a reference to the module.
+struct Memory {
+    raw: NonNull<Outer>,
+}
+
+// SAFETY: sunrpc's functions may be called from any thread.
+unsafe impl Send for Memory {}
+// SAFETY: As above.
+unsafe impl Sync for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the object is ours and nobody refers to it any more:
+        // sunrpc has called `destroy`, or has never seen it.
+        unsafe {
+            let xprt = &raw mut (*self.raw.as_ptr()).xprt;
+            free_addresses(xprt);
+            bindings::xprt_free(xprt);
+        }
+        // SAFETY: The reference that belongs to this value. Last, since the module may go from here
+        // on.
+        unsafe { bindings::module_put(super::class::this_module()) };
+    }
+}
+
+/// A handle to the transport object of a `T`.
+///
+/// It keeps the memory, not the object's life in sunrpc: after `destroy` a handle still answers,
+/// and asking it to disconnect has no effect. So a connection can hold one without keeping its
+/// transport from going away.
+pub(crate) struct Xprt<T: Transport> {
+    memory: Arc<Memory>,
+    _transport: PhantomData<fn() -> T>,
+}
+
+impl<T: Transport> Clone for Xprt<T> {
+    fn clone(&self) -> Self {
+        Self {
+            memory: self.memory.clone(),
+            _transport: PhantomData,
+        }
+    }
+}
+
+impl<T: Transport> Xprt<T> {
+    /// Takes over the memory of a transport object.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of `Memory` must hold, and the object must be one of class `T::class()`.
+    pub(super) unsafe fn new(raw: NonNull<Outer>) -> Result<Self, AllocError> {
+        // INVARIANT: Promised by the caller. On failure the value is dropped, and with it the
+        // object freed.
+        Ok(Self {
+            memory: Arc::new(Memory { raw }, GFP_KERNEL)?,
+            _transport: PhantomData,
+        })
+    }
+
+    /// The C object.
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *mut bindings::rpc_xprt {
+        // SAFETY: Computes the address of a field of a valid object.
+        unsafe { &raw mut (*self.memory.raw.as_ptr()).xprt }
+    }
+
+    /// Whether sunrpc may send over it.
+    #[inline]
+    pub(crate) fn is_connected(&self) -> bool {
+        // SAFETY: The object is valid.
+        unsafe { bindings::xprt_connected(self.as_ptr()) != 0 }
+    }
+
+    /// The number of the connection, as sunrpc counts them.
+    #[inline]
+    pub(crate) fn connect_cookie(&self) -> u32 {
+        // SAFETY: A word that changes under the write lock.
+        unsafe { (&raw const (*self.as_ptr()).connect_cookie).read_volatile() }
+    }
+
+    /// Asks sunrpc to close the connection. May be called from any process context; returns at
+    /// once.
+    pub(crate) fn force_disconnect(&self) {
+        // SAFETY: The object is valid. After `destroy` its write lock is taken for good, so this
+        // only sets a flag.
+        unsafe { bindings::xprt_force_disconnect(self.as_ptr()) };
+    }
+
+    /// Tells sunrpc that the connection is gone.
+    pub(crate) fn disconnected(&self) {
+        // SAFETY: The object is valid; the caller closes it.
+        unsafe {
+            (*self.as_ptr()).connect_cookie = (*self.as_ptr()).connect_cookie.wrapping_add(1);
+            bindings::xprt_disconnect_done(self.as_ptr());
+        }
+    }
+
+    /// From now on nobody sends until [`Self::space_available`]. Only valid while something
+    /// outstanding is certain to call that.
+    pub(crate) fn wait_for_buffer_space(&self) {
+        // SAFETY: The object is valid.
+        unsafe { bindings::xprt_wait_for_buffer_space(self.as_ptr()) };
+    }
+
+    /// There is room to send again. Cheap when nobody waits.
+    #[inline]
+    pub(crate) fn space_available(&self) {
+        // SAFETY: The object is valid.
+        unsafe { bindings::xprt_write_space(self.as_ptr()) };
+    }
+
+    /// Finds the call with this transaction identifier among those that wait for a reply.
+    #[inline]
+    pub(crate) fn lookup(&self, xid: u32) -> Option<Pinned<T::Slot>> {
+        // SAFETY: The object is valid, and its requests are those of `T::slots`.
+        unsafe { Pinned::lookup(NonNull::new(self.as_ptr())?, xid) }
+    }
+
+    /// Sets how many calls may be unanswered.
+    #[inline]
+    pub(crate) fn set_credits(&self, credits: u32) {
+        let window = usize::try_from(credits).unwrap_or(1) << bindings::RPC_CWNDSHIFT;
+        let xprt = self.as_ptr();
+
+        // SAFETY: A word that changes only under the lock taken below; reading it first saves that
+        // in the usual case.
+        if unsafe { (&raw const (*xprt).cwnd).read_volatile() } == window {
+            return;
+        }
+        // SAFETY: The object and its lock are valid.
+        unsafe {
+            bindings::spin_lock(&raw mut (*xprt).transport_lock);
+            (*xprt).cwnd = window;
+            bindings::spin_unlock(&raw mut (*xprt).transport_lock);
+        }
+    }
+
+    /// Starts the accounting of credits anew, with one: no call holds a credit (V1-31).
+    pub(crate) fn reset_credits(&self, slots: &Slots<T::Slot>) {
+        let xprt = self.as_ptr();
+
+        // SAFETY: The object and its lock are valid.
+        unsafe { bindings::spin_lock(&raw mut (*xprt).transport_lock) };
+        for rqst in slots.rqsts() {
+            // SAFETY: The requests live as long as the table; the field changes only under the
+            // lock.
+            unsafe { (*rqst).rq_cong = 0 };
+        }
+        // SAFETY: The fields change only under the lock.
+        unsafe {
+            (*xprt).cong = 0;
+            (*xprt).cwnd = usize::try_from(bindings::RPC_CWNDSCALE).unwrap_or(256);
+        }
+        // SAFETY: Taken above.
+        unsafe { bindings::spin_unlock(&raw mut (*xprt).transport_lock) };
+    }
+
+    /// The server's address as it is now. The caller holds the write lock.
+    pub(crate) fn address(&self) -> bindings::__kernel_sockaddr_storage {
+        // SAFETY: The object is valid; the address changes only under the write lock.
+        unsafe { (*self.as_ptr()).addr }
+    }
+
+    /// The network namespace that the transport belongs to.
+    pub(crate) fn net(&self) -> os::Net<'_> {
+        // SAFETY: The object is valid and holds a reference to its namespace.
+        unsafe { os::Net::new((*self.as_ptr()).xprt_net) }
+    }
+
+    /// The largest READ or WRITE payload that the upper layer may use, in octets.
+    pub(crate) fn max_payload(&self) -> u32 {
+        // SAFETY: Set at set-up, never changed.
+        u32::try_from(unsafe { (*self.as_ptr()).max_payload }).unwrap_or(u32::MAX)
+    }
+
+    /// The server's address and port in words.
+    pub(crate) fn peer(&self) -> Peer {
+        let mut text = [0; 72];
+        let mut addr = self.address();
+        let sap = (&raw mut addr).cast();
+
+        // SAFETY: `addr` is a socket address, and `text` has the size given. The result is
+        // terminated.
+        unsafe { bindings::rpc_ntop(sap, text.as_mut_ptr().cast::<c_char>(), text.len()) };
+        // SAFETY: As above.
+        let port = unsafe { bindings::rpc_get_port(sap) };
+        Peer { text, port }
+    }
+
+    /// How long the next attempt to connect should wait, in jiffies; makes the one after that wait
+    /// longer.
+    pub(crate) fn next_backoff(&self, first: usize) -> usize {
+        // SAFETY: The object is valid, and the caller holds the write lock.
+        unsafe {
+            let delay = bindings::xprt_reconnect_delay(self.as_ptr());
+            bindings::xprt_reconnect_backoff(self.as_ptr(), first);
+            delay
+        }
+    }
+
+    /// The connection works: the next attempt need not wait.
+    pub(crate) fn reset_backoff(&self) {
+        // SAFETY: The object is valid; a word that only the backoff reads.
+        unsafe { (*self.as_ptr()).reestablish_timeout = 0 };
+    }
+
+    /// sunrpc's own counters, for the statistics line.
+    pub(crate) fn counters(&self) -> Counters {
+        // SAFETY: The object is valid; counters may be read at any time.
+        let (stat, last_used) = unsafe { (&(*self.as_ptr()).stat, (*self.as_ptr()).last_used) };
+        let secs = |ticks: usize| ticks.checked_div(os::secs_to_jiffies(1)).unwrap_or(0);
+
+        Counters {
+            binds: stat.bind_count,
+            connects: stat.connect_count,
+            connect_secs: secs(stat.connect_time),
+            idle_secs: if self.is_connected() {
+                secs(os::jiffies().wrapping_sub(last_used))
+            } else {
+                0
+            },
+            sends: stat.sends,
+            receives: stat.recvs,
+            bad_xids: stat.bad_xids,
+            requests: stat.req_u,
+            backlog: stat.bklog_u,
+        }
+    }
+}
+
+/// Counters that sunrpc keeps for a transport.
+pub(crate) struct Counters {
+    /// Times the port was asked for.
+    pub(crate) binds: usize,
+    /// Connections made.
+    pub(crate) connects: usize,
+    /// Seconds spent connecting.
+    pub(crate) connect_secs: usize,
+    /// Seconds since the last use, 0 without a connection.
+    pub(crate) idle_secs: usize,
+    /// Calls sent.
+    pub(crate) sends: usize,
+    /// Replies received.
+    pub(crate) receives: usize,
+    /// Replies to no known call.
+    pub(crate) bad_xids: usize,
+    /// Sum over all sends of the calls outstanding.
+    pub(crate) requests: u64,
+    /// Sum over all sends of the tasks waiting for a slot.
+    pub(crate) backlog: u64,
+}
+
+/// An address and a port, for messages.
+pub(crate) struct Peer {
+    text: [u8; 72],
+    port: u16,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = CStr::from_bytes_until_nul(&self.text)
+            .ok()
+            .and_then(|text| text.to_str().ok())
+            .unwrap_or("?");
+
+        f.write_str(text)?;
+        f.write_str(" port ")?;
+        fmt::Display::fmt(&self.port, f)
+    }
+}
+
+/// The write lock, held on behalf of an attempt to connect.
+///
+/// Every way of losing the value unlocks and wakes the tasks that wait (H-52).
+///
+/// # Invariants
+///
+/// The write lock of `xprt` is held with [`cookie`].
+pub(crate) struct ConnectLock<T: Transport> {
+    xprt: Xprt<T>,
+}
+
+/// What the write lock is held with: distinct from every task, and the same for all attempts of a
+/// transport.
+fn cookie<T: Transport>(xprt: &Xprt<T>) -> *mut c_void {
+    xprt.as_ptr().cast()
+}
+
+impl<T: Transport> ConnectLock<T> {
+    /// Takes the write lock over from `task`, which holds it.
+    ///
+    /// # Safety
+    ///
+    /// As `connect` of `struct rpc_xprt_ops`.
+    pub(super) unsafe fn take(xprt: Xprt<T>, task: *mut bindings::rpc_task) -> Option<Self> {
+        // SAFETY: Promised by the caller.
+        let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
+        // INVARIANT: Taken above.
+        taken.then_some(Self { xprt })
+    }
+
+    /// There is a connection, complete and ready to send on.
+    pub(crate) fn established(self) {
+        let this = ManuallyDrop::new(self);
+        let xprt = this.xprt.as_ptr();
+
+        // SAFETY: The object is valid, and these fields change only under the write lock, which is
+        // held.
+        unsafe {
+            (*xprt).connect_cookie = (*xprt).connect_cookie.wrapping_add(1);
+            let stat = &mut (*xprt).stat;
+            let took = os::jiffies().wrapping_sub(stat.connect_start);
+            stat.connect_count = stat.connect_count.wrapping_add(1);
+            stat.connect_time = stat.connect_time.wrapping_add(took);
+            bindings::xprt_set_connected(xprt);
+        }
+        // The sleepers look again and find a connection.
+        this.release(EAGAIN.to_errno());
+        // SAFETY: `this` is not used again.
+        drop(unsafe { core::ptr::read(&this.xprt) });
+    }
+
+    /// There is no connection, and nothing is left of the attempt.
+    pub(crate) fn failed(self, status: ConnectStatus) {
+        let this = ManuallyDrop::new(self);
+
+        this.release(status.to_errno());
+        // SAFETY: `this` is not used again.
+        drop(unsafe { core::ptr::read(&this.xprt) });
+    }
+
+    fn release(&self, status: c_int) {
+        let xprt = self.xprt.as_ptr();
+
+        // SAFETY: The object is valid, and by the type invariants the lock is held with this
+        // cookie.
+        unsafe {
+            bindings::xprt_clear_connecting(xprt);
+            bindings::xprt_unlock_connect(xprt, cookie(&self.xprt));
+            bindings::xprt_wake_pending_tasks(xprt, status);
+        }
+    }
+}
+
+impl<T: Transport> Drop for ConnectLock<T> {
+    fn drop(&mut self) {
+        self.release(ConnectStatus::Retry.to_errno());
+    }
+}
+
+/// Frees the strings of a transport object.
+///
+/// # Safety
+///
+/// `xprt` must be valid, and nobody may read the strings any more.
+unsafe fn free_addresses(xprt: *mut bindings::rpc_xprt) {
+    const CONSTANT: [u32; 2] = [
+        bindings::rpc_display_format_t_RPC_DISPLAY_PROTO,
+        bindings::rpc_display_format_t_RPC_DISPLAY_NETID,
+    ];
+
+    // SAFETY: Promised by the caller.
+    let strings = unsafe { &mut (*xprt).address_strings };
+    for (i, string) in (0u32..).zip(strings.iter_mut()) {
+        if !CONSTANT.contains(&i) {
+            // SAFETY: Null, or from `kstrdup`.
+            unsafe { bindings::kfree((*string).cast()) };
+        }
+        *string = core::ptr::null();
+    }
+}
