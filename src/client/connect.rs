@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a connection is made.
+
+use kernel::{
+    fmt,
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    }, //
+};
+
+use super::{
+    connection::{
+        Connection,
+        Obstacle,
+        Terms, //
+    },
+    flight::MAX_SEGMENTS,
+    transport::{
+        Shared,
+        BACKWARD_SLOTS, //
+    }, //
+};
+use crate::{
+    cm::{
+        ConnectParams,
+        Endpoint,
+        Id, //
+    },
+    os::PAGE_SIZE,
+    policy,
+    proto::{
+        Limits,
+        PrivateData,
+        Thresholds, //
+    },
+    sunrpc::ConnectStatus,
+    verbs::{
+        self,
+        Cq,
+        MrPool,
+        Pd,
+        QpSize, //
+    }, //
+};
+
+/// Seconds that resolving an address or a route may take.
+const RESOLVE_LIMIT_SECS: u32 = 5;
+/// Seconds that the server may take to accept. The connection manager alone would try for more than
+/// a minute, during which neither an unmount nor a removal of the device could go on (H-49).
+const CONNECT_LIMIT_SECS: u32 = 15;
+/// Octets that the buffers of one connection may take; with large inline thresholds fewer calls are
+/// outstanding.
+const BUFFER_BUDGET: u32 = 32 << 20;
+/// The fewest credits that a connection is made for.
+const MIN_CREDITS: u32 = 4;
+/// How often a message is sent again before the connection is given up.
+const RETRY_COUNT: u8 = 6;
+
+/// Why an attempt has failed, for the log and for sunrpc.
+#[derive(Clone, Copy)]
+struct Failed {
+    step: &'static str,
+    status: ConnectStatus,
+    code: i32,
+}
+
+impl Failed {
+    fn at(step: &'static str) -> impl Fn(Error) -> Self {
+        move |error| {
+            let status = match error {
+                e if e == ENOMEM => ConnectStatus::NoMemory,
+                e if e == ENODEV || e == EADDRNOTAVAIL || e == EHOSTUNREACH || e == ENETUNREACH => {
+                    ConnectStatus::Unreachable
+                }
+                e if e == ECONNREFUSED => ConnectStatus::Refused,
+                _ => ConnectStatus::Retry,
+            };
+            Self {
+                step,
+                status,
+                code: error.to_errno(),
+            }
+        }
+    }
+
+    fn with(step: &'static str) -> impl Fn(Obstacle) -> Self {
+        move |Obstacle { status, code }| Self { step, status, code }
+    }
+}
+
+/// How many registrations of `pages` pages one chunk can need: for the pages of the largest
+/// payload, which may start anywhere in the first, and one each for the head and the tail around
+/// them.
+fn segments_per_chunk(max_payload: u32, pages: u32) -> u32 {
+    max_payload
+        .div_ceil(PAGE_SIZE)
+        .saturating_add(1)
+        .div_ceil(pages)
+        .saturating_add(2)
+}
+
+/// Sizes the queues of a connection with the inline sizes `own`, so that the device can have them.
+fn size_for(
+    device: &verbs::Limits,
+    own: &PrivateData,
+    slots: u32,
+    max_payload: u32,
+) -> Option<(QpSize, u32, u32)> {
+    // CAST: A small constant.
+    let max_segments = u32::try_from(MAX_SEGMENTS).ok()?;
+    let pages = device
+        .fast_reg_pages
+        .min(max_payload.div_ceil(PAGE_SIZE).saturating_add(1));
+    if pages == 0 {
+        return None;
+    }
+    let segments = segments_per_chunk(max_payload, pages);
+    if segments > max_segments {
+        return None;
+    }
+    let per_call = own.send.octets().saturating_add(own.receive.octets());
+    let affordable = BUFFER_BUDGET.checked_div(per_call)?;
+    let mut credits = slots.min(affordable).max(MIN_CREDITS);
+    loop {
+        let recv_batch = (credits / 8).clamp(1, 16);
+        let size = QpSize {
+            sends: credits
+                .saturating_add(credits / 4)
+                .saturating_add(BACKWARD_SLOTS),
+            send_len: own.send.octets(),
+            mrs_per_send: segments.saturating_mul(2),
+            mrs: credits
+                .saturating_mul(segments.saturating_sub(2).clamp(1, 4))
+                .saturating_add(segments.saturating_mul(2)),
+            recvs: credits
+                .saturating_add(BACKWARD_SLOTS)
+                .saturating_add(recv_batch.saturating_mul(2)),
+            recv_len: own.receive.octets(),
+            recv_batch,
+        };
+        if size.send_depth() <= device.max_wr
+            && size.recv_depth() <= device.max_wr
+            && size.completions() <= device.max_cqe
+        {
+            return Some((size, credits, pages));
+        }
+        credits /= 2;
+        if credits < MIN_CREDITS {
+            return None;
+        }
+    }
+}
+
+/// Makes a connection to the transport's server.
+///
+/// # Errors
+///
+/// What to tell sunrpc. Nothing is left of the attempt then.
+pub(super) fn connect(
+    shared: &Arc<Shared>,
+    generation: u64,
+) -> Result<Arc<Connection>, ConnectStatus> {
+    let connection = Connection::new(shared, generation).map_err(|_| ConnectStatus::NoMemory)?;
+
+    match attempt(shared, &connection) {
+        Ok(()) => Ok(connection),
+        Err(failed) => {
+            connection.tear_down();
+            report(shared, failed);
+            Err(failed.status)
+        }
+    }
+}
+
+/// Tells the log about a failed attempt, unless it has heard the same since the last success.
+fn report(shared: &Shared, failed: Failed) {
+    // Distinguishes reasons well enough: the place of the text, which is a constant, and the
+    // status. CAST: Only compared.
+    let reason = (failed.step.as_ptr().addr() as u32) ^ (failed.status as u32) ^ 1;
+
+    if shared.reported.xchg(reason, Relaxed) != reason {
+        let why = match failed.status {
+            ConnectStatus::Refused => "refused",
+            ConnectStatus::Unreachable => "not reachable",
+            ConnectStatus::NoMemory => "out of memory",
+            ConnectStatus::Retry => "failed",
+        };
+        pr_info!(
+            "{}: cannot connect: {}: {} ({}); will try again\n",
+            shared.xprt.peer(),
+            failed.step,
+            why,
+            failed.code
+        );
+    }
+}
+
+fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Failed> {
+    let resolve_ms = RESOLVE_LIMIT_SECS * 1000;
+
+    let id = Id::new(shared.xprt.net(), connection.clone()).map_err(Failed::at("identifier"))?;
+    id.resolve_address(&shared.xprt.address(), resolve_ms)
+        .map_err(Failed::at("resolving the address"))?;
+    connection
+        .wait_step(RESOLVE_LIMIT_SECS + 1)
+        .map_err(Failed::with("resolving the address"))?;
+    id.resolve_route(resolve_ms)
+        .map_err(Failed::at("resolving the route"))?;
+    connection
+        .wait_step(RESOLVE_LIMIT_SECS + 1)
+        .map_err(Failed::with("resolving the route"))?;
+
+    let device = id.device().map_err(Failed::at("device"))?;
+    let limits = device.limits();
+    let mut own = policy::private_data();
+    // CAST: There are at most 16384 slots.
+    let slots = shared.slots.iter().count() as u32;
+    let max_payload = shared.xprt.max_payload();
+    let sized = size_for(&limits, &own, slots, max_payload).filter(|_| limits.mem_mgt_extensions);
+    let (size, credits, pages) = sized.ok_or(Failed {
+        step: "the device lacks fast registration or is too small",
+        status: ConnectStatus::Unreachable,
+        code: EOPNOTSUPP.to_errno(),
+    })?;
+    // All registrations are made for one call each, so the server may invalidate any of them
+    // (PD-27).
+    own.remote_invalidation &= limits.mem_mgt_extensions;
+
+    let pd = Pd::new(device.clone()).map_err(Failed::at("protection domain"))?;
+    let pool = MrPool::new::<Connection>(pd.clone(), size.mrs, pages)
+        .map_err(Failed::at("registrations"))?;
+    shared.stats.mrs_allocated.add(size.mrs);
+    let cq = Cq::new(device.clone(), connection.clone(), size.completions())
+        .map_err(Failed::at("completion queue"))?;
+    let mut qp =
+        Endpoint::new(id, cq, pd, pool.clone(), &size).map_err(Failed::at("queue pair"))?;
+    let posted = qp.post_receives();
+    let endpoint = qp.endpoint().clone();
+    *connection.qp.lock() = Some(qp);
+    posted.map_err(|_| Failed::at("Receives")(EIO))?;
+
+    let octets = own.encode();
+    let params = ConnectParams {
+        private_data: &octets,
+        responder_resources: limits.max_rd_atom,
+        retry_count: RETRY_COUNT,
+    };
+    endpoint
+        .connect(&params)
+        .map_err(Failed::at("connecting"))?;
+    drop(endpoint);
+    let peer = connection
+        .wait_step(CONNECT_LIMIT_SECS)
+        .map_err(Failed::with("connecting"))?;
+
+    let thresholds = Thresholds::for_client(&own, &peer.unwrap_or_default());
+    // CAST: A small constant.
+    let max_segments = MAX_SEGMENTS as u32;
+    connection.agree(Terms {
+        limits: Limits {
+            thresholds,
+            page_size: PAGE_SIZE,
+            pages_per_segment: pages,
+            max_segments,
+        },
+        credits,
+        pool,
+    });
+    // Backward messages have no chunks, so that they fit either way (BI-20).
+    let backward = thresholds.call.min(thresholds.reply).saturating_sub(28);
+    shared.backward_payload.store(backward, Relaxed);
+    pr_info!(
+        "{}: connected over {}: private data sent {}, received {}; \
+         inline thresholds: call {} reply {} octets; {} credits asked for\n",
+        shared.xprt.peer(),
+        device.name(),
+        Octets(Some(octets)),
+        Octets(peer.map(|peer| peer.encode())),
+        thresholds.call,
+        thresholds.reply,
+        credits,
+    );
+    Ok(())
+}
+
+/// Private data for a message.
+struct Octets(Option<[u8; PrivateData::LEN]>);
+
+impl fmt::Display for Octets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(octets) = self.0 else {
+            return f.write_str("none");
+        };
+        write!(f, "{:016x}", u64::from_be_bytes(octets))
+    }
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The transport as sunrpc sees it.
+
+use kernel::{
+    impl_has_delayed_work,
+    new_delayed_work,
+    new_spinlock,
+    prelude::*,
+    seq_file::SeqFile,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        ArcBorrow,
+        SpinLock, //
+    },
+    workqueue::{
+        DelayedWork,
+        WorkItem, //
+    }, //
+};
+
+use super::{
+    connect,
+    connection::Connection,
+    flight::{
+        Flight,
+        Phase, //
+    },
+    stats::Stats, //
+};
+use crate::{
+    os::{
+        self,
+        secs_to_jiffies,
+        PAGE_SIZE, //
+    },
+    policy,
+    sunrpc::{
+        Backchannel,
+        BackwardReply,
+        Call,
+        Class,
+        ConnectLock,
+        ConnectStatus,
+        SendStatus,
+        Slots,
+        Transport,
+        Xprt, //
+    }, //
+};
+
+/// The number by which NFS knows transports over RDMA, `XPRT_TRANSPORT_RDMA`.
+const IDENT: u32 = 256;
+
+/// The class that `proto=rdma` and `proto=rdma6` find.
+pub(crate) static CLASS: Class = Class::new::<RdmaTransport>(IDENT, c"rdma", [c"rdma", c"rdma6"]);
+
+/// Backward calls that a server may have outstanding, and the grant that replies to them carry
+/// (BI-34).
+pub(super) const BACKWARD_SLOTS: u32 = 16;
+
+/// Seconds before the second attempt to connect; each further one waits twice as long.
+const FIRST_BACKOFF_SECS: u32 = 5;
+
+/// What outlives a connection.
+#[pin_data]
+pub(crate) struct Shared {
+    pub(super) xprt: Xprt<RdmaTransport>,
+    pub(super) slots: Arc<Slots<Flight>>,
+    pub(super) stats: Stats,
+    #[pin]
+    pub(super) backchannel: Backchannel,
+    /// Whether the last connection, or the last attempt to make one, was of no use.
+    pub(super) failing: Atomic<bool>,
+    /// The last reason for a failed attempt that was reported, so that a lasting one is reported
+    /// once.
+    pub(super) reported: Atomic<u32>,
+    /// Octets that a backward message may have on the current or the last connection.
+    pub(super) backward_payload: Atomic<u32>,
+}
+
+/// A client transport to one server.
+#[pin_data]
+pub(crate) struct RdmaTransport {
+    shared: Arc<Shared>,
+    #[pin]
+    current: SpinLock<Option<Arc<Connection>>>,
+    /// The lock of an attempt to connect, on its way to the worker.
+    #[pin]
+    lock: SpinLock<Option<ConnectLock<Self>>>,
+    #[pin]
+    work: DelayedWork<Self>,
+    generation: Atomic<u64>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for RdmaTransport { self.work }
+}
+
+impl RdmaTransport {
+    /// The current connection.
+    #[inline]
+    pub(super) fn current(&self) -> Option<Arc<Connection>> {
+        self.current.lock().clone()
+    }
+
+    /// Makes a connection and publishes it.
+    fn establish(&self) -> Result<(), ConnectStatus> {
+        let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
+        let connection = connect::connect(&self.shared, generation)?;
+
+        self.shared.xprt.reset_credits(&self.shared.slots);
+        *self.current.lock() = Some(connection);
+        Ok(())
+    }
+}
+
+impl WorkItem for RdmaTransport {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let Some(lock) = this.lock.lock().take() else {
+            return;
+        };
+        // Connecting happens on behalf of memory reclaim, when dirty pages wait for the server.
+        let _scope = os::NofsScope::enter();
+
+        match this.establish() {
+            Ok(()) => {
+                // Until the first reply shows that the connection works it counts as a failure, so
+                // that a server which accepts and hangs up is not tried again at once.
+                this.shared.failing.store(true, Relaxed);
+                lock.established();
+                // What has ended the connection meanwhile had no transport to tell.
+                if let Some(connection) = this.current() {
+                    connection.publish();
+                }
+            }
+            Err(status) => {
+                this.shared.failing.store(true, Relaxed);
+                lock.failed(status);
+            }
+        }
+    }
+}
+
+impl Transport for RdmaTransport {
+    type Slot = Flight;
+
+    fn class() -> &'static Class {
+        &CLASS
+    }
+
+    fn new(xprt: Xprt<Self>) -> Result<Arc<Self>> {
+        let slots = Slots::new(policy::credits(), Flight::new)?;
+        let shared = Arc::pin_init(
+            pin_init!(Shared {
+                xprt,
+                slots,
+                stats: Stats::new(),
+                backchannel <- Backchannel::new(),
+                failing: Atomic::new(false),
+                reported: Atomic::new(0),
+                backward_payload: Atomic::new(1024 - 28),
+            }),
+            GFP_KERNEL,
+        )?;
+        Arc::pin_init(
+            pin_init!(Self {
+                shared,
+                current <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::current"),
+                lock <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::lock"),
+                work <- new_delayed_work!("rpcrdma_rs::connect"),
+                generation: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn xprt(&self) -> &Xprt<Self> {
+        &self.shared.xprt
+    }
+
+    fn slots(&self) -> &Slots<Flight> {
+        &self.shared.slots
+    }
+
+    fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self>) {
+        let delay = if this.shared.failing.load(Relaxed) {
+            this.shared
+                .xprt
+                .next_backoff(secs_to_jiffies(FIRST_BACKOFF_SECS))
+        } else {
+            0
+        };
+        *this.lock.lock() = Some(lock);
+        // sunrpc does not ask again while an attempt is under way, so the work is not queued
+        // already.
+        let _ = os::transport_queue().enqueue_delayed(Arc::from(this), delay);
+    }
+
+    fn close(&self) {
+        let connection = self.current.lock().take();
+
+        if let Some(connection) = connection {
+            connection.tear_down();
+        }
+        self.shared.xprt.disconnected();
+    }
+
+    fn send(&self, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
+        let connection = self.current().ok_or(SendStatus::NotConnected)?;
+        if !self.shared.xprt.is_connected() {
+            return Err(SendStatus::NotConnected);
+        }
+        if !call.take_credit() {
+            return Err(SendStatus::NoCredit);
+        }
+        // The same call must not go out twice on one connection: it would take two credits of the
+        // server and bring two replies (H-11, V1-123). A server that has not answered for so long
+        // gets a new connection instead.
+        if call.was_sent_on(self.shared.xprt.connect_cookie()) {
+            self.close();
+            return Err(SendStatus::NotConnected);
+        }
+
+        let sent = Connection::send(&connection, call);
+        // The server has used up a credit that no reply will give back: only a new connection does
+        // (H-12).
+        let unanswerable = sent.is_ok() && !call.expects_reply();
+        if unanswerable || sent == Err(SendStatus::NotConnected) {
+            self.close();
+            return Err(SendStatus::NotConnected);
+        }
+        sent
+    }
+
+    fn send_backward(&self, reply: &BackwardReply<'_>) -> Result<(), SendStatus> {
+        let connection = self.current().ok_or(SendStatus::NotConnected)?;
+
+        // The server that asked is gone with its connection; it will ask again (BI-36).
+        if connection.generation() != reply.generation() {
+            return Ok(());
+        }
+        connection.send_backward(reply).inspect_err(|&status| {
+            if status == SendStatus::NotConnected {
+                self.close();
+            }
+        })
+    }
+
+    fn release_buffers(&self, flight: &Flight) {
+        let exposed = {
+            let mut state = flight.state.lock();
+            let exposed = state.take_exposed();
+            state.phase = if exposed.is_some() {
+                Phase::Releasing
+            } else {
+                Phase::Idle
+            };
+            exposed
+        };
+        if let Some(exposed) = exposed {
+            exposed
+                .connection
+                .clone()
+                .fence_and_wait(flight, exposed.mrs);
+            flight.state.lock().phase = Phase::Idle;
+        }
+    }
+
+    fn timed_out(&self) {
+        // A reliable connection has no keepalive of its own: if the server is gone, a new attempt
+        // finds out.
+        self.shared.xprt.force_disconnect();
+    }
+
+    fn backward_set_up(&self) -> Result {
+        self.shared.backchannel.set_up(BACKWARD_SLOTS, PAGE_SIZE)
+    }
+
+    fn backward_payload(&self) -> usize {
+        self.shared.backward_payload.load(Relaxed).min(PAGE_SIZE) as usize
+    }
+
+    fn backward_slots(&self) -> u32 {
+        BACKWARD_SLOTS
+    }
+
+    fn print_stats(&self, seq: &SeqFile) {
+        self.shared.stats.print(&self.shared.xprt, seq);
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RPC-over-RDMA, version 1, for Linux: the transport under `mount -t nfs -o proto=rdma`.
+//!
+//! Read `proto` for what is said on the wire, `client` for how it leaves the machine, and `verbs`,
+//! `cm`, `sunrpc` and `os` for why that is safe: nothing else contains `unsafe`. Arrows point down:
+//! the rooms named later know nothing of those named first.
+
+#![crate_name = "rpcrdma_rs"]
+#![warn(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
+use kernel::prelude::*;
+
+mod bindings;
+mod client;
+mod cm;
+mod os;
+mod policy;
+mod proto;
+mod sunrpc;
+mod verbs;
+
+/// The loaded module: the transport classes, as long as it is there.
+struct RpcRdma {
+    _client: sunrpc::Registration,
+}
+
+impl kernel::Module for RpcRdma {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let client = sunrpc::Registration::new(&client::CLASS).inspect_err(|&e| {
+            if e == EEXIST {
+                pr_err!(
+                    "the name \"rdma\" is taken: unload the in-tree module first (rmmod rpcrdma)\n"
+                );
+            }
+        })?;
+
+        Ok(Self { _client: client })
+    }
+}
+
+module! {
+    type: RpcRdma,
+    name: "rpcrdma_rs",
+    authors: ["The rpcrdma-rs developers"],
+    description: "RPC-over-RDMA transport",
+    license: "GPL",
+    alias: ["rpcrdma", "rpcrdma6", "xprtrdma"],
+}
