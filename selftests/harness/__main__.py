@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line: test, list, kunit, demo, selfcheck."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from . import accel, kunit, network, registry, selfcheck
+from .config import OUR_MODULE, REPO, Options
+from .demo import Demo
+from .runner import Runner
+
+
+def arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(prog="run.sh", description="Tests of the module in virtual machines.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (
+        ("test", "run the VM tests whose `file: name` contains a PATTERN (default: all)"),
+        ("list", "list the tests with the requirements they cover"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("pattern", nargs="*")
+        common(command)
+    common(commands.add_parser("kunit", help="run the module's KUnit tests in a guest"))
+    common(commands.add_parser("demo", help="one mount with a readable transcript"))
+    common(commands.add_parser("selfcheck", help="check that the harness notices what it has to"))
+    return parser.parse_args()
+
+
+def common(command: argparse.ArgumentParser) -> None:
+    """The options that every command takes."""
+    command.add_argument("--kernel", choices=("test", "debug"), default="test")
+    command.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
+    command.add_argument("--device", choices=("rxe", "siw"), default="rxe")
+    command.add_argument("--small", action="store_true", help="a tenth of the data, for the debug kernel")
+    command.add_argument("--rounds", type=int, default=2, help="rounds of the mount/unmount/unload test")
+    command.add_argument("--patience", type=int, default=0, help="how often to repeat a test that is only too slow")
+    command.add_argument("--smp", type=int, default=2, help="virtual CPUs per guest")
+    command.add_argument("--module", type=Path, help=f"default: {OUR_MODULE}")
+    command.add_argument("--parameters", default="", help="module parameters for insmod")
+    command.add_argument("--keep-logs", type=Path, metavar="DIR", help="keep console logs and captures here")
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """Turns arguments into options."""
+    options = Options(
+        variant=args.kernel,
+        client=args.client,
+        device=args.device,
+        small=args.small,
+        rounds=args.rounds,
+        patience=args.patience,
+        smp=args.smp,
+        module=args.module or REPO / OUR_MODULE.format(variant=args.kernel),
+        module_parameters=args.parameters,
+        logs=Path(os.environ["RPCRDMA_LOGS"]) if args.keep_logs else None,
+    )
+    if args.kernel == "debug":
+        options.memory *= 2
+    if not (options.kernel / ".complete").exists():
+        sys.exit(f"error: the {args.kernel} kernel is not built: run 'make setup'")
+    if options.client == "ours" and not options.module.exists():
+        sys.exit(f"error: {options.module} is not there: build the module first")
+    if options.client == "ours":
+        # One run tests one module, whatever is built meanwhile.
+        options.work.mkdir(parents=True, exist_ok=True)
+        options.module = Path(shutil.copy(options.module, options.work / "rpcrdma_rs.ko"))
+    return options
+
+
+def main() -> int:
+    """Runs one command."""
+
+    def stop(number: int, _frame: object) -> None:
+        # Once is enough: another one would only cut the clean-up short.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt(number)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    args = arguments()
+    if args.command == "list":
+        for test in registry.select(registry.load(), args.pattern):
+            print(f"{test.group}: {test.name} [{' '.join(test.requirements)}]")
+        return 0
+    options = options_of(args)
+    if args.command == "kunit" and options.client != "ours":
+        sys.exit("error: the in-tree module has no KUnit tests")
+    network.make()
+    options.accel = accel.choose(options)
+    if args.command == "kunit":
+        return kunit.run(options)
+    if args.command == "selfcheck":
+        return selfcheck.run(options)
+    if args.command == "demo":
+        return Demo(options).run()
+    return Runner(options).run(registry.select(registry.load(), args.pattern))
+
+
+try:
+    status = main()
+except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    status = 130
+sys.exit(status)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a run is made of: kernel, device, client module, amount of data, time limits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPO = Path("/repo")
+GUEST_ROOT = Path("/guestroot")
+OUR_MODULE = "out/{variant}/rpcrdma_rs.ko"
+
+
+@dataclass
+class Options:
+    """The choices of one run."""
+
+    variant: str = "test"  # test or debug
+    client: str = "ours"  # ours or in-tree
+    device: str = "rxe"  # rxe or siw
+    small: bool = False
+    rounds: int = 2
+    patience: int = 0
+    smp: int = 2
+    memory: int = 1280  # MiB per guest
+    accel: str = "tcg"
+    module: Path = REPO / OUR_MODULE.format(variant="test")
+    module_parameters: str = ""
+    logs: Path | None = None
+    work: Path = Path("/tmp/harness")
+    kernel: Path = field(default_factory=lambda: Path(os.environ["RPCRDMA_KERNEL"]))
+    linux: Path = field(default_factory=lambda: Path(os.environ["RPCRDMA_LINUX"]))
+
+    @property
+    def slowness(self) -> float:
+        """How many times the time limits are stretched: limits are written for an idle machine, which few are."""
+        return 10.0 if self.variant == "debug" else 2.5
+
+    def scaled(self, amount: int, least: int = 1) -> int:
+        """An amount of data, or about a tenth of it with --small."""
+        return max(least, amount // 10) if self.small else amount
+
+    @property
+    def image(self) -> Path:
+        """The kernel to boot."""
+        return self.kernel / "arch/x86/boot/bzImage"
+
+    @property
+    def modules(self) -> Path:
+        """The directory that holds lib/modules."""
+        return self.kernel / "install"
+
+
+def guest_variables(options: Options) -> dict[str, str]:
+    """What every guest's scripts may want to know."""
+    return {"DEVICE": options.device, "RDMA_DEVICE": f"{options.device}0"}

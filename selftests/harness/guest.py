@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One guest: its QEMU process, console, command channel and monitor."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from .channel import Channel, ChannelClosed, Job, Result
+from .config import GUEST_ROOT, Options
+
+HERE = Path(__file__).parent
+BOOT_LIMIT = 60.0  # seconds, before stretching
+# A blocked task is a finding before the kernel's default of two minutes, but a large fsync may take its time.
+HUNG_TASK = 25  # seconds, before stretching
+
+
+class GuestError(Exception):
+    """A guest did not do what it was told; the text shows why."""
+
+
+class CommandFailed(GuestError):
+    """A command ended with a status other than 0."""
+
+    def __init__(self, guest: Guest, script: str, result: Result):
+        where = f"{guest.name}: status {result.rc}"
+        super().__init__(f"{where} from:\n{indent(script)}\nwith output:\n{indent(result.out)}")
+        self.result = result
+
+
+class GuestTimeout(GuestError):
+    """Something took too long."""
+
+
+def indent(text: str) -> str:
+    """Sets a text off from what surrounds it."""
+    return "\n".join("    " + line for line in text.strip("\n").splitlines())
+
+
+def clock_parameters(accel: str) -> str:
+    """Spares an emulated guest the calibration of its clocks, which is slow and, on a busy machine, fails.
+
+    Under emulation the guest's time stamp counter is the host's, whose frequency is half of the host's bogomips.
+    """
+    if accel != "tcg":
+        return ""
+    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    bogomips = re.search(r"^bogomips\s*: ([\d.]+)", cpuinfo, re.M)
+    if not bogomips or "constant_tsc" not in cpuinfo:
+        return "lpj=10000000"
+    return f"lpj=10000000 tsc_early_khz={round(float(bogomips[1]) * 500)}"
+
+
+class Guest:
+    """A virtual machine that runs the tree read-only, with a share of its own at /share."""
+
+    boots = 0  # of this run, so that logs of several boots stay apart
+
+    def __init__(self, name: str, options: Options, tap: str | None = None, mac: str = "", modprobe: str = ""):
+        self.name = name
+        self.options = options
+        self.tap = tap
+        self.mac = mac
+        self.directory = options.work / name
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.share = self.directory / "share"
+        self.share.mkdir(parents=True)
+        Guest.boots += 1
+        self.console = (options.logs or self.directory) / f"{Guest.boots:03}-{name}.console"
+        self.console.parent.mkdir(parents=True, exist_ok=True)
+        self._fill_share(modprobe)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._monitor: Monitor | None = None
+        self.boot_seconds = 0.0
+
+    def _fill_share(self, modprobe: str) -> None:
+        shutil.copy(HERE / "init.sh", self.share / "init")
+        (self.share / "init").chmod(0o755)
+        shutil.copy(HERE / "agent.py", self.share / "agent.py")
+        (self.share / "hostname").write_text(self.name + "\n")
+        (self.share / "modprobe.conf").write_text(modprobe)
+        (self.share / "hung-task").write_text(f"{round(HUNG_TASK * self.options.slowness)}\n")
+
+    def start(self) -> None:
+        """Starts QEMU; `wait_ready` tells when the guest takes commands."""
+        self._channel = Channel(str(self.directory / "agent.sock"))
+        command = self._command()
+        (self.directory / "command").write_text(" ".join(command) + "\n")
+        self._started = time.monotonic()
+        with (self.directory / "qemu.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            self._channel.accept(20)
+        except TimeoutError:
+            raise GuestError(f"{self.name}: QEMU did not start:\n{indent(self._qemu_log())}") from None
+
+    def _qemu_log(self) -> str:
+        return (self.directory / "qemu.log").read_text(errors="replace")
+
+    def _command(self) -> list[str]:
+        options = self.options
+        accel = {"tcg": "tcg,thread=multi", "kvm": "kvm"}[options.accel]
+        cmdline = (
+            "console=ttyS0 root=root rootfstype=9p ro init=/sbin/guest-init "
+            "rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose "
+            "panic=-1 log_buf_len=8M printk.time=1 loglevel=7 tsc=reliable no_timer_check sysrq_always_enabled "
+            + clock_parameters(options.accel)
+        )
+        command = ["qemu-system-x86_64", "-accel", accel, "-cpu", "max" if options.accel == "tcg" else "host"]
+        # One core per socket: the table that tells a kernel without ACPI of its processors lists one per socket.
+        command += ["-smp", f"{options.smp},sockets={options.smp}", "-m", f"{options.memory}M"]
+        command += ["-machine", "pc,acpi=off,graphics=off"]
+        command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", self.name]
+        command += ["-kernel", str(options.image), "-append", cmdline]
+        # The multiplexer is there for its escape C-a b, which sends the break that starts a SysRq.
+        console = f"socket,id=con,path={self.directory}/con.sock,server=on,wait=off,mux=on,logfile={self.console}"
+        command += ["-chardev", console, "-serial", "chardev:con"]
+        command += ["-chardev", f"socket,id=agent,path={self.directory}/agent.sock"]
+        command += ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=agent"]
+        command += ["-qmp", f"unix:{self.directory}/qmp.sock,server=on,wait=off"]
+        command += ["-device", "virtio-rng-pci"]
+        command += self._share_device("root", GUEST_ROOT, "readonly=on,multidevs=remap,")
+        command += self._share_device("kernel", options.modules, "readonly=on,")
+        command += self._share_device("share", self.share, "")
+        if self.tap:
+            command += ["-netdev", f"tap,id=n0,ifname={self.tap},script=no,downscript=no,vhost=off"]
+            command += ["-device", f"virtio-net-pci,netdev=n0,mac={self.mac},host_mtu=4200,romfile="]
+        return command
+
+    @staticmethod
+    def _share_device(tag: str, path: Path, flags: str) -> list[str]:
+        device = f"local,id={tag},path={path},{flags}security_model=none"
+        return ["-fsdev", device, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+
+    def wait_ready(self) -> None:
+        """Returns when the guest's agent has reported."""
+        channel = self._need_channel()
+        if not channel.ready.wait(BOOT_LIMIT * self.options.slowness):
+            raise GuestTimeout(f"{self.name} did not boot in time:\n{self.console_tail()}")
+        if channel.closed:
+            raise GuestError(f"{self.name} died at boot:\n{indent(self._qemu_log())}\n{self.console_tail()}")
+        self.boot_seconds = time.monotonic() - self._started
+
+    def _need_channel(self) -> Channel:
+        if self._channel is None:
+            raise GuestError(f"{self.name} is not started")
+        return self._channel
+
+    def spawn(self, script: str) -> Job:
+        """Starts a shell script (with `set -e`) in the guest."""
+        try:
+            return self._need_channel().request("run", script)
+        except ChannelClosed:
+            raise self._died(script) from None
+
+    def run(self, script: str, timeout: float = 30.0, check: bool = True) -> Result:
+        """Runs a shell script in the guest; the time limit is stretched on a slow kernel."""
+        return self.finish(self.spawn(script), script, timeout, check)
+
+    def finish(self, job: Job, what: str, timeout: float, check: bool = True) -> Result:
+        """Waits for a script that `spawn` started. One that takes too long is killed."""
+        try:
+            result = job.wait(timeout * self.options.slowness)
+        except ChannelClosed:
+            raise self._died(what) from None
+        except TimeoutError:
+            limit = f"{timeout:.0f} s (times {self.options.slowness:.0f})"
+            text = f"{self.name}: {limit} were not enough for:\n{indent(what)}"
+            raise GuestTimeout(f"{text}\noutput:\n{indent(job.text)}\n{self.console_tail()}") from None
+        if check and result.rc != 0:
+            raise CommandFailed(self, what, result)
+        return result
+
+    def _died(self, what: str) -> GuestError:
+        return GuestError(f"{self.name} died while doing:\n{indent(what)}\n{self.console_tail(60)}")
+
+    def kernel_records(self, timeout: float = 20.0) -> list[str]:
+        """The records of /dev/kmsg since the last call."""
+        try:
+            job = self._need_channel().request("kmsg")
+        except ChannelClosed:
+            raise self._died("read /dev/kmsg") from None
+        text = self.finish(job, "read /dev/kmsg", timeout).out
+        with self.console.with_suffix(".kmsg").open("a") as log:
+            log.write(text)
+        return text.splitlines()
+
+    def console_tail(self, lines: int = 25) -> str:
+        """The last lines of the console, for error messages."""
+        try:
+            text = self.console.read_text(errors="replace")
+        except OSError:
+            text = ""
+        return f"last console lines of {self.name}:\n{indent(chr(10).join(text.splitlines()[-lines:]))}"
+
+    def blocked_tasks(self) -> str:
+        """Has the kernel print its tasks (SysRq w, then t) over the console, which works when the agent does not."""
+        if not self.alive:
+            return f"{self.name} is not running"
+        start = self.console.stat().st_size
+        try:
+            with socket.socket(socket.AF_UNIX) as con:
+                con.settimeout(5)
+                con.connect(str(self.directory / "con.sock"))
+                # The console has been made quiet; 7 makes it print what follows.
+                for key in (b"7", b"w", b"t"):
+                    con.sendall(b"\x01b" + key)
+                    self._quiet_console()
+        except OSError as error:
+            return f"{self.name}: no SysRq: {error}"
+        text = self.console.read_bytes()[start:].decode(errors="replace").splitlines()
+        stop = next((i for i, line in enumerate(text) if "Show State" in line), len(text))
+        return f"blocked tasks of {self.name} (all tasks: see {self.console}):\n{indent(chr(10).join(text[:stop]))}"
+
+    def _quiet_console(self, limit: float = 30.0) -> None:
+        """Waits until the console has been silent for half a second."""
+        deadline, size = time.monotonic() + limit, -1
+        while time.monotonic() < deadline and (now := self.console.stat().st_size) != size:
+            size = now
+            time.sleep(0.5)
+
+    @property
+    def monitor(self) -> Monitor:
+        """QEMU's monitor."""
+        if self._monitor is None:
+            self._monitor = Monitor(self.directory / "qmp.sock")
+        return self._monitor
+
+    @property
+    def alive(self) -> bool:
+        """Whether QEMU runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ends QEMU. The guest's disks are memory: there is nothing to lose."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._channel is not None:
+            self._channel.close()
+        if self._monitor is not None:
+            self._monitor.close()
+            self._monitor = None
+
+
+class Monitor:
+    """QEMU's machine protocol, as far as needed."""
+
+    def __init__(self, path: Path):
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(20)
+        self._socket.connect(str(path))
+        self._stream = self._socket.makefile("rwb")
+        self._stream.readline()
+        self.call("qmp_capabilities")
+
+    def call(self, command: str, **arguments: object) -> object:
+        """Executes one command; events in between are of no interest."""
+        self._stream.write(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
+        self._stream.flush()
+        while True:
+            answer = json.loads(self._stream.readline())
+            if "error" in answer:
+                raise GuestError(f"monitor: {command}: {answer['error']['desc']}")
+            if "return" in answer:
+                return answer["return"]
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._socket.close()

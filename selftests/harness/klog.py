@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Judges kernel messages: what fails the test during which it appeared."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+WARNING = 4
+
+# Reports of the kernel about itself. These fail a test at whatever level they come.
+REPORTS = re.compile(
+    r"WARNING:|BUG:|\bBUG at\b|\bOops\b|Kernel panic|KASAN|UBSAN|KCSAN|kmemleak: \d+ new|kernel BUG"
+    r"|INFO: task .* blocked for more than|rcu.*(detected stalls|self-detected stall)|possible recursive locking"
+    r"|possible circular locking|inconsistent lock state|suspicious RCU usage|held lock freed|bad unlock balance"
+    r"|soft lockup|hard LOCKUP|general protection fault|unable to handle|refcount_t:|list_(add|del) corruption"
+    r"|scheduling while atomic|sleeping function called|Call Trace:|DMA-API:|rust_kernel: panicked|workqueue lockup"
+    r"|harness: kernel messages were lost"
+)
+
+# Messages at warning level or above that are no finding. Each says why.
+ALLOWED: list[re.Pattern[str]] = []
+
+
+@dataclass(frozen=True)
+class Message:
+    """One record of the kernel log."""
+
+    guest: str
+    level: int
+    seconds: float
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.guest} <{self.level}>[{self.seconds:12.6f}] {self.text}"
+
+
+def parse(guest: str, records: list[str]) -> list[Message]:
+    """Reads records of /dev/kmsg; the lines that begin with a blank are a record's dictionary."""
+    messages = []
+    for record in records:
+        head, found, text = record.partition(";")
+        fields = head.split(",")
+        if not found or record.startswith(" ") or len(fields) < 3:
+            continue
+        messages.append(Message(guest, int(fields[0]) & 7, int(fields[2]) / 1e6, text))
+    return messages
+
+
+def findings(messages: list[Message], allowed: list[re.Pattern[str]] | None = None) -> list[Message]:
+    """The messages that fail a test; `allowed` adds to the list above what one test provokes on purpose."""
+    passing = ALLOWED + (allowed or [])
+    return [m for m in messages if is_finding(m) and not any(pattern.search(m.text) for pattern in passing)]
+
+
+def is_finding(message: Message) -> bool:
+    """Whether this message would have to be explained."""
+    return message.level <= WARNING or bool(REPORTS.search(message.text))

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A server guest (in-tree transport, nfsd) and a client guest (the module under test), linked and brought up."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from . import klog
+from .config import REPO, Options
+from .guest import Guest, indent
+from .network import CLIENT, MTU, SERVER, End
+
+NFS_PORT = 20049
+MOUNT_POINT = "/mnt/nfs"
+
+# No transport but the one under test may answer when the client asks for one.
+NO_IN_TREE = "install rpcrdma /bin/false\n"
+# Without Kerberos nothing is lost, and probing for it costs half a second.
+NO_KERBEROS = "install rpcsec_gss_krb5 /bin/false\n"
+# While lockd is in its grace period, 50 s by default, nfsd grants no delegations.
+SHORT_GRACE = "options lockd nlm_grace_period=1 nlm_timeout=3\n"
+
+DRIVERS = {"rxe": "rdma_rxe", "siw": "siw"}
+
+NETWORK = """
+modprobe {driver}
+ip link set eth0 mtu {mtu} up
+ip addr add {end.ipv4}/24 dev eth0
+ip addr add {end.ipv6}/64 dev eth0 nodad
+rdma link add {device}0 type {device} netdev eth0
+"""
+
+SERVER_UP = """
+modprobe -a nfsd rpcrdma
+mount -t nfsd nfsd /proc/fs/nfsd
+mount -t tmpfs -o size=80%,mode=1777 export /export
+mkdir -p /var/lib/nfs/nfsdcld /run/rpc_pipefs
+mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
+echo 10 >/proc/fs/nfsd/nfsv4leasetime
+echo 10 >/proc/fs/nfsd/nfsv4gracetime
+echo 1048576 >/proc/fs/nfsd/max_block_size
+echo '/export *(rw,no_root_squash,no_subtree_check,insecure,fsid=0)' >/etc/exports
+rpcbind
+exportfs -r
+rpc.mountd
+nfsdcld
+rpc.nfsd 8
+echo 'rdma {port}' >/proc/fs/nfsd/portlist
+grep -q rdma /proc/fs/nfsd/portlist
+"""
+
+CLIENT_UP = """
+modprobe -a nfsv3 nfsv4
+mkdir -p {mount_point}
+"""
+
+
+class Late(AssertionError):
+    """Something that was to happen has not happened in time."""
+
+
+class Pair:
+    """Both guests and what tests do with them."""
+
+    def __init__(self, options: Options):
+        self.options = options
+        forbidden = NO_KERBEROS + (NO_IN_TREE if options.client == "ours" else "")
+        self.server = Guest("server", options, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE)
+        self.client = Guest("client", options, CLIENT.tap, CLIENT.mac, forbidden)
+        self.guests = [self.server, self.client]
+        self._names = 0
+        if options.client == "ours":
+            shutil.copy(options.module, self.client.share / "rpcrdma_rs.ko")
+        for guest in self.guests:
+            shutil.copytree(REPO / "selftests/vm/guest", guest.share / "tools", dirs_exist_ok=True)
+
+    def start(self) -> None:
+        """Boots both guests and brings up their network, server and client modules."""
+        for guest in self.guests:
+            guest.start()
+        with ThreadPoolExecutor() as pool:
+            for work in [pool.submit(self._server_up), pool.submit(self._client_up)]:
+                work.result()
+        self.client.run(f"ping -c 1 -W 5 {SERVER.ipv4} >/dev/null; ping -c 1 -W 5 {SERVER.ipv6} >/dev/null")
+
+    def _network(self, end: End) -> str:
+        return NETWORK.format(driver=DRIVERS[self.options.device], device=self.options.device, mtu=MTU, end=end)
+
+    def _server_up(self) -> None:
+        self.server.wait_ready()
+        self.server.run(self._network(SERVER) + SERVER_UP.format(port=NFS_PORT), 40)
+
+    def _client_up(self) -> None:
+        self.client.wait_ready()
+        self.client.run(self._network(CLIENT) + CLIENT_UP.format(mount_point=MOUNT_POINT), 40)
+        self.load_module()
+
+    def load_module(self) -> None:
+        """Loads the transport under test into the client."""
+        if self.options.client == "ours":
+            parameters = self.options.module_parameters
+            self.client.run(f"modprobe -a sunrpc rdma_cm; insmod /share/rpcrdma_rs.ko {parameters}")
+        else:
+            self.client.run("modprobe rpcrdma")
+
+    @property
+    def module(self) -> str:
+        """The name of the module under test."""
+        return "rpcrdma_rs" if self.options.client == "ours" else "rpcrdma"
+
+    def unload_module(self, timeout: float = 20.0) -> None:
+        """Takes the module out; sunrpc gives up its last references from a workqueue, so this may take a moment."""
+        self.client.run(
+            f"until rmmod {self.module}; do sleep 0.1; done; ! grep '^{self.module} ' /proc/modules", timeout
+        )
+
+    def mount(self, vers: str, options: str = "", proto: str = "rdma", where: str = MOUNT_POINT) -> None:
+        """Mounts the export; NFSv3 goes without the lock protocol, which is not the transport's."""
+        path = "/export" if vers.startswith("3") else "/"
+        host = f"[{SERVER.ipv6}]" if proto == "rdma6" else SERVER.ipv4
+        words = [f"vers={vers}", f"proto={proto}", "hard"]
+        if vers.startswith("3"):
+            words += ["nolock", "mountproto=" + ("tcp6" if proto == "rdma6" else "tcp")]
+        if options:
+            words.append(options)
+        self.client.run(f"mkdir -p {where}; mount -t nfs -o {','.join(words)} {host}:{path} {where}")
+
+    def umount(self, where: str = MOUNT_POINT) -> None:
+        """Unmounts."""
+        self.client.run(f"umount {where}")
+
+    def drop_caches(self) -> None:
+        """Makes the client forget what it read or wrote."""
+        self.client.run("sync; echo 3 >/proc/sys/vm/drop_caches")
+
+    def send(self, guest: Guest, source: Path) -> str:
+        """Puts a file into a guest's share, under a name never used since the guest caches names; tells where."""
+        self._names += 1
+        name = f"{self._names}-{source.name}"
+        shutil.copy(source, guest.share / name)
+        return f"/share/{name}"
+
+    def kernel_messages(self) -> list[klog.Message]:
+        """What both kernels said since the last call."""
+        return [m for guest in self.guests for m in klog.parse(guest.name, guest.kernel_records())]
+
+    def stop(self) -> None:
+        """Ends both guests."""
+        for guest in self.guests:
+            guest.stop()
+
+    def describe_hang(self) -> str:
+        """What both guests are stuck in."""
+        return "\n".join(guest.blocked_tasks() for guest in self.guests)
+
+
+def wait_until(condition, what: str, limit: float, interval: float = 0.1) -> float:
+    """Polls a state that has no event to wait for; returns the seconds it took."""
+    start = time.monotonic()
+    while not condition():
+        if time.monotonic() - start > limit:
+            raise Late(f"{what}: not within {limit:.0f} s")
+        time.sleep(interval)
+    return time.monotonic() - start
+
+
+__all__ = ["MOUNT_POINT", "NFS_PORT", "Late", "Pair", "indent", "wait_until"]

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs tests: keeps guests up between the tests of one file, judges kernel logs, tells results."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from dataclasses import replace
+
+from . import klog, kmemleak
+from .config import Options
+from .guest import CommandFailed, Guest, GuestError, GuestTimeout, indent
+from .pair import Late, Pair
+from .registry import Skip, Test
+
+
+class Overrun(Exception):
+    """A test ran over its time limit."""
+
+
+class Runner:
+    """The state of one run."""
+
+    def __init__(self, options: Options):
+        self.options = options
+        self.pair: Pair | None = None
+        self.group = ""
+        self.device = options.device
+        self.leaks_watched: list[Guest] = []
+        self.passed = self.failed = self.repeated = 0
+
+    def run(self, tests: list[Test]) -> int:
+        """Runs the tests; 0 if all passed and there was one."""
+        try:
+            for test in tests:
+                self._one(test)
+            if self.pair is not None:
+                self._close_group()
+        finally:
+            self.drop_pair()
+        if self.repeated:
+            print(f"{self.repeated} of the tests were too slow once and have been run again")
+        print(f"{self.passed} passed, {self.failed} failed")
+        return 0 if self.passed and not self.failed else 1
+
+    def _one(self, test: Test, patience: int | None = None) -> None:
+        patience = self.options.patience if patience is None else patience
+        start = time.monotonic()
+        title = f"{test.group}: {test.name}"
+        try:
+            pair = self._pair_for(test)
+            start = time.monotonic()
+            self._body(test, pair)
+            self._judge(test, pair)
+        except Skip as reason:
+            print(f"skip   {title}: {reason}")
+            return
+        except Exception as error:  # whatever goes wrong is the test's result
+            # On a busy machine time alone proves nothing; a wrong result or a kernel report always does.
+            if patience and isinstance(error, (GuestTimeout, Late, Overrun)) and not self._reported():
+                print(f"again  {title} ({time.monotonic() - start:.1f} s): {str(error).splitlines()[0]}")
+                self.repeated += 1
+                self.drop_pair()
+                self._one(test, patience - 1)
+                return
+            self.failed += 1
+            print(f"not ok {title} ({time.monotonic() - start:.1f} s) [{' '.join(test.requirements)}]")
+            print(indent(self._explain(error)))
+            self.drop_pair()
+            return
+        self.passed += 1
+        print(f"ok     {title} ({time.monotonic() - start:.1f} s)")
+
+    def _pair_for(self, test: Test) -> Pair:
+        device = test.device or self.options.device
+        if self.pair is not None and (self.group != test.group or self.device != device):
+            self._close_group()
+        if self.pair is None:
+            self.pair = bring_up(replace(self.options, device=device))
+            self.group, self.device = test.group, device
+            self.leaks_watched = [guest for guest in self.pair.guests if kmemleak.available(guest)]
+        return self.pair
+
+    def _body(self, test: Test, pair: Pair) -> None:
+        """Runs the function in a thread of its own, so that a hang can be cut off by taking its guests away."""
+        limit = test.limit * self.options.slowness
+        outcome: list[BaseException | None] = []
+
+        def body() -> None:
+            try:
+                test.function(pair, **test.arguments)
+                outcome.append(None)
+            except BaseException as error:  # handed to the thread that waits
+                outcome.append(error)
+
+        thread = threading.Thread(target=body, daemon=True)
+        thread.start()
+        thread.join(limit)
+        if thread.is_alive():
+            hang = pair.describe_hang()
+            tails = "\n".join(guest.console_tail() for guest in pair.guests)
+            pair.stop()
+            thread.join(10)
+            raise Overrun(f"over its time limit of {limit:.0f} s\n{hang}\n{tails}")
+        if outcome[0] is not None:
+            raise outcome[0]
+
+    def _judge(self, test: Test, pair: Pair) -> None:
+        """The kernel logs decide too."""
+        found = klog.findings(pair.kernel_messages(), list(test.allowed))
+        if found:
+            raise AssertionError("kernel messages that must not be:\n" + "\n".join(map(str, found[:60])))
+
+    def _explain(self, error: Exception) -> str:
+        if isinstance(error, (GuestError, Overrun)):
+            text = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
+        else:
+            text = "".join(traceback.format_exception(error)).rstrip()
+        if self.pair is not None and not isinstance(error, Overrun):
+            text += self._late_messages(self.pair)
+        return text
+
+    def _reported(self) -> bool:
+        """Whether a kernel has a report to make. One that cannot be asked any more counts as that."""
+        if self.pair is None:
+            return False
+        try:
+            return any(klog.REPORTS.search(m.text) for m in self.pair.kernel_messages())
+        except GuestError:
+            return any(klog.REPORTS.search(guest.console_tail(200)) for guest in self.pair.guests)
+
+    @staticmethod
+    def _late_messages(pair: Pair) -> str:
+        """What the kernels had to say about a failure."""
+        try:
+            found = [m for m in pair.kernel_messages() if klog.is_finding(m)]
+        except GuestError:
+            return "\n" + "\n".join(guest.console_tail() for guest in pair.guests if not guest.alive)
+        return "\nkernel messages:\n" + "\n".join(map(str, found[:60])) if found else ""
+
+    def _close_group(self) -> None:
+        """On a kernel that can tell, memory lost during the tests of a file is a failure of its own."""
+        reports = {guest.name: kmemleak.leaks(guest) for guest in self.leaks_watched if guest.alive}
+        if reports:
+            bad = any(reports.values())
+            self.passed, self.failed = self.passed + (not bad), self.failed + bad
+            print(f"{'not ok' if bad else 'ok    '} {self.group}: no memory leaked")
+            for name, text in reports.items():
+                print(indent(f"{name}:\n{text[:8000]}") if text else "", end="\n" if text else "")
+        self.drop_pair()
+
+    def drop_pair(self) -> None:
+        """Ends the guests."""
+        self.leaks_watched = []
+        if self.pair is not None:
+            self.pair.stop()
+            self.pair = None
+
+
+def bring_up(options: Options) -> Pair:
+    """A started pair whose boot messages have been judged for reports; other boot noise is nobody's business."""
+    pair = Pair(options)
+    try:
+        pair.start()
+        reports = [m for m in pair.kernel_messages() if klog.REPORTS.search(m.text)]
+        if reports:
+            raise AssertionError("reports at boot:\n" + "\n".join(map(str, reports)))
+    except BaseException as error:
+        for guest in pair.guests:
+            if not isinstance(error, CommandFailed):
+                error.add_note(guest.console_tail())
+        pair.stop()
+        raise
+    return pair

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Checks of the harness itself: a test run that cannot fail proves nothing, so here are tests that have to."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+
+from .config import Options
+from .pair import Pair
+from .registry import Test
+from .runner import Runner
+
+
+def passes(pair: Pair) -> None:
+    """Nothing is wrong."""
+    assert pair.client.run("echo fine").out == "fine\n"
+
+
+def asserts(pair: Pair) -> None:
+    """A wrong value."""
+    assert pair.client.run("echo 1").out == "2\n"
+
+
+def fails(pair: Pair) -> None:
+    """A command that fails."""
+    pair.client.run("echo about to fail; false; echo not reached")
+
+
+def warns(pair: Pair) -> None:
+    """A kernel message at warning level in the guest that nobody talks to."""
+    pair.server.run("echo '<4>something is odd' >/dev/kmsg")
+
+
+def reports(pair: Pair) -> None:
+    """A report of the kernel that comes at a harmless level."""
+    pair.client.run("echo '<6>BUG: KASAN: use-after-free in nothing' >/dev/kmsg")
+
+
+def dies(pair: Pair) -> None:
+    """A guest that goes away."""
+    pair.client.run("echo c >/proc/sysrq-trigger", 20)
+
+
+def command_hangs(pair: Pair) -> None:
+    """A command that never ends."""
+    pair.client.run("sleep 1000", 2)
+
+
+def test_hangs(pair: Pair) -> None:
+    """A test that never ends."""
+    pair.client.run("echo waiting; sleep 1000", 1000)
+
+
+# The text that the report of each has to contain.
+EXPECTED: list[tuple[Callable[[Pair], None], str]] = [
+    (passes, "ok     selfcheck: passes"),
+    (asserts, "AssertionError"),
+    (fails, "about to fail"),
+    (warns, "something is odd"),
+    (reports, "use-after-free in nothing"),
+    (dies, "sysrq: Trigger a crash"),
+    (command_hangs, "were not enough for"),
+    (test_hangs, "blocked tasks of client"),
+]
+
+
+def run(options: Options) -> int:
+    """0 if every test ended as it has to."""
+    wrong = 0
+    for function, text in EXPECTED:
+        runner, output = Runner(options), io.StringIO()
+        with contextlib.redirect_stdout(output):
+            status = runner.run([Test(function.__name__, "selfcheck", function, (), 8.0)])
+        right = text in output.getvalue() and (status == 0) == (function is passes)
+        wrong += not right
+        print(f"{'ok    ' if right else 'not ok'} {function.__name__}")
+        if not right:
+            print(output.getvalue())
+    empty = io.StringIO()
+    with contextlib.redirect_stdout(empty):
+        status = Runner(options).run([])
+    right = status != 0 and empty.getvalue() == "0 passed, 0 failed\n"
+    print(f"{'ok    ' if right else 'not ok'} a run of nothing is a failure")
+    wrong += not right
+    print(f"{len(EXPECTED) + 1 - wrong} passed, {wrong} failed")
+    return 1 if wrong else 0

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Runs parts of the test suite one after the other and adds up their results. The last line is 'N passed, N failed'.
+#
+#   run.sh PART...      parts: host kunit vm kunit-debug vm-debug
+#
+# TESTS="pattern..." limits the VM parts to the tests that match.
+
+set -uo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+passed=0 failed=0
+
+# Every part ends with a line of the form 'N passed, N failed'; one that does not has failed as a whole.
+part() {
+	local name=$1 log rc line
+	shift
+	log=$(mktemp)
+	echo "== $name"
+	"$@" 2>&1 | tee "$log"
+	rc=${PIPESTATUS[0]}
+	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+	if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+		passed=$((passed + BASH_REMATCH[1]))
+		failed=$((failed + BASH_REMATCH[2]))
+		[ "$rc" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
+	else
+		echo "$name ended without a result (exit status $rc)"
+		failed=$((failed + 1))
+	fi
+	rm -f "$log"
+}
+
+vm() {
+	local kernel=$1
+	shift
+	# shellcheck disable=SC2086 # patterns are words
+	selftests/harness/run.sh test --kernel "$kernel" ${CI:+--patience 1} "$@" ${TESTS:-}
+}
+
+[ $# -gt 0 ] || set -- host kunit vm
+for name; do
+	case "$name" in
+	host) part host selftests/setup/enter.sh selftests/host/test.sh ;;
+	kunit) part kunit selftests/harness/run.sh kunit ;;
+	vm) part vm vm test ;;
+	kunit-debug)
+		part kunit-debug selftests/harness/run.sh kunit --kernel debug
+		;;
+	vm-debug) part vm-debug vm debug --small --rounds 1 ;;
+	*)
+		echo "no such part: $name" >&2
+		exit 2
+		;;
+	esac
+done
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
