@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests that run in a pair of guests."""

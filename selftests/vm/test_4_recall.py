@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Calls that the server makes: delegation recall over the backchannel of NFSv4.2."""
+
+import re
+
+from harness.mountstats import calls, transport
+from harness.pair import MOUNT_POINT, Pair, wait_until
+from harness.registry import test
+
+
+def server_view(pair: Pair, file: str) -> str:
+    """What nfsd says about its clients; `file` is info or states."""
+    return pair.server.run(f"cat /proc/fs/nfsd/clients/*/{file}").out
+
+
+def take_delegation(pair: Pair, name: str) -> None:
+    """Opens and closes the file until nfsd grants a delegation, which it does once the callback path is up."""
+
+    def granted() -> bool:
+        pair.client.run(f"cat {MOUNT_POINT}/{name} >/dev/null")
+        return "deleg" in server_view(pair, "states")
+
+    wait_until(granted, "no delegation was granted", 20 * pair.options.slowness, 0.3)
+
+
+@test("delegations are recalled", "BI-1", "V1-141", limit=90)
+def recall(pair: Pair) -> None:
+    """A write on the server makes nfsd call the client back on the client's own connection; the delegation returns."""
+    pair.server.run("echo one >/export/shared")
+    pair.mount("4.2")
+    take_delegation(pair, "shared")
+    assert re.search(r"callback state: UP", server_view(pair, "info")), server_view(pair, "info")
+    before = calls(pair.client, MOUNT_POINT, "DELEGRETURN")
+    called = transport(pair.client, MOUNT_POINT).get("backward_calls")
+    start = float(pair.server.run("cut -d' ' -f1 /proc/uptime").out)
+    end = float(pair.server.run("echo two >>/export/shared; cut -d' ' -f1 /proc/uptime", 30).out)
+    limit = 3 * pair.options.slowness
+    assert end - start < limit, f"the server waited {end - start:.1f} s: the recall did not reach the client"
+    assert calls(pair.client, MOUNT_POINT, "DELEGRETURN") == before + 1
+    assert "deleg" not in server_view(pair, "states")
+    if called is not None:
+        assert transport(pair.client, MOUNT_POINT)["backward_calls"] > called, "the transport counted no backward call"
+    assert pair.client.run(f"cat {MOUNT_POINT}/shared").out == "one\ntwo\n"
+    pair.umount()
+
+
+@test("many recalls during I/O", "BI-1", "BI-2", limit=120)
+def recalls_under_load(pair: Pair) -> None:
+    """Both directions share one connection: recalls get through while the client writes."""
+    count = pair.options.scaled(40, 5)
+    pair.server.run(f"cd /export; for i in $(seq {count}); do echo $i >r$i; done")
+    pair.mount("4.2")
+    take_delegation(pair, "r1")
+    pair.client.run(f"for i in $(seq {count}); do cat {MOUNT_POINT}/r$i; done >/dev/null")
+    held = server_view(pair, "states").count("deleg")
+    assert held >= count // 2, f"{held} delegations of {count}"
+    before = calls(pair.client, MOUNT_POINT, "DELEGRETURN")
+    writer = f"""
+    i=0
+    while [ ! -e /tmp/enough ]; do
+        i=$((i + 1))
+        dd if=/dev/zero of={MOUNT_POINT}/load bs=64k count=32 conv=fsync status=none
+    done
+    echo $i
+    """
+    pair.client.run("rm -f /tmp/enough")
+    job = pair.client.spawn(writer)
+    pair.server.run(f"cd /export; for i in $(seq {count}); do echo more >>r$i; done", 40)
+    pair.client.run("touch /tmp/enough")
+    rounds = int(pair.client.finish(job, "the writer", 30).out)
+    assert rounds > 0 and calls(pair.client, MOUNT_POINT, "DELEGRETURN") - before >= held
+    wanted = "".join(f"{i}\nmore\n" for i in range(1, count + 1))
+    assert pair.client.run(f"cd {MOUNT_POINT}; for i in $(seq {count}); do cat r$i; done").out == wanted
+    pair.umount()

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A connection that breaks under I/O is made again, and no octet is lost."""
+
+import re
+
+from harness import network
+from harness.guest import Job
+from harness.mountstats import SUSPICIOUS, transport
+from harness.network import CLIENT
+from harness.pair import MOUNT_POINT, Pair, wait_until
+from harness.registry import test
+
+from .guest import pattern
+
+MIB = 1 << 20
+# rxe says so about a peer that does not answer any more; it is what these tests bring about.
+PROVOKED = (r"rxe\d+: qp#\d+ make_send_cqe: non-flush error status = \d+", r"rxe\d+: qp#\d+ .*retry.*exceeded")
+
+
+def start_writer(pair: Pair, size: int, seed: str) -> Job:
+    """Starts to write a file, and returns when its first octets are on the server."""
+    job = pair.client.spawn(f"python3 -I -S /share/tools/pattern.py write direct {MOUNT_POINT}/broken {size} {seed}")
+    wait_until(lambda: written(pair) >= 2 * MIB, "the writer did not start", 20 * pair.options.slowness)
+    return job
+
+
+def written(pair: Pair) -> int:
+    """Octets of the file on the server."""
+    return int(pair.server.run("stat -c %s /export/broken 2>/dev/null || echo 0").out)
+
+
+def check(pair: Pair, size: int, seed: str) -> None:
+    """The file is whole on both sides, and the client has connected again."""
+    wanted = pattern.digest(size, seed)
+    assert pair.server.run("sha256sum /export/broken", 60).out.split()[0] == wanted, "as written"
+    pair.drop_caches()
+    assert pair.client.run(f"sha256sum {MOUNT_POINT}/broken", 60).out.split()[0] == wanted, "as read back"
+    counts = transport(pair.client, MOUNT_POINT)
+    assert counts["connect_count"] >= 2, f"{counts['connect_count']} connections: nothing was broken"
+    odd = {name: counts[name] for name in ("bad_xids", "bad_replies", *SUSPICIOUS) if counts.get(name)}
+    assert not odd, f"after the reconnect: {odd}"
+    pair.client.run(f"rm {MOUNT_POINT}/broken")
+    pair.umount()
+
+
+def connected(pair: Pair) -> list[str]:
+    """The numbers of the client's connected queue pairs."""
+    return re.findall(r"lqpn (\d+) .*type RC state RTS", pair.client.run("rdma resource show qp").out)
+
+
+@test(
+    "cable pulled during I/O, vers={vers}",
+    "PD-20",
+    "V1-141",
+    limit=120,
+    allowed=PROVOKED,
+    device="rxe",
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+)
+def cable(pair: Pair, vers: str) -> None:
+    """The link goes without a word; the device gives up, the transport reconnects when the link is back."""
+    pair.server.run("rm -f /export/broken")
+    size = pair.options.scaled(64, 8) * MIB + 99
+    pair.mount(vers)
+    job = start_writer(pair, size, "cable")
+    # The device notices only when it has something to send: this goes on also when the writer is done.
+    pair.client.run("touch /tmp/ticking")
+    ticker = pair.client.spawn(
+        f"while [ -e /tmp/ticking ]; do echo x >{MOUNT_POINT}/tick; sync {MOUNT_POINT}/tick; done"
+    )
+    network.ip("link", "set", CLIENT.tap, "down")
+    try:
+        wait_until(lambda: not connected(pair), "the client's device did not notice", 40 * pair.options.slowness)
+    finally:
+        network.ip("link", "set", CLIENT.tap, "up")
+    pair.client.finish(job, "the writer", 60)
+    pair.client.run("rm /tmp/ticking")
+    pair.client.finish(ticker, "the ticker", 60)
+    check(pair, size, "cable")
+
+
+@test(
+    "server's device removed during I/O, vers={vers}",
+    "PD-20",
+    "V1-141",
+    limit=120,
+    allowed=PROVOKED,
+    device="rxe",
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+)
+def device(pair: Pair, vers: str) -> None:
+    """The peer disconnects and comes back with a new device; calls in flight are sent again."""
+    pair.server.run("rm -f /export/broken")
+    size = pair.options.scaled(64, 8) * MIB + 7
+    pair.mount(vers)
+    job = start_writer(pair, size, "device")
+    pair.server.run("rdma link delete rxe0; rdma link add rxe0 type rxe netdev eth0")
+    pair.client.finish(job, "the writer", 60)
+    check(pair, size, "device")
