@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The peer: listens, accepts with the private data it is told, answers NFSv3 calls, and misbehaves on request.
+
+Every event is one line of JSON; a signal USR1 adds one, behind which nothing is missing that happened before. What the peer does wrong is chosen by whoever has mounted it, by looking names up:
+
+    do-MODE[.ANYTHING]              this LOOKUP is answered in that mode (see modes.py)
+    arm-MODE-at-PROCEDURE[.ANY]     the next call of that NFS procedure is
+
+A name does so once: sent again, the same LOOKUP is answered rightly. `--first MODE` does it to the first call of all.
+"""
+
+import argparse
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+
+import modes
+import nfs
+import wire
+from endpoint import Connection, Listener
+
+HOLD_SECONDS = 1.0
+
+
+def say(event, **words):
+    """Tells the tests."""
+    os.write(1, json.dumps({"event": event, **words}).encode() + b"\n")
+
+
+class Server:
+    """What there is one of, over all connections."""
+
+    def __init__(self, options):
+        self.options = options
+        self.outcomes = options.connections.split(",")
+        self.connections = {}
+        self.number = 0
+        self.first = options.first
+        self.armed = {}  # NFS procedure -> mode
+        self.used = set()
+        self.last_handle = None
+        self.held = []  # (connection, reply)
+        self.release_at = None
+
+    # Connection management
+
+    def requested(self, event):
+        """A client wants to connect: the options say what becomes of it, by the number of the request."""
+        outcome = self.outcomes[min(self.number, len(self.outcomes) - 1)]
+        self.number += 1
+        say("connect", number=self.number, private_data=event.private_data.hex(), outcome=outcome)
+        if outcome == "reject":
+            event.reject(self.options.private_data)
+            return
+        connection = Connection(event, self.number, self.options.receives, self.options.receive_size)
+        self.connections[event.key] = connection
+        connection.accept(self.options.private_data)
+
+    def established(self, event):
+        """The connection is up."""
+        connection = self.connections[event.key]
+        say("established", number=connection.number)
+        if self.outcomes[min(connection.number, len(self.outcomes)) - 1] == "disconnect":
+            connection.disconnect()
+
+    def disconnected(self, event):
+        """The connection is down, whoever ended it."""
+        connection = self.connections.pop(event.key, None)
+        if connection is not None:
+            say("disconnected", number=connection.number)
+            self.held = [(c, reply) for c, reply in self.held if c is not connection]
+            connection.close()
+
+    # Messages
+
+    def received(self, connection, message):
+        """One message from the client."""
+        header, payload = wire.decode(message)
+        call, arguments = wire.decode_call(payload) if header.get("proc") == wire.RDMA_MSG else (None, b"")
+        name = nfs.looked_up(call, arguments)
+        say("message", connection=connection.number, length=len(message), **header, rpc=call, name=name)
+        if "malformed" in header:
+            return
+        if call is not None:
+            reply = nfs.answer(call, arguments)
+        elif header["proc"] == wire.RDMA_NOMSG:
+            # A Long call, which this peer does not fetch.
+            reply = wire.rpc_reply(header["xid"], status=wire.SYSTEM_ERR)
+        else:
+            return
+        query = modes.Query(header, reply, self.options.credits, unused(header), header, self.last_handle)
+        self.act(connection, query, self.mode_of(call, name))
+        for chunk in [*header["write"], header["reply"] or []]:
+            if chunk:
+                self.last_handle = chunk[0]["handle"]
+
+    def mode_of(self, call, name):
+        """In which mode to answer."""
+        if self.first:
+            mode, self.first = self.first, None
+            return mode
+        mode = self.armed.pop(call["proc"], None) if call and call["prog"] == nfs.PROGRAM else None
+        if mode:
+            return mode
+        if name is None or name in self.used:
+            return "right"
+        if armed := re.match(r"arm-([a-z0-9-]+)-at-([A-Z]+)", name):
+            self.used.add(name)
+            self.armed[getattr(nfs, armed[2])] = armed[1]
+        elif order := re.match(r"do-([a-z0-9-]+)", name):
+            self.used.add(name)
+            return order[1]
+        return "right"
+
+    def act(self, connection, query, mode):
+        """Answers a call."""
+        if mode != "right":
+            say("misbehaves", mode=mode, xid=query.xid)
+        for step in modes.MODES[mode](query):
+            if isinstance(step, modes.Disconnect):
+                connection.disconnect()
+            elif isinstance(step, modes.Hold):
+                self.held.append((connection, query.reply()))
+                self.release_at = time.monotonic() + HOLD_SECONDS
+                say("held", count=len(self.held))
+            else:
+                connection.send(step.message, step.handle)
+
+    def release(self):
+        """The client has been silent for long enough: answers what was held back."""
+        say("released", count=len(self.held))
+        held, self.held, self.release_at = self.held, [], None
+        for connection, reply in held:
+            connection.send(reply.message)
+
+    # The loop
+
+    def run(self):
+        """Runs until the process is ended."""
+        listener = Listener(self.options.port)
+        say("listening", port=self.options.port, pid=os.getpid())
+        while True:
+            watched = {listener.fd: None, **{c.fd: c for c in self.connections.values()}}
+            wait = None if self.release_at is None else max(0.0, self.release_at - time.monotonic())
+            ready = select.select(list(watched), [], [], wait)[0]
+            if not ready and self.release_at is not None:
+                self.release()
+            for fd in ready:
+                connection = watched[fd]
+                if connection is None:
+                    self.manage(listener)
+                elif connection in self.connections.values():
+                    for message in connection.receive():
+                        self.received(connection, message)
+                    for problem in connection.problems():
+                        say("failed", connection=connection.number, what=problem)
+
+    def manage(self, listener):
+        """One event of the connection manager."""
+        with listener.event() as event:
+            handler = {"request": self.requested, "established": self.established, "disconnected": self.disconnected}
+            if event.kind in handler:
+                handler[event.kind](event)
+            else:
+                say("other", kind=event.kind)
+        # An identifier can only go once its events are acknowledged.
+        for connection in Connection.closed:
+            connection.destroy()
+        Connection.closed.clear()
+
+
+def unused(header):
+    """The lists to return for those a call offered, with nothing placed in any chunk."""
+    empty = [[(s["handle"], 0, s["offset"]) for s in chunk] for chunk in header["write"]]
+    reply = None if header["reply"] is None else [(s["handle"], 0, s["offset"]) for s in header["reply"]]
+    return wire.lists(write=empty, reply=reply)
+
+
+def main():
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="peer")
+    parser.add_argument("--port", type=int, default=20049)
+    parser.add_argument("--private-data", type=bytes.fromhex, default=b"", help="octets to accept with, hexadecimal")
+    parser.add_argument(
+        "--connections", default="ok", help="what becomes of connections: ok, reject, disconnect by comma"
+    )
+    parser.add_argument("--first", choices=modes.MODES, help="mode in which to answer the first call")
+    parser.add_argument("--credits", type=int, default=32, help="credits to grant")
+    parser.add_argument("--receives", type=int, default=48, help="Receives to post")
+    parser.add_argument("--receive-size", type=int, default=262144, help="octets of each")
+    signal.signal(signal.SIGUSR1, lambda number, frame: say("sync"))
+    Server(parser.parse_args(sys.argv[1:])).run()
+
+
+main()

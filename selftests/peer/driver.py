@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The harness's hold on the peer: starts it in the server guest, reads its events, mounts what it serves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL
+
+from harness.guest import Guest, GuestError, indent
+from harness.network import SERVER
+from harness.pair import MOUNT_POINT, Pair, wait_until
+
+HERE = Path(__file__).parent
+START_LIMIT = 40.0  # seconds, before stretching: an emulated guest takes long to start Python
+EVENT_LIMIT = 20.0
+
+# Each peer has a port of its own, away from the in-tree server's, so that what the log says of a port is of one peer.
+PORTS = itertools.count(20100)
+
+# Nothing is remembered, so that each look-up asks the peer; one that is not answered ends.
+OPTIONS = "soft,timeo=100,retrans=2,retry=0,noacl,lookupcache=none,noac"
+
+LOG_LINE = re.compile(
+    r"port (?P<port>\d+): connected over (?P<device>\S+): private data sent (?P<sent>[0-9a-f]{16}), "
+    r"received (?P<received>[0-9a-f]{16}|none); inline thresholds: call (?P<call>\d+) reply (?P<reply>\d+) octets; "
+    r"(?P<credits>\d+) credits asked for"
+)
+
+Event = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What the client's kernel log says of one connection."""
+
+    sent: str
+    received: str
+    call: int
+    reply: int
+    credits: int
+
+
+def connections(client: Guest, port: int) -> list[Logged]:
+    """The connections to a port of the server that the client's log tells of, oldest first."""
+    text = client.run("dmesg").out
+    found = [match for match in LOG_LINE.finditer(text) if int(match["port"]) == port]
+    return [Logged(m["sent"], m["received"], int(m["call"]), int(m["reply"]), int(m["credits"])) for m in found]
+
+
+class Peer:
+    """A peer that runs in the server guest."""
+
+    def __init__(self, pair: Pair, *options: str):
+        self.pair = pair
+        self.port = next(PORTS)
+        words = ["--port", str(self.port), *options]
+        if not (pair.server.share / "peer").exists():
+            shutil.copytree(HERE, pair.server.share / "peer", ignore=shutil.ignore_patterns("__pycache__"))
+        # With the directory as its program, Python imports from there although it is isolated.
+        self._script = f"modprobe -a rdma_ucm ib_uverbs; exec python3 -I -S -B /share/peer {shlex.join(words)}"
+        self._job = pair.server.spawn(self._script)
+        self._pid = self.wait(lambda event: event["event"] == "listening", "listening", START_LIMIT)["pid"]
+
+    def _sync(self) -> None:
+        """Waits for what the peer has said but the channel has not delivered yet."""
+        before = sum(event["event"] == "sync" for event in self.events)
+        self.pair.server.run(f"kill -USR1 {self._pid}")
+        what = "peer: in step"
+        limit = EVENT_LIMIT * self.pair.options.slowness
+        wait_until(lambda: sum(event["event"] == "sync" for event in self.events) > before, what, limit, 0.02)
+
+    @property
+    def events(self) -> list[Event]:
+        """What has happened so far. A line that is none of ours is the trace of a failure."""
+        *lines, _ = self._job.text.split("\n")
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError:
+            raise GuestError(f"the peer failed:\n{indent(self._job.text)}") from None
+
+    def of(self, kind: str) -> list[Event]:
+        """The events of one kind that have happened until now."""
+        self._sync()
+        return [event for event in self.events if event["event"] == kind]
+
+    def wait(self, condition: Callable[[Event], bool], what: str, limit: float = EVENT_LIMIT) -> Event:
+        """The first event that meets the condition, as soon as it has happened."""
+        found: list[Event] = []
+
+        def happened() -> bool:
+            found.extend(event for event in self.events if condition(event))
+            return bool(found)
+
+        try:
+            wait_until(happened, f"peer: {what}", limit * self.pair.options.slowness)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.tail()}") from None
+        return found[0]
+
+    def messages(self, program: int | None = None, procedure: int | None = None) -> list[Event]:
+        """The messages that the peer has received; with arguments, the inline calls of an RPC procedure."""
+        messages = self.of("message")
+        if program is None:
+            return messages
+        wanted = (program, procedure)
+        return [m for m in messages if isinstance(c := m["rpc"], dict) and (c["prog"], c["proc"]) == wanted]
+
+    def lookups(self, name: str) -> list[Event]:
+        """The LOOKUP calls for a name."""
+        return [m for m in self.messages() if m["name"] == name]
+
+    def mount_command(self, options: str = "", vers: str = "3") -> str:
+        """The shell command that mounts the peer; the server's own mount daemon gives the file handle away.
+
+        A mount with another version than 3 does not get beyond the NULL call.
+        """
+        words = [f"vers={vers},proto=rdma,port={self.port}", *(["nolock,mountproto=tcp"] if vers == "3" else [])]
+        words += [OPTIONS, *([options] if options else [])]
+        return f"mount -t nfs -o {','.join(words)} {SERVER.ipv4}:/export {MOUNT_POINT}"
+
+    @contextmanager
+    def mounted(self, options: str = "") -> Iterator[None]:
+        """Mounts the peer for the block."""
+        self.pair.client.run(self.mount_command(options), 60)
+        try:
+            yield
+        finally:
+            self.pair.client.run(f"umount {MOUNT_POINT} || umount -f {MOUNT_POINT}", 60)
+
+    def connections(self) -> list[Logged]:
+        """What the client's log says of the connections to this peer."""
+        return connections(self.pair.client, self.port)
+
+    def tail(self, count: int = 25) -> str:
+        """The last events, for error messages."""
+        return f"last events of the peer:\n{indent(chr(10).join(self._job.text.splitlines()[-count:]))}"
+
+    def stop(self) -> None:
+        """Ends the peer; its connections end with it."""
+        self._job.kill()
+        done = self.pair.server.finish(self._job, self._script, 10, check=False)
+        if done.rc != -SIGKILL:
+            raise GuestError(f"the peer ended by itself, with status {done.rc}:\n{indent(done.out)}")
+
+
+@contextmanager
+def peer(pair: Pair, *options: str) -> Iterator[Peer]:
+    """A peer for the block. If the block fails, its error tells what the peer saw."""
+    server = Peer(pair, *options)
+    try:
+        yield server
+    except BaseException as error:
+        error.add_note(server.tail())
+        raise
+    finally:
+        server.stop()

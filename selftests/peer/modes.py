@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The ways to answer a call wrongly. Each gives what the peer does instead of sending the right reply.
+
+Where the client has to drop what it got, the right reply follows, so that the call ends and the test need not wait for
+a timeout: what shows that the client dropped the rest is its counter, and that the call went well after all.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+import wire
+
+GARBAGE = 60  # messages; no more than the client has Receives, which only its credits promise
+FLOOD = 800  # messages; more than that
+FOREIGN = (0xDEAD, 64, 0x10000)  # a segment that nobody offered
+CALLBACK = 0x40000000
+
+
+@dataclass
+class Send:
+    """Sends a message; with a handle, the client's registration of that handle is invalidated on arrival."""
+
+    message: bytes
+    handle: int | None = None
+
+
+class Disconnect:
+    """Ends the connection."""
+
+
+class Hold:
+    """Keeps the right reply back until the client has been silent for a while."""
+
+
+@dataclass
+class Query:
+    """A call from the client, with what an answer may need."""
+
+    header: dict
+    payload: bytes  # the right RPC reply
+    credits: int
+    chunks: bytes | None = None  # the lists that the right reply returns
+    offered: dict = field(default_factory=dict)  # the call's own lists, "write" and "reply"
+    last_handle: int | None = None  # a handle of an earlier call, which is not valid any more
+    xid: int = field(init=False)
+
+    def __post_init__(self):
+        self.xid = self.header["xid"]
+
+    def reply(self, credits=None, **changes):
+        """The right reply, but for what is given."""
+        words = {"chunks": self.chunks, **changes}
+        payload = words.pop("payload", self.payload)
+        return Send(wire.msg(self.xid, self.credits if credits is None else credits, payload, **words))
+
+
+def other_xid(q):
+    """A whole reply to a call that was never made."""
+    xid = q.xid ^ 0x80000000
+    return [Send(wire.msg(xid, q.credits, wire.words(xid) + q.payload[4:])), q.reply()]
+
+
+def wrong_handle(q, handle):
+    """The right reply, but it invalidates a handle that is not the call's."""
+    send = q.reply()
+    send.handle = handle
+    return [send]
+
+
+def backward(q, chunks):
+    """A callback, with the xid of the call in progress: the two directions have nothing to do with each other."""
+    return Send(wire.msg(q.xid, 1, wire.rpc_call(q.xid, CALLBACK, 1, 0), chunks=chunks))
+
+
+def garbage(q, count):
+    """Noise, and noise behind the words that every message begins with; always the same noise."""
+    noise = random.Random(8166)
+    sends = []
+    for number in range(count):
+        octets = noise.randbytes(noise.randrange(0, 1024))
+        begin = (b"", wire.words(q.xid), wire.words(q.xid, 1, 32, number % 6), wire.words(number, 1, 32, 0))[number % 4]
+        # A random word must not be taken for the RDMA_ERROR or the reply that ends the call.
+        if number % 4 == 2 and number % 6 in (wire.RDMA_NOMSG, wire.RDMA_ERROR):
+            octets = wire.words(0x67617262) + octets
+        sends.append(Send((begin + octets)[:1024]))
+    return [*sends, q.reply()]
+
+
+def returned(q, *lengths, more=()):
+    """The lists with the offered Reply chunk returned, its first segments with these lengths and the others empty."""
+    offered = q.offered["reply"] or []
+    padded = [*lengths, *[0] * len(offered)]
+    chunk = [(s["handle"], length, s["offset"]) for s, length in zip(offered, padded, strict=False)]
+    return wire.lists(reply=[*chunk, *more])
+
+
+def nomsg(q, chunks):
+    """A reply that claims to be in the Reply chunk, where the peer has written nothing."""
+    return [q.reply(proc=wire.RDMA_NOMSG, payload=b"", chunks=chunks)]
+
+
+def written(q, more, count=1):
+    """The right reply, but it says that the Write chunk is full to `more` octets beyond its end, and that `count` times."""
+    chunk = [(s["handle"], s["length"] + more, s["offset"]) for s in q.offered["write"][0]]
+    return [q.reply(chunks=wire.lists(write=[chunk] * count))]
+
+
+def error(q, *body):
+    """An RDMA_ERROR."""
+    return Send(wire.error(q.xid, q.credits, *body))
+
+
+MODES = {
+    "right": lambda q: [q.reply()],
+    "credits-zero": lambda q: [q.reply(credits=0)],
+    "credits-max": lambda q: [q.reply(credits=0xFFFFFFFF)],
+    "unknown-xid": other_xid,
+    "twice": lambda q: [q.reply(), q.reply()],
+    "short": lambda q: [Send(wire.words(q.xid)), q.reply()],
+    "empty": lambda q: [Send(b""), q.reply()],
+    "version-2": lambda q: [q.reply(vers=2), q.reply()],
+    "proc-2": lambda q: [q.reply(proc=wire.RDMA_MSGP), q.reply()],
+    "proc-3": lambda q: [q.reply(proc=wire.RDMA_DONE), q.reply()],
+    "proc-5": lambda q: [q.reply(proc=5), q.reply()],
+    "xid-mismatch": lambda q: [q.reply(payload=wire.words(q.xid ^ 1) + q.payload[4:]), q.reply()],
+    "malformed": lambda q: [Send(wire.words(q.xid, 1, q.credits, 0, 2)), q.reply()],
+    "segments-beyond-end": lambda q: [
+        Send(wire.words(q.xid, 1, q.credits, 0, 0, 1, 0x0FFFFFFF, 0, 0, 0, 0)),
+        q.reply(),
+    ],
+    "err-vers": lambda q: [error(q, wire.ERR_VERS, 2, 3)],
+    "badheader": lambda q: [error(q, wire.BADHEADER)],
+    "error-cut": lambda q: [error(q, wire.ERR_VERS, 1), q.reply()],
+    "error-code": lambda q: [error(q, 9), q.reply()],
+    "error-bare": lambda q: [error(q), q.reply()],
+    "read-list": lambda q: [q.reply(chunks=wire.lists(read=[(0, *FOREIGN)]))],
+    "write-chunk": lambda q: [q.reply(chunks=wire.lists(write=[[FOREIGN]]))],
+    "reply-chunk": lambda q: [q.reply(chunks=wire.lists(reply=[FOREIGN]))],
+    "no-lists": lambda q: [*nomsg(q, wire.lists()), q.reply()],
+    "nomsg-chunk": lambda q: nomsg(q, wire.lists(reply=[FOREIGN])),
+    "nomsg-longer": lambda q: nomsg(q, returned(q, q.offered["reply"][0]["length"] + 4)),
+    "nomsg-wraps": lambda q: nomsg(q, returned(q, q.offered["reply"][0]["length"], 0xFFFFFFFF)),
+    "nomsg-hole": lambda q: nomsg(q, returned(q, 0, 1000)),
+    "nomsg-more-segments": lambda q: nomsg(q, returned(q, 100, more=[FOREIGN])),
+    "nomsg-short": lambda q: nomsg(q, returned(q, 16)),
+    "nomsg-unaligned": lambda q: nomsg(q, returned(q, 99)),
+    "nomsg-unwritten": lambda q: nomsg(q, returned(q, q.offered["reply"][0]["length"], 1000)),
+    "used-and-inline": lambda q: [q.reply(chunks=returned(q, 32))],
+    "write-longer": lambda q: written(q, 4),
+    "write-two": lambda q: written(q, 0, 2),
+    "unaligned": lambda q: [q.reply(payload=q.payload + b"\0")],
+    "invalidate-dead": lambda q: wrong_handle(q, 0xDEAD),
+    "invalidate-stale": lambda q: wrong_handle(q, q.last_handle),
+    "unknown-xid-invalidate": lambda q: [
+        Send(other_xid(q)[0].message, q.last_handle),
+        q.reply(),
+    ],
+    "oversize": lambda q: [q.reply(payload=q.payload + bytes(300000))],
+    "disconnect": lambda q: [Disconnect()],
+    "hold": lambda q: [Hold()],
+    "backward-chunks": lambda q: [backward(q, wire.lists(read=[(0, *FOREIGN)])), q.reply()],
+    "backward-call": lambda q: [backward(q, None), q.reply()],
+    "garbage": lambda q: garbage(q, GARBAGE),
+    "flood": lambda q: garbage(q, FLOOD),
+}

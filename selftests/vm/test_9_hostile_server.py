@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A server that breaks the protocol: the client neither trusts it, nor dies of it, nor remembers it.
+
+The peer (selftests/peer) serves a directory whose names are orders: a look-up of `do-MODE` is itself answered in that
+mode. So the misbehaviour happens under a mount, where counters can be read. Each test ends with the in-tree server,
+over the same module: I/O, unmount, unload.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness import resources
+from harness.mountstats import FIELDS, OUR_FIELDS, of_mount
+from harness.pair import MOUNT_POINT, Pair, wait_until
+from harness.registry import test
+from peer.driver import Peer, peer
+
+# Our numbers after those of OUR_FIELDS: messages dropped, by reason.
+DROPPED = ("short", "version", "type", "xid_mismatch", "malformed", "undecodable")
+ABSENT, FAILED = "No such file or directory", "Input/output error"
+NFS, NULL, READDIR = 100003, 0, 16
+RDMA_ERROR, BADHEADER = 4, 2
+
+# What the client says when it ends a connection by its own decision.
+FOREIGN = r"port \d+: ending the connection: it invalidated a handle that is not the call's"
+# A broken connection, as the device tells it.
+DEVICE = r"rxe\d+: qp#\d+ (make_send_cqe|do_complete): non-flush error status = \d+"
+SECOND = r"port \d+: ending the connection: a second reply to the same call"
+
+
+def counters(pair: Pair) -> dict[str, int]:
+    """All numbers of the transport."""
+    return dict(zip(FIELDS + list(OUR_FIELDS) + list(DROPPED), of_mount(pair.client, MOUNT_POINT)[0], strict=True))
+
+
+def ask(pair: Pair, name: str) -> str:
+    """What the client is told about a name; a look-up that hangs is killed, and the test fails by its status."""
+    done = pair.client.run(f"timeout -s KILL 100 stat {MOUNT_POINT}/{name}", 45, check=False)
+    assert done.rc == 1, f"look-up of {name}: {done}"
+    return done.out
+
+
+def good_server(pair: Pair) -> None:
+    """The in-tree server can still be used, and the module goes and comes."""
+    pair.mount("4.2")
+    pair.client.run(f"head -c 300000 /dev/zero | tr '\\000' g >{MOUNT_POINT}/good; sync")
+    assert pair.server.run("tr -d g </export/good | wc -c; stat -c %s /export/good").lines == ["0", "300000"]
+    pair.drop_caches()
+    assert pair.client.run(f"tr -d g <{MOUNT_POINT}/good | wc -c").out.strip() == "0"
+    pair.client.run(f"rm {MOUNT_POINT}/good")
+    pair.umount()
+    pair.unload_module()
+    left = resources.rdma(pair.client)
+    pair.load_module()
+    assert left["qp"] == 1 and left["mr"] == 0, f"RDMA objects left: {left}"  # the device's own queue pair
+
+
+@contextmanager
+def hostile(pair: Pair, *options: str, mount: str = "") -> Iterator[Peer]:
+    """A mounted peer for the block, and a check that all is well after it."""
+    with peer(pair, "--private-data", "f6ab0e1801010303", *options) as server, server.mounted(mount):
+        yield server
+    good_server(pair)
+
+
+def misbehave(pair: Pair, server: Peer, mode: str) -> tuple[str, dict[str, int], int]:
+    """Has a look-up answered in a mode: the client's verdict, what its counters rose by, how often it sent the call."""
+    name = f"do-{mode}"
+    before = counters(pair)
+    told = ask(pair, name)
+    assert len([e for e in server.of("misbehaves") if e["mode"] == mode]) == 1, f"the peer did not do {mode}"
+    after = counters(pair)
+    risen = {key: after[key] - before[key] for key in after if after[key] != before[key]}
+    return told, risen, len(server.lookups(name))
+
+
+# Mode, requirements, the counter that rises by one. The right reply follows, so the look-up ends well.
+DROPS = [
+    ("unknown-xid", ("V1-113",), "unknown_xids"),
+    ("short", ("V1-15", "H-24"), "short"),
+    ("empty", ("V1-15", "H-24"), "short"),
+    ("version-2", ("V1-108", "H-24"), "version"),
+    ("proc-2", ("V1-117",), "type"),
+    ("proc-3", ("V1-117",), "type"),
+    ("proc-5", ("V1-117",), "type"),
+    ("xid-mismatch", ("V1-7",), "xid_mismatch"),
+    ("malformed", ("V1-18", "V1-108"), "malformed"),
+    ("segments-beyond-end", ("V1-19",), "malformed"),
+    ("no-lists", ("V1-102", "V1-108"), "malformed"),
+    ("error-cut", ("V1-105",), "undecodable"),
+    ("error-code", ("V1-105",), "undecodable"),
+    ("error-bare", ("V1-105",), "undecodable"),
+    ("backward-call", ("BI-16", "BI-3"), "backward_unserved"),
+    ("credits-zero", ("V1-25",), "zero_grants"),
+]
+
+# Counters that any call moves.
+ORDINARY = {
+    *("connect_time", "idle_time", "sends", "receives", "request_utilisation", "backlog_utilisation"),
+    *("reply_chunks", "write_chunks", "read_chunks", "reply_bytes", "request_bytes", "pullup_bytes", "fixup_bytes"),
+    *("local_invalidates", "remote_invalidates", "empty_sendctx", "reply_waits", "hardway_bytes"),
+}
+
+
+def odd(risen: dict[str, int]) -> dict[str, int]:
+    """The counters among them that tell of something wrong."""
+    return {name: by for name, by in risen.items() if name not in ORDINARY}
+
+
+def dropped(pair: Pair, mode: str, counter: str) -> None:
+    """What means nothing is dropped without an answer; the connection and the call go on."""
+    with hostile(pair) as server:
+        told, risen, sent = misbehave(pair, server, mode)
+        assert ABSENT in told, told
+        # sunrpc counts replies to unknown calls, too.
+        expected = {counter: 1} | ({"bad_xids": 1} if mode == "unknown-xid" else {})
+        assert odd(risen) == expected, f"{mode}: {risen}"
+        assert sent == 1, f"the call was sent {sent} times"
+        assert not [m for m in server.messages() if m["proc"] == RDMA_ERROR], "the client answered with an error"
+        assert ABSENT in ask(pair, "do-right")
+
+
+for drop, rows, rising in DROPS:
+    case = {"mode": drop, "counter": rising}
+    test("dropped and counted: {mode}", *rows, limit=90, device="rxe", cases=[case])(dropped)
+
+
+def bad_reply(pair: Pair, mode: str) -> None:
+    """A reply that contradicts its call ends the call with an error, once; the connection goes on."""
+    with hostile(pair) as server:
+        told, risen, sent = misbehave(pair, server, mode)
+        assert FAILED in told, told
+        assert odd(risen) == {"bad_replies": 1}, f"{mode}: {risen}"
+        assert sent == 1, f"the call was sent {sent} times"
+        assert ABSENT in ask(pair, "do-right")
+
+
+# A reply that names the call but cannot be what a call without chunks asked for: mode, requirements.
+BAD_REPLIES = [
+    ("read-list", ("V1-82",)),
+    ("write-chunk", ("V1-90", "H-23")),
+    ("reply-chunk", ("V1-101", "H-23")),
+    ("nomsg-chunk", ("V1-102", "H-23")),
+    ("unaligned", ("V1-1", "H-27")),
+]
+for wrong, rows in BAD_REPLIES:
+    test("the call fails: reply with {mode}", *rows, limit=90, device="rxe", cases=[{"mode": wrong}])(bad_reply)
+
+
+def bad_chunk(pair: Pair, mode: str, procedure: str) -> None:
+    """What is said of the chunks that a call offered is compared with the offer."""
+    with hostile(pair, mount="nordirplus") as server:
+        assert ABSENT in ask(pair, f"arm-{mode}-at-{procedure}")
+        before = counters(pair)
+        pair.client.run("echo 3 >/proc/sys/vm/drop_caches")
+        script = {"READDIR": f"ls {MOUNT_POINT}", "READ": f"dd if={MOUNT_POINT}/file of=/dev/null bs=1M count=1"}
+        done = pair.client.run(f"timeout -s KILL 100 {script[procedure]}", 45, check=False)
+        assert FAILED in done.out, done
+        after = counters(pair)
+        (order,) = server.of("misbehaves")
+        assert [m["xid"] for m in server.messages()].count(order["xid"]) == 1, "the call was sent again"
+        for name in ("bad_replies", "connect_count"):
+            rise = after[name] - before[name]
+            assert rise == (name == "bad_replies"), f"{name} rose by {rise}"
+        # Whatever it was told, the client has seen to its registrations itself.
+        assert after["local_invalidates"] > before["local_invalidates"], after
+        assert ABSENT in ask(pair, "do-right")
+
+
+# What a reply says of the Reply chunk of a READDIR and the Write chunk of a READ: mode, procedure, requirements.
+BAD_CHUNKS = [
+    ("nomsg-longer", "READDIR", ("V1-91", "H-23")),
+    ("nomsg-wraps", "READDIR", ("V1-91", "H-23")),
+    ("nomsg-hole", "READDIR", ("V1-92", "H-23")),
+    ("nomsg-more-segments", "READDIR", ("V1-89", "H-23")),
+    ("nomsg-short", "READDIR", ("V1-102", "H-27")),
+    ("nomsg-unaligned", "READDIR", ("V1-1", "H-27")),
+    ("used-and-inline", "READDIR", ("V1-101", "H-23")),
+    ("write-longer", "READ", ("V1-91", "H-23")),
+    ("write-two", "READ", ("V1-90", "H-23")),
+]
+for wrong, what, rows in BAD_CHUNKS:
+    case = {"mode": wrong, "procedure": what}
+    test("the call fails: reply to {procedure} with {mode}", *rows, limit=90, device="rxe", cases=[case])(bad_chunk)
+
+
+@test("a Reply chunk that nobody has written", "H-23", "V1-102", limit=90, device="rxe")
+def unwritten(pair: Pair) -> None:
+    """Whatever the memory held is no reply; the call ends, and none of it reaches the caller."""
+    with hostile(pair, mount="nordirplus") as server:
+        assert ABSENT in ask(pair, "arm-nomsg-unwritten-at-READDIR")
+        pair.client.run("echo 3 >/proc/sys/vm/drop_caches")
+        done = pair.client.run(f"timeout -s KILL 100 ls {MOUNT_POINT}", 45, check=False)
+        (order,) = server.of("misbehaves")
+        sent = [message["xid"] for message in server.messages()].count(order["xid"])
+        # The RPC layer may ask again when it cannot parse a reply, which is then answered rightly.
+        assert FAILED in done.out or sent > 1, f"octets from before the call were taken for its reply: {done}"
+
+
+@test(
+    "the call fails: RDMA_ERROR {mode}",
+    *("V1-110", "V1-111", "V1-112"),
+    limit=90,
+    device="rxe",
+    cases=[{"mode": "err-vers", "counter": "version_errors"}, {"mode": "badheader", "counter": "header_errors"}],
+)
+def rdma_error(pair: Pair, mode: str, counter: str) -> None:
+    """An error that names the call is final: no second attempt."""
+    with hostile(pair) as server:
+        told, risen, sent = misbehave(pair, server, mode)
+        assert FAILED in told, told
+        assert risen.get(counter) == 1, f"{mode}: {risen}"
+        assert set(odd(risen)) <= {counter, "bad_replies"}, f"{mode}: {risen}"
+        assert sent == 1, f"the call was sent {sent} times"
+        assert ABSENT in ask(pair, "do-right")
+
+
+@test(
+    "the mount fails at once: RDMA_ERROR {mode} to the first call, vers={vers}",
+    *("V1-110", "V1-111"),
+    limit=90,
+    device="rxe",
+    cases=[{"mode": mode, "vers": vers} for mode in ("err-vers", "badheader") for vers in ("3", "4.2")],
+)
+def first_call(pair: Pair, mode: str, vers: str) -> None:
+    """A server that speaks no version 1 is not asked again and again."""
+    with peer(pair, "--first", mode) as server:
+        command = server.mount_command(vers=vers)
+        # What mount.nfs says of an error is in words of its own.
+        traced = f"timeout -s KILL 20 strace -f -qq -e trace=mount {command}"
+        done = pair.client.run(traced, 30, check=False)
+        assert done.rc not in (0, 137) and "= -1 EIO " in done.out, f"mount: {done}"
+        assert [e for e in server.of("misbehaves") if e["mode"] == mode], "the peer did not do it"
+        nulls = server.messages(NFS, NULL)
+        assert len(nulls) == 1, f"{len(nulls)} NULL calls"
+    good_server(pair)
+
+
+@test("credits 0xffffffff: no more calls than asked leave for", "V1-29", "V1-25", limit=120, device="rxe")
+def boundless(pair: Pair) -> None:
+    """The grant is cut down to the request: the peer sees no more calls at once than the client's credits word says."""
+    pair.client.run("echo 4 >/sys/module/rpcrdma_rs/parameters/credits")
+    try:
+        with hostile(pair, "--credits", str(0xFFFFFFFF), mount="timeo=300") as server:
+            names = " ".join(f"{MOUNT_POINT}/do-hold.{number}" for number in range(16))
+            script = f"for name in {names}; do stat $name & done; wait"
+            out = pair.client.run(f"({script}) 2>&1", 60).out
+            assert out.count(ABSENT) == 16, out
+            asked = {message["credits"] for message in server.messages()}
+            assert asked == {4}, f"credits asked for: {asked}"
+            rounds = [event["count"] for event in server.of("released")]
+            assert sum(rounds) == 16 and max(rounds) == 4, f"calls outstanding: {rounds}"
+    finally:
+        pair.client.run("echo 128 >/sys/module/rpcrdma_rs/parameters/credits")
+
+
+@test("one credit: one call at a time", "V1-25", limit=180, device="rxe")
+def single(pair: Pair) -> None:
+    """A grant of zero counts as one: calls go on, one by one."""
+    with hostile(pair, "--credits", "0", mount="timeo=300") as server:
+        names = " ".join(f"{MOUNT_POINT}/do-hold.{number}" for number in range(5))
+        out = pair.client.run(f"(for name in {names}; do stat $name & done; wait) 2>&1", 60).out
+        assert out.count(ABSENT) == 5, out
+        rounds = [event["count"] for event in server.of("released")]
+        assert rounds == [1] * 5, f"calls outstanding: {rounds}"
+
+
+@test("every reply twice", "H-18", "V1-113", limit=90, device="rxe", allowed=(SECOND,))
+def twice(pair: Pair) -> None:
+    """The second finds no call, or one that is being finished; either way the call is answered once."""
+    with hostile(pair) as server:
+        for number in range(20):
+            before = counters(pair)
+            assert ABSENT in ask(pair, f"do-twice.{number}")
+            wait_until(lambda: seconds(counters(pair)) == seconds(before) + 1, "the second reply is not counted", 20)
+        assert len(server.of("misbehaves")) == 20
+
+
+def seconds(numbers: dict[str, int]) -> int:
+    """Second replies, whichever way they were noticed."""
+    return numbers["unknown_xids"] + numbers["duplicate_replies"]
+
+
+@test("second reply while the first is being fenced", "H-18", limit=120, device="rxe", allowed=(SECOND,))
+def fenced_twice(pair: Pair) -> None:
+    """A call with a chunk is not answered before its registration is invalidated, even if a second reply comes."""
+    with hostile(pair, mount="nordirplus") as server:
+        for number in range(10):
+            assert ABSENT in ask(pair, f"arm-twice-at-READDIR.{number}")
+            before = counters(pair)
+            pair.client.run("echo 3 >/proc/sys/vm/drop_caches")
+            listed = pair.client.run(f"timeout -s KILL 100 ls {MOUNT_POINT}", 45)
+            assert not listed.out.strip(), listed
+            wait_until(lambda: seconds(counters(pair)) == seconds(before) + 1, "the second reply is not counted", 20)
+        exposed = [m for m in server.messages(NFS, READDIR) if m["reply"] or m["write"]]
+        assert len(exposed) >= 10, "the calls had no chunk, so nothing was fenced"
+        done = counters(pair)
+        assert done["local_invalidates"] > 0, done
+
+
+def stale_handle(pair: Pair, server: Peer) -> None:
+    """Makes the peer know a handle whose registration is invalidated by now."""
+    pair.client.run(f"ls {MOUNT_POINT}")
+    assert [m for m in server.messages(NFS, READDIR) if m["reply"] or m["write"]], "no call had a chunk"
+
+
+@test(
+    "remote invalidation of a handle that is not the call's: {mode}",
+    *("H-30", "PD-30", "PD-33"),
+    limit=120,
+    device="rxe",
+    allowed=(FOREIGN,),
+    cases=[{"mode": "invalidate-stale"}, {"mode": "unknown-xid-invalidate"}],
+)
+def foreign(pair: Pair, mode: str) -> None:
+    """The connection ends; what was not answered is sent again on the next one."""
+    with hostile(pair, mount="nordirplus") as server:
+        stale_handle(pair, server)
+        told, risen, sent = misbehave(pair, server, mode)
+        assert ABSENT in told, told
+        assert risen.get("foreign_invalidates") == 1, f"{mode}: {risen}"
+        assert ABSENT in ask(pair, "do-right")
+        assert counters(pair)["connect_count"] == 2 and len(server.of("connect")) == 2, "the connection was not remade"
+        # The reply to an unknown call was followed by the right one, which may or may not be heard.
+        assert sent == 2 or mode == "unknown-xid-invalidate", f"the call was sent {sent} times"
+        said = pair.client.run("dmesg").out
+        assert re.search(rf"port {server.port}: ending the connection: it invalidated", said), "the log does not say it"
+
+
+@test("remote invalidation of handle 0xdead", "H-30", "PD-30", limit=120, device="rxe", allowed=(DEVICE,))
+def dead(pair: Pair) -> None:
+    """A handle that never was breaks the connection in the device already; the call is sent again all the same."""
+    with hostile(pair) as server:
+        told, risen, sent = misbehave(pair, server, "invalidate-dead")
+        assert ABSENT in told, told
+        assert risen.get("connect_count") == 1 and len(server.of("connect")) == 2, risen
+        assert sent == 2, f"the call was sent {sent} times"
+
+
+@test("a message longer than any Receive", "PD-13", "PD-18", limit=120, device="rxe", allowed=(DEVICE,))
+def oversize(pair: Pair) -> None:
+    """The device ends the connection; the call is sent again on the next one."""
+    with hostile(pair) as server:
+        told, risen, sent = misbehave(pair, server, "oversize")
+        assert ABSENT in told, told
+        assert risen.get("connect_count") == 1 and sent == 2, (risen, sent)
+
+
+@test("backward call with chunks", "BI-30", "BI-3", limit=90, device="rxe")
+def backward_chunks(pair: Pair) -> None:
+    """It is refused with BADHEADER, nothing of it is fetched, and the call with the same xid is not mixed up with it."""
+    with hostile(pair) as server:
+        told, risen, sent = misbehave(pair, server, "backward-chunks")
+        assert ABSENT in told and sent == 1, (told, sent)
+        assert not odd(risen), risen
+        (order,) = server.of("misbehaves")
+        answer = server.wait(lambda e: e.get("proc") == RDMA_ERROR, "no RDMA_ERROR came")
+        expected = {"xid": order["xid"], "vers": 1, "error": BADHEADER, "length": 20}
+        assert {name: answer.get(name) for name in expected} == expected, answer
+        assert answer["credits"], "a backward message with credits 0"
+
+
+@test("garbage", "V1-15", "V1-20", "V1-105", "V1-108", "H-24", limit=120, device="rxe")
+def garbage(pair: Pair) -> None:
+    """Messages without meaning, in all more than there are Receives, cost none: what comes after them is heard."""
+    with hostile(pair) as server:
+        for number in range(10):
+            before = counters(pair)
+            told = ask(pair, f"do-garbage.{number}")
+            assert ABSENT in told, told
+            after = counters(pair)
+            risen = sum(after[name] - before[name] for name in (*DROPPED, "unknown_xids"))
+            assert risen == 60, f"{risen} of 60 messages were counted: {before} {after}"
+            assert after["connect_count"] == 1, "the connection ended"
+            assert len(server.lookups(f"do-garbage.{number}")) == 1
+
+
+@test("a flood of garbage", "V1-122", "H-24", limit=120, device="rxe", allowed=(DEVICE,))
+def flood(pair: Pair) -> None:
+    """More messages than were asked for, faster than Receives can be posted, cost the connection but not the call."""
+    with hostile(pair) as server:
+        for number in range(3):
+            told = ask(pair, f"do-flood.{number}")
+            assert ABSENT in told, told
+        assert len([event for event in server.of("misbehaves") if event["mode"] == "flood"]) == 3
+        assert ABSENT in ask(pair, "do-right")
+
+
+@test("disconnected in the middle of a call", "V1-122", "PD-20", "H-45", limit=120, device="rxe")
+def disconnect(pair: Pair) -> None:
+    """The call is sent again on a new connection; attempts that are cut off or refused in between do not end it."""
+    with hostile(pair, "--connections", "ok,disconnect,reject,reject,ok", mount="timeo=600") as server:
+        told, risen, sent = misbehave(pair, server, "disconnect")
+        assert ABSENT in told, told
+        outcomes = [event["outcome"] for event in server.of("connect")]
+        assert outcomes == ["ok", "disconnect", "reject", "reject", "ok"], outcomes
+        assert sent >= 2, f"the call was sent {sent} times"
+        assert risen.get("connect_count", 0) >= 1, risen
+
+
+@test(
+    "the first connection: {outcome}, vers={vers}",
+    *("V1-141", "PD-46", "H-45"),
+    limit=120,
+    device="rxe",
+    cases=[{"outcome": outcome, "vers": vers} for outcome in ("reject", "disconnect") for vers in ("3", "4.2")],
+)
+def no_connection(pair: Pair, outcome: str, vers: str) -> None:
+    """A server that accepts nobody, or nobody for long: the mount ends with an error, or is killed, and all is well."""
+    with peer(pair, "--private-data", "f6ab0e1801010303", "--connections", outcome) as server:
+        command = server.mount_command("timeo=20,retrans=1", vers)
+        pair.client.run(f"! timeout -s KILL 15 {command}", 20)
+        assert server.of("connect"), "no attempt was made"
+        assert not pair.client.run(f"grep ' {MOUNT_POINT} ' /proc/mounts || true").out, "it is mounted"
+        said = pair.client.run(f"dmesg | grep 'port {server.port}: '").lines
+        assert len(said) <= 2 * len(server.of("connect")) and len(said) < 20, "the log is flooded:\n" + "\n".join(said)
+    good_server(pair)
