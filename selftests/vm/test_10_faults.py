@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What goes wrong on the client's own side: its device goes, its users are killed, its name is taken."""
+
+from harness import resources
+from harness.mountstats import SUSPICIOUS, transport
+from harness.pair import MOUNT_POINT, Pair, wait_until
+from harness.registry import test
+
+from .guest import pattern
+from .test_7_reconnect import MIB, PROVOKED, check, start_writer
+
+# A module that is not ours to load says so at level error, as does ours when the name is taken.
+REFUSED = (r'rpcrdma_rs: the name "rdma" is taken',)
+
+
+@test(
+    "client's device removed during I/O, vers={vers}",
+    "PD-20",
+    "H-83",
+    limit=120,
+    allowed=PROVOKED,
+    device="rxe",
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+)
+def removal(pair: Pair, vers: str) -> None:
+    """The removal does not wait for the server, and what was under way goes on over the device that comes back."""
+    pair.server.run("rm -f /export/broken")
+    size = pair.options.scaled(32, 8) * MIB + 5
+    pair.mount(vers)
+    job = start_writer(pair, size, "removal")
+    pair.client.run("rdma link delete rxe0", 30)
+    left = resources.rdma(pair.client)
+    assert not any(left.values()), f"left of a device that is gone: {left}"
+    pair.client.run("rdma link add rxe0 type rxe netdev eth0")
+    pair.client.finish(job, "the writer", 60)
+    check(pair, size, "removal")
+
+
+@test(
+    "users killed in the middle of I/O, vers={vers}",
+    "V1-128",
+    "H-2",
+    "H-31",
+    limit=180,
+    # The server may reach for memory that was fenced with the call: its device says so, and so may ours.
+    allowed=(*PROVOKED, r"rxe\d+: qp#\d+ do_complete: non-flush error status = \d+"),
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+)
+def killed(pair: Pair, vers: str) -> None:
+    """Calls that are given up leave nothing behind that the server could reach; those of others do not suffer."""
+    pair.server.run("rm -rf /export/killed; mkdir /export/killed; head -c 8388608 /dev/urandom >/export/killed/read")
+    pair.mount(vers, "rsize=1048576,wsize=1048576")
+    rounds = pair.options.scaled(12, 4)
+    pair.client.run(
+        f"""
+        cd {MOUNT_POINT}/killed
+        i=0
+        while [ $i -lt {rounds} ]; do
+            i=$((i + 1))
+            dd if=/dev/zero of=write$((i % 3)) bs=1M count=16 oflag=direct 2>/dev/null & w=$!
+            dd if=read of=/dev/null bs=1M iflag=direct 2>/dev/null & r=$!
+            ls -lR {MOUNT_POINT} >/dev/null 2>&1 & l=$!
+            # A different moment every time: the processes are killed when the counters have moved so far.
+            n=0; while [ $n -lt $((i * 7 % 40)) ]; do n=$((n + 1)); : $(cat /proc/loadavg); done
+            kill -9 $w $r $l 2>/dev/null || true
+            wait $w $r $l || true
+        done
+        cd /
+        """,
+        150,
+    )
+    size = 2 * MIB + 77
+    pair.client.run(f"python3 -I -S /share/tools/pattern.py write direct {MOUNT_POINT}/killed/after {size} after", 60)
+    wanted = pattern.digest(size, "after")
+    assert pair.server.run("sha256sum /export/killed/after").out.split()[0] == wanted
+    counts = transport(pair.client, MOUNT_POINT)
+    # A reply to a call that was given up finds nobody: that is as it should be.
+    odd = {name: counts[name] for name in SUSPICIOUS if counts.get(name) and name != "unknown_xids"}
+    assert not odd, f"after killing users: {odd}"
+    pair.client.run(f"rm -r {MOUNT_POINT}/killed")
+    pair.umount()
+
+
+@test("the name is taken by the in-tree module", "V1-142", limit=60, allowed=REFUSED)
+def taken(pair: Pair) -> None:
+    """Loading fails, with a message that says what to do, and works again when the other module is gone."""
+    if pair.options.client != "ours":
+        return
+    pair.unload_module()
+    pair.client.run("modprobe --ignore-install rpcrdma")
+    refused = pair.client.run("insmod /share/rpcrdma_rs.ko 2>&1 || true")
+    # The module loader keeps EEXIST for a module of the same name, and turns it into EBUSY.
+    assert "Device or resource busy" in refused.out, refused.out
+    pair.client.run("dmesg | grep -q 'rpcrdma_rs: the name .rdma. is taken: unload the in-tree module first'")
+    pair.client.run("rmmod rpcrdma")
+    wait_until(lambda: "rpcrdma " not in pair.client.run("cat /proc/modules").out, "the in-tree module stayed", 20)
+    pair.load_module()
+    pair.mount("4.2")
+    pair.umount()
+
+
+@test(
+    "{credits} slots, many users",
+    "V1-27",
+    "V1-29",
+    "H-9",
+    "H-57",
+    limit=120,
+    cases=[{"credits": 4}, {"credits": 16384}],
+)
+def slots(pair: Pair, credits: int) -> None:
+    """With few slots nobody waits for ever; with more than the device has room for, it takes as many as fit."""
+    if pair.options.client != "ours":
+        return
+    pair.unload_module()
+    pair.client.run(f"insmod /share/rpcrdma_rs.ko credits={credits}")
+    pair.mount("4.2", "noac")
+    users = pair.options.scaled(48, 12)
+    pair.client.run(
+        f"""
+        mkdir {MOUNT_POINT}/slots
+        i=0
+        while [ $i -lt {users} ]; do
+            i=$((i + 1))
+            (for n in 1 2 3 4 5; do echo $i.$n >{MOUNT_POINT}/slots/$i; cat {MOUNT_POINT}/slots/$i >/dev/null; done) &
+        done
+        wait
+        test $(ls {MOUNT_POINT}/slots | wc -l) = {users}
+        rm -r {MOUNT_POINT}/slots
+        """,
+        100,
+    )
+    counts = transport(pair.client, MOUNT_POINT)
+    odd = {name: counts[name] for name in SUSPICIOUS if counts.get(name)}
+    assert not odd, f"with {credits} slots: {odd}"
+    pair.umount()
+    pair.unload_module()
+    pair.load_module()
