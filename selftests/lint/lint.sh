@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Inside the tree: checks format, lints and style. Usage: lint.sh LINUX-SOURCE KERNEL-BUILD
+
+# shellcheck source=selftests/lint/tools.sh
+. "$(dirname "${BASH_SOURCE[0]}")/tools.sh"
+
+linux=$1 kernel=$2
+bad=0
+
+check() {
+	local what=$1
+	shift
+	if "$@" >/tmp/lint.out 2>&1; then
+		echo "ok     $what"
+	else
+		echo "not ok $what"
+		sed 's/^/    /' /tmp/lint.out
+		bad=$((bad + 1))
+	fi
+}
+
+clippy() {
+	mkdir -p out/clippy
+	# Warnings of the kernel's lint set are errors here.
+	make -s -C "$kernel" M=/repo MO=/repo/out/clippy LLVM=-19 CLIPPY=1 RPCRDMA_RUSTFLAGS='-Dwarnings' modules
+}
+
+# The variant without bitcode, which a kernel built by gcc needs.
+plain_helpers() {
+	mkdir -p out/plain
+	make -s -C "$kernel" M=/repo MO=/repo/out/plain LLVM=-19 RPCRDMA_INLINE=n RPCRDMA_RUSTFLAGS='-Dwarnings' modules
+}
+
+# The pure core and the client say so themselves, which the compiler checks; this covers what has no such line.
+unsafe_rooms() {
+	local found
+	found=$(git grep -nE '\bunsafe\b' -- src/proto src/client src/policy.rs src/rpcrdma_rs_main.rs |
+		grep -vE '(forbid|deny)\(unsafe_code\)|^[^:]*:[0-9]+:\s*//' || true)
+	[ -z "$found" ] || {
+		echo "unsafe code outside the wrapper layers:"
+		echo "$found"
+		return 1
+	}
+}
+
+panic_paths() {
+	local found
+	# Tests stand last in their files.
+	found=$(for f in $(git ls-files 'src/*.rs' 'src/**/*.rs'); do
+		sed '/^mod tests/,$d' "$f" | grep -nE '\.unwrap\(\)|\.expect\(|\b(panic|todo|unimplemented|unreachable)!' |
+			grep -vE '^[0-9]+:\s*//' | sed "s,^,$f:," || true
+	done)
+	[ -z "$found" ] || {
+		echo "panic paths:"
+		echo "$found"
+		return 1
+	}
+}
+
+line_lengths() {
+	local found
+	found=$(git ls-files 'src/*.rs' 'src/**/*.rs' | xargs awk 'length > 100 && !/^ *\/\/! \|/ { print FILENAME ":" FNR }')
+	[ -z "$found" ] || {
+		echo "lines over 100 columns:"
+		echo "$found"
+		return 1
+	}
+}
+
+checkpatch() { "$linux/scripts/checkpatch.pl" --no-tree --no-summary --terse "$@"; }
+
+commits() {
+	local bad=0 commit
+	for commit in $(git rev-list -n 30 HEAD); do
+		git format-patch -1 --stdout "$commit" >/tmp/commit.patch
+		# Only what is about the message: the sources are checked as they are now. The project signs nothing off.
+		checkpatch --ignore MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF,FILE_PATH_CHANGES,LONG_LINE,LONG_LINE_COMMENT,SPDX_LICENSE_TAG \
+			/tmp/commit.patch | grep -E ':(BAD_COMMIT|COMMIT_|GIT_|Possible|Please use a|Unexpected|Use of .* commit)|^[^:]*-:' && bad=1
+	done
+	[ "$bad" -eq 0 ]
+}
+
+c_files() {
+	git ls-files '*.c' '*.h' | while read -r file; do
+		# A helper is declared by its name alone; the macro in front of it confuses the parser.
+		checkpatch --ignore LINUX_VERSION_CODE,SPDX_LICENSE_TAG,LONG_LINE,FUNCTION_ARGUMENTS,INLINE_LOCATION --file "$file" || exit 1
+	done
+}
+
+check "rustfmt, ruff format" selftests/lint/fmt.sh "$linux" --check
+check "clippy, kernel lint set, no warnings" clippy
+check "build with helpers as calls" plain_helpers
+check "no unsafe code outside the wrapper layers" unsafe_rooms
+check "no panic paths in kernel code" panic_paths
+check "lines of kernel code up to 100 columns" line_lengths
+check "checkpatch on C" c_files
+check "checkpatch on commit messages" commits
+mapfile -t scripts < <(shell_files)
+check "shellcheck" shellcheck -x "${scripts[@]}"
+mapfile -t paths < <(python_paths)
+[ "${#paths[@]}" -eq 0 ] || check "ruff" ruff check -q --line-length 120 "${paths[@]}"
+
+[ "$bad" -eq 0 ] || {
+	echo "$bad checks failed"
+	exit 1
+}
