@@ -208,18 +208,18 @@ impl<D> Pinned<D> {
         placed: Option<u32>,
     ) -> Result<(u32, u32), TooLong> {
         // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
-        let rqst = unsafe { self.rqst.as_mut() };
+        let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
         let len = u32::try_from(payload.len()).map_err(|_| TooLong)?;
         let skip = placed
             .unwrap_or(0)
             .checked_add(pad_of(placed.unwrap_or(0)))
             .ok_or(TooLong)?;
         let total = len.checked_add(skip).ok_or(TooLong)?;
-        if total > rqst.rq_rcv_buf.buflen {
+        if total > rcv_buf.buflen {
             return Err(TooLong);
         }
 
-        let head = &mut rqst.rq_rcv_buf.head[0];
+        let head = &rcv_buf.head[0];
         let inline = payload.len().min(head.iov_len);
         let (first, mut rest) = payload.split_at_checked(inline).ok_or(TooLong)?;
         if inline != 0 {
@@ -231,15 +231,16 @@ impl<D> Pinned<D> {
             // The data stands right behind the head as far as the decoder is concerned: a head that
             // is shorter than expected is cut rather than the data moved (H-22).
             self.cut = head.iov_len.saturating_sub(inline);
-            resize_head(rqst, self.cut.wrapping_neg());
+            self.resize_head(self.cut.wrapping_neg());
         }
         if rest.is_empty() {
             return Ok((total, 0));
         }
 
+        // SAFETY: As above.
+        let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
         // SAFETY: As `receive_buf`.
-        let buf = unsafe { XdrBuf::new(&rqst.rq_rcv_buf) };
-        let mut pages = buf.page_spans();
+        let mut pages = unsafe { XdrBuf::new(rcv_buf) }.page_spans();
         pages.leave_out(skip);
         let mut copied = 0;
         for span in pages {
@@ -251,8 +252,8 @@ impl<D> Pinned<D> {
             }
         }
         if !rest.is_empty() {
-            let tail = &rqst.rq_rcv_buf.tail[0];
-            let at = skip.saturating_sub(rqst.rq_rcv_buf.page_len) as usize;
+            let tail = &rcv_buf.tail[0];
+            let at = skip.saturating_sub(rcv_buf.page_len) as usize;
             if at
                 .checked_add(rest.len())
                 .is_none_or(|end| end > tail.iov_len)
@@ -276,21 +277,31 @@ impl<D> Pinned<D> {
     #[inline]
     pub(crate) fn complete(self, len: u32) {
         let rqst = core::mem::ManuallyDrop::new(self).rqst;
-        // SAFETY: By the type invariants the request is valid until it is unpinned.
-        let (task, xprt) = unsafe { (rqst.as_ref().rq_task, rqst.as_ref().rq_xprt) };
-        // SAFETY: The transport outlives its tasks.
-        let lock = unsafe { &raw mut (*xprt).queue_lock };
         // CAST: Replies are shorter than the 4 MiB that any buffer has.
         let len = c_int::try_from(len).unwrap_or(0);
 
-        // SAFETY: An initialised lock.
-        unsafe { bindings::spin_lock(lock) };
-        // SAFETY: The lock is held and the request is pinned.
-        unsafe { bindings::xprt_complete_rqst(task, len) };
-        // SAFETY: The pin of this value.
-        unsafe { bindings::xprt_unpin_rqst(rqst.as_ptr()) };
-        // SAFETY: Taken above.
-        unsafe { bindings::spin_unlock(lock) };
+        // SAFETY: The pin of this value, which is gone. Under the lock the request may be
+        // completed.
+        unsafe {
+            unpin(rqst, || {
+                bindings::xprt_complete_rqst((*rqst.as_ptr()).rq_task, len)
+            })
+        };
+    }
+
+    /// Makes the head of the receive buffer longer by `by` octets, modulo 2^64. There are two
+    /// copies of the buffer, which have to agree.
+    fn resize_head(&mut self, by: usize) {
+        let rqst = self.rqst.as_ptr();
+        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
+        let bufs = unsafe { [&mut (*rqst).rq_rcv_buf, &mut (*rqst).rq_private_buf] };
+
+        for buf in bufs {
+            let [head] = &mut buf.head;
+            head.iov_len = head.iov_len.wrapping_add(by);
+            // CAST: Modulo 2^32, as the sum.
+            buf.buflen = buf.buflen.wrapping_add(by as u32);
+        }
     }
 
     /// Ends the call with an I/O error, for good: it is not sent again (V1-110).
@@ -302,14 +313,16 @@ impl<D> Pinned<D> {
         /// `SYSTEM_ERR` of `enum accept_stat`, RFC 5531 section 9.
         const SYSTEM_ERR: u32 = 5;
 
-        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
-        let rqst = unsafe { self.rqst.as_mut() };
-        let xid = u32::from_be(rqst.rq_xid);
+        // SAFETY: Valid while pinned; neither field changes meanwhile.
+        let (xid, task) = unsafe {
+            let rqst = self.rqst.as_ptr();
+            (u32::from_be((*rqst).rq_xid), (*rqst).rq_task)
+        };
         // The xid, REPLY, MSG_ACCEPTED, an empty AUTH_NONE verifier, and the status.
         let words = [xid, 1, 0, 0, 0, SYSTEM_ERR].map(u32::to_be_bytes);
         // SAFETY: By the type invariants the request has a task; while it waits nobody else touches
         // these bits.
-        unsafe { (*rqst.rq_task).set_tk_garb_retry(0) };
+        unsafe { (*task).set_tk_garb_retry(0) };
         match self.fill(words.as_flattened(), None) {
             Ok((len, _)) => self.complete(len),
             Err(TooLong) => self.complete(0),
@@ -317,26 +330,34 @@ impl<D> Pinned<D> {
     }
 }
 
-/// Makes the head of the receive buffer longer by `by` octets, modulo 2^64. There are two copies of
-/// the buffer, which have to agree.
-fn resize_head(rqst: &mut bindings::rpc_rqst, by: usize) {
-    for buf in [&mut rqst.rq_rcv_buf, &mut rqst.rq_private_buf] {
-        let [head] = &mut buf.head;
-        head.iov_len = head.iov_len.wrapping_add(by);
-        // CAST: Modulo 2^32, as the sum.
-        buf.buflen = buf.buflen.wrapping_add(by as u32);
-    }
+/// Does `last` with a request and takes a pin off it, under the lock under which a task that waits
+/// for the pins to go has looked: its wake-up would be lost otherwise.
+///
+/// # Safety
+///
+/// The caller owns the pin, and does not use the request again.
+#[inline]
+unsafe fn unpin(rqst: NonNull<bindings::rpc_rqst>, last: impl FnOnce()) {
+    // SAFETY: A pinned request is valid, and its transport outlives its tasks.
+    let lock = unsafe { &raw mut (*(*rqst.as_ptr()).rq_xprt).queue_lock };
+
+    // SAFETY: An initialised lock.
+    unsafe { bindings::spin_lock(lock) };
+    last();
+    // SAFETY: Promised by the caller; the lock is held.
+    unsafe { bindings::xprt_unpin_rqst(rqst.as_ptr()) };
+    // SAFETY: Taken above.
+    unsafe { bindings::spin_unlock(lock) };
 }
 
 impl<D> Drop for Pinned<D> {
     fn drop(&mut self) {
         if self.cut != 0 {
             // The next reply to the call finds the buffer as its upper layer has made it.
-            // SAFETY: Pinned, so that only the holder of this value uses the buffers.
-            resize_head(unsafe { self.rqst.as_mut() }, self.cut);
+            self.resize_head(self.cut);
         }
         // SAFETY: The pin of this value. The request is not completed: it will be sent again on the
         // next connection.
-        unsafe { bindings::xprt_unpin_rqst(self.rqst.as_ptr()) };
+        unsafe { unpin(self.rqst, || ()) };
     }
 }

@@ -240,7 +240,12 @@ pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
 
     // SAFETY: The object is valid; a port is one word.
     unsafe { bindings::rpc_set_port((&raw mut (*xprt).addr).cast(), port) };
-    let (Ok(dec), Ok(hex)) = (string(fmt!("{port}")), string(fmt!("{port:4x}"))) else {
+    let Ok(dec) = string(fmt!("{port}")) else {
+        return;
+    };
+    let Ok(hex) = string(fmt!("{port:4x}")) else {
+        // SAFETY: Made above, known to nobody.
+        unsafe { bindings::kfree(dec.cast()) };
         return;
     };
     // SAFETY: The object is valid.
