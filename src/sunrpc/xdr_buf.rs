@@ -205,8 +205,12 @@ mod tests {
     /// of the tail, does not stay behind in the message.
     #[test]
     fn padding_goes_with_the_pages() {
-        let kept: [(u32, &[u8]); 4] =
-            [(5000, b"padddata"), (5001, b"ddata"), (5002, b"dddata"), (5003, b"adddata")];
+        let kept: [(u32, &[u8]); 4] = [
+            (5000, b"padddata"),
+            (5001, b"ddata"),
+            (5002, b"dddata"),
+            (5003, b"adddata"),
+        ];
         for (page_len, kept) in kept {
             let (head, tail) = (*b"head", *b"padddata");
             let buf = raw(&head, &tail, page_len);

@@ -78,6 +78,8 @@ impl<T> Ring<T> {
 
 #[cfg(CONFIG_KUNIT = "y")]
 #[kernel::macros::kunit_tests(rpcrdma_ring)]
+// Small numbers, told apart by their tens.
+#[allow(clippy::arithmetic_side_effects)]
 mod tests {
     use super::*;
 
