@@ -11,8 +11,7 @@
 //! - [`stats`]: what is counted.
 //!
 //! Lock order: a flight's lock, then the connection's queue-pair lock, then the pool of
-//! registrations. sunrpc's locks are never taken under any of them, with one exception: the pin of
-//! a request needs none.
+//! registrations. sunrpc's locks are never taken under any of them.
 
 #![forbid(unsafe_code)]
 

@@ -14,6 +14,13 @@
 #define __rdma_helper __always_inline
 #endif
 
+/* linux/completion.h */
+
+__rdma_helper void rpcrdma_rs_helper_reinit_completion(struct completion *done)
+{
+	reinit_completion(done);
+}
+
 /* linux/jiffies.h */
 
 __rdma_helper unsigned long rpcrdma_rs_helper_jiffies_now(void)
@@ -53,6 +60,16 @@ __rdma_helper unsigned int rpcrdma_rs_helper_memalloc_nofs_save(void)
 __rdma_helper void rpcrdma_rs_helper_memalloc_nofs_restore(unsigned int flags)
 {
 	memalloc_nofs_restore(flags);
+}
+
+__rdma_helper unsigned int rpcrdma_rs_helper_memalloc_noreclaim_save(void)
+{
+	return memalloc_noreclaim_save();
+}
+
+__rdma_helper void rpcrdma_rs_helper_memalloc_noreclaim_restore(unsigned int flags)
+{
+	memalloc_noreclaim_restore(flags);
 }
 
 /* linux/scatterlist.h */
@@ -121,6 +138,21 @@ __rdma_helper int rpcrdma_rs_helper_xprt_connected(struct rpc_xprt *xprt)
 __rdma_helper void rpcrdma_rs_helper_xprt_clear_connecting(struct rpc_xprt *xprt)
 {
 	xprt_clear_connecting(xprt);
+}
+
+__rdma_helper void rpcrdma_rs_helper_xprt_swapper_inc(struct rpc_xprt *xprt)
+{
+	atomic_inc(&xprt->swapper);
+}
+
+__rdma_helper void rpcrdma_rs_helper_xprt_swapper_dec(struct rpc_xprt *xprt)
+{
+	atomic_dec(&xprt->swapper);
+}
+
+__rdma_helper int rpcrdma_rs_helper_xprt_swapper_read(struct rpc_xprt *xprt)
+{
+	return atomic_read(&xprt->swapper);
 }
 
 /* rdma/ib_verbs.h */

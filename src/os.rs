@@ -3,9 +3,9 @@
 //! Kernel facilities that the `kernel` crate does not offer yet, each as small as this module needs
 //! it.
 //!
-//! - [`Event`]: something that happens once and that a task waits for with a time limit (`struct
+//! - [`Event`]: something that happens and that a task waits for with a time limit (`struct
 //!   completion`).
-//! - [`NofsScope`]: allocations inside it do not recurse into file systems.
+//! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
 //! - [`PageSpan`]: octets inside one page, the unit of copying and of memory registration.
 //! - [`Net`]: a network namespace that somebody keeps.
 //! - [`transport_queue`]: sunrpc's workqueue for transports.
@@ -21,7 +21,7 @@ mod wait;
 
 pub(crate) use net::Net;
 pub(crate) use queue::transport_queue;
-pub(crate) use reclaim::NofsScope;
+pub(crate) use reclaim::ReclaimScope;
 pub(crate) use span::{
     PageSpan,
     PAGE_SIZE, //

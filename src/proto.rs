@@ -58,7 +58,6 @@ pub(crate) use self::{
         WriteChunk,
         WriteList, //
     },
-    credits::Credits,
     encode::{
         encode_backward_reply_header,
         encode_error,

@@ -40,7 +40,6 @@ use crate::{
     verbs::{
         self,
         Cq,
-        MrPool,
         Pd,
         QpSize, //
     }, //
@@ -108,7 +107,7 @@ fn size_for(
     own: &PrivateData,
     slots: u32,
     max_payload: u32,
-) -> Option<(QpSize, u32, u32)> {
+) -> Option<(QpSize, u32)> {
     // CAST: A small constant.
     let max_segments = u32::try_from(MAX_SEGMENTS).ok()?;
     let pages = device
@@ -135,6 +134,7 @@ fn size_for(
             mrs: credits
                 .saturating_mul(segments.saturating_sub(2).clamp(1, 4))
                 .saturating_add(segments.saturating_mul(2)),
+            mr_pages: pages,
             recvs: credits
                 .saturating_add(BACKWARD_SLOTS)
                 .saturating_add(recv_batch.saturating_mul(2)),
@@ -145,7 +145,7 @@ fn size_for(
             && size.recv_depth() <= device.max_wr
             && size.completions() <= device.max_cqe
         {
-            return Some((size, credits, pages));
+            return Some((size, credits));
         }
         credits /= 2;
         if credits < MIN_CREDITS {
@@ -220,7 +220,7 @@ fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Fai
     let slots = shared.slots.iter().count() as u32;
     let max_payload = shared.xprt.max_payload();
     let sized = size_for(&limits, &own, slots, max_payload).filter(|_| limits.mem_mgt_extensions);
-    let (size, credits, pages) = sized.ok_or(Failed {
+    let (size, credits) = sized.ok_or(Failed {
         step: "the device lacks fast registration or is too small",
         status: ConnectStatus::Unreachable,
         code: EOPNOTSUPP.to_errno(),
@@ -230,13 +230,11 @@ fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Fai
     own.remote_invalidation &= limits.mem_mgt_extensions;
 
     let pd = Pd::new(device.clone()).map_err(Failed::at("protection domain"))?;
-    let pool = MrPool::new::<Connection>(pd.clone(), size.mrs, pages)
-        .map_err(Failed::at("registrations"))?;
-    shared.stats.mrs_allocated.add(size.mrs);
     let cq = Cq::new(device.clone(), connection.clone(), size.completions())
         .map_err(Failed::at("completion queue"))?;
-    let mut qp =
-        Endpoint::new(id, cq, pd, pool.clone(), &size).map_err(Failed::at("queue pair"))?;
+    let mut qp = Endpoint::new(id, cq, pd, &size).map_err(Failed::at("queue pair"))?;
+    shared.stats.mrs_allocated.add(size.mrs);
+    let pool = qp.pool().clone();
     let posted = qp.post_receives();
     let endpoint = qp.endpoint().clone();
     *connection.qp.lock() = Some(qp);
@@ -257,14 +255,13 @@ fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Fai
         .map_err(Failed::with("connecting"))?;
 
     let thresholds = Thresholds::for_client(&own, &peer.unwrap_or_default());
-    // CAST: A small constant.
-    let max_segments = MAX_SEGMENTS as u32;
     connection.agree(Terms {
         limits: Limits {
             thresholds,
             page_size: PAGE_SIZE,
-            pages_per_segment: pages,
-            max_segments,
+            pages_per_segment: size.mr_pages,
+            // The send queue has room for the registrations of two chunks per call.
+            max_segments: size.mrs_per_send / 2,
         },
         credits,
         pool,

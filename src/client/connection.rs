@@ -35,6 +35,7 @@ use crate::{
         Event, //
     },
     proto::{
+        credits,
         Limits,
         PrivateData, //
     },
@@ -94,7 +95,6 @@ pub(super) type ConnectionQp = Qp<Arc<Endpoint<Connection>>>;
 #[pin_data]
 pub(crate) struct Connection {
     generation: u64,
-    pub(super) shared: Arc<Shared>,
     life: Atomic<u32>,
     #[pin]
     progress: SpinLock<Progress>,
@@ -107,6 +107,12 @@ pub(crate) struct Connection {
     torn_down: Mutex<bool>,
     terms: SetOnce<Terms>,
     proven: Atomic<bool>,
+    /// The last grant.
+    grant: Atomic<u32>,
+    /// Calls that were given up and may still be answered.
+    abandoned: Atomic<u32>,
+    // Last, since the module may go with it.
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Connection {
@@ -121,7 +127,6 @@ impl Connection {
         Arc::pin_init(
             pin_init!(Self {
                 generation,
-                shared,
                 life: Atomic::new(life::FORMING),
                 progress <- new_spinlock!(
                     Progress {
@@ -135,6 +140,9 @@ impl Connection {
                 torn_down <- new_mutex!(false, "rpcrdma_rs::Connection::torn_down"),
                 terms: SetOnce::new(),
                 proven: Atomic::new(false),
+                grant: Atomic::new(1),
+                abandoned: Atomic::new(0),
+                shared,
             }),
             GFP_KERNEL,
         )
@@ -146,7 +154,13 @@ impl Connection {
         let mut guard = self.qp.lock();
         let qp: &mut Option<ConnectionQp> = &mut guard;
 
-        qp.as_mut().map(act)
+        if let Some(qp) = qp {
+            return Some(act(qp));
+        }
+        // What `act` owns may have to sleep to go.
+        drop(guard);
+        drop(act);
+        None
     }
 
     /// The number of this connection among those of its transport.
@@ -208,32 +222,93 @@ impl Connection {
             .cmpxchg(life::FORMING, life::OPEN, Relaxed)
             .is_err()
         {
+            pr_info!(
+                "{}: connection lost before it was used\n",
+                self.shared.xprt.peer()
+            );
             self.shared.xprt.force_disconnect();
+        }
+    }
+
+    /// Notes that the connection is of no further use. Returns what it was before, if somebody else
+    /// has not done so first.
+    fn doom(&self) -> Option<u32> {
+        loop {
+            let (was, to) = match self.life.load(Relaxed) {
+                // Before it is published nobody but its maker can close it.
+                life::FORMING => (life::FORMING, life::DOOMED),
+                life::OPEN => (life::OPEN, life::CLOSED),
+                _ => return None,
+            };
+            if self.life.cmpxchg(was, to, Relaxed).is_ok() {
+                return Some(was);
+            }
         }
     }
 
     /// The connection is of no further use, because of `why`. Asks sunrpc, once, to close it.
     pub(super) fn lost(&self, why: &CStr) {
-        if self.life.cmpxchg(life::OPEN, life::CLOSED, Relaxed).is_ok() {
+        if self.doom() == Some(life::OPEN) {
             pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
             self.shared.xprt.force_disconnect();
-        } else {
-            // Before it is published nobody but its maker can close it; after, it is closed
-            // already.
-            let _ = self.life.cmpxchg(life::FORMING, life::DOOMED, Relaxed);
         }
     }
 
     /// The server has broken the protocol in a way that leaves the connection in doubt: reports it
     /// and ends the connection.
     pub(super) fn violated(&self, what: &CStr) {
-        if self.life.cmpxchg(life::OPEN, life::CLOSED, Relaxed).is_ok() {
+        let Some(was) = self.doom() else {
+            return;
+        };
+        if self.shared.may_warn() {
             pr_warn!(
                 "{}: ending the connection: {}\n",
                 self.shared.xprt.peer(),
                 what
             );
+        }
+        if was == life::OPEN {
             self.shared.xprt.force_disconnect();
+        }
+    }
+
+    /// The server has granted `wire` credits.
+    #[inline]
+    pub(super) fn granted(&self, wire: u32) {
+        if wire == 0 {
+            self.shared.stats.zero_grants.inc();
+        }
+        let requested = self.terms().map_or(1, |terms| terms.credits);
+        let granted = credits::grant(wire, requested);
+
+        self.grant.store(granted, Relaxed);
+        self.open_window(granted, self.abandoned.load(Relaxed));
+    }
+
+    fn open_window(&self, granted: u32, abandoned: u32) {
+        self.shared
+            .xprt
+            .set_credits(credits::window(granted, abandoned));
+    }
+
+    /// A call was given up before its answer came: the server may still be at work on it, so its
+    /// credit is not free (V1-41).
+    pub(super) fn abandon(&self) {
+        let abandoned = self.abandoned.fetch_add(1, Relaxed).saturating_add(1);
+
+        self.open_window(self.grant.load(Relaxed), abandoned);
+    }
+
+    /// The answer to a call that nobody waits for has come. Returns whether one was given up.
+    pub(super) fn answered_late(&self) -> bool {
+        loop {
+            let abandoned = self.abandoned.load(Relaxed);
+            let Some(left) = abandoned.checked_sub(1) else {
+                return false;
+            };
+            if self.abandoned.cmpxchg(abandoned, left, Relaxed).is_ok() {
+                return true;
+            }
         }
     }
 
@@ -252,6 +327,8 @@ impl Connection {
     /// that is certain.
     pub(super) fn fence_and_wait(&self, flight: &Flight, mrs: MrList<Live>) {
         self.shared.stats.local_invalidations.add(mrs.count());
+        // A signal of a fence that was waited for too long is not for this one.
+        flight.released.forget();
         // Without a queue pair the registrations are dropped: they wait for the drain.
         let posted = self
             .with_qp(|qp| qp.fence(mrs, flight.index as usize))
@@ -263,23 +340,29 @@ impl Connection {
             }
         }
         // What cannot be fenced ends with the connection (V1-128).
-        self.tear_down();
-        self.shared.xprt.force_disconnect();
+        self.end();
+    }
+
+    /// Takes the connection down, and has sunrpc make a new one if nobody else has seen to that.
+    pub(super) fn end(&self) {
+        if self.tear_down() {
+            self.shared.xprt.force_disconnect();
+        }
     }
 
     /// Takes the connection down: no request of ours is left with the device, no memory of any call
     /// is reachable, and everything that belonged to the connection is freed. Process context. A
-    /// second call waits for the first.
-    pub(super) fn tear_down(&self) {
+    /// second call waits for the first. Returns whether the connection was in use until now.
+    pub(super) fn tear_down(&self) -> bool {
         let mut done = self.torn_down.lock();
         if *done {
-            return;
+            return false;
         }
         *done = true;
-        self.life.store(life::CLOSED, Relaxed);
+        let was_open = self.life.xchg(life::CLOSED, Relaxed) == life::OPEN;
 
         let Some(closing) = self.with_qp(Qp::close) else {
-            return;
+            return was_open;
         };
         let endpoint = closing.owner().clone();
         endpoint.disconnect();
@@ -289,21 +372,25 @@ impl Connection {
         // Calls that were not answered keep their place in sunrpc, to be sent again; their
         // registrations end here.
         for flight in self.shared.slots.iter() {
-            let exposed = {
-                let mut state = flight.state.lock();
-                match &mut state.phase {
-                    Phase::Sent {
-                        generation,
-                        exposed,
-                    } if *generation == self.generation => exposed.take(),
-                    _ => None,
+            let mut state = flight.state.lock();
+            let ended = match &mut state.phase {
+                Phase::Sent {
+                    generation,
+                    exposed,
+                } if *generation == self.generation => (exposed.take(), None),
+                Phase::Aside(connection) if connection.generation == self.generation => {
+                    let aside = core::mem::replace(&mut state.phase, Phase::Idle);
+                    (None, Some(aside))
                 }
+                _ => continue,
             };
-            drop(exposed);
+            drop(state);
+            drop(ended);
         }
         if let Some(qp) = qp {
             qp.finish(drained);
         }
+        was_open
     }
 }
 

@@ -16,30 +16,31 @@ use crate::{
     os::Event,
     proto::{
         Offered,
+        ReadSegment,
         Segment, //
     },
     sunrpc::Pinned,
     verbs::{
         Live,
-        MrList, //
+        MrList,
+        RecvBuffer, //
     }, //
 };
 
 /// The most segments of one chunk.
 pub(super) const MAX_SEGMENTS: usize = 16;
 
-/// The segments of one chunk.
-#[derive(Clone, Copy)]
-pub(super) struct Segments {
-    list: [Segment; MAX_SEGMENTS],
+/// A list of segments of type `T`.
+pub(super) struct List<T> {
+    all: [T; MAX_SEGMENTS],
     len: usize,
 }
 
-impl Segments {
-    /// None.
-    pub(super) fn new() -> Self {
+impl<T: Copy + Default> List<T> {
+    /// An empty list.
+    fn new() -> Self {
         Self {
-            list: [Segment::default(); MAX_SEGMENTS],
+            all: [T::default(); MAX_SEGMENTS],
             len: 0,
         }
     }
@@ -56,16 +57,16 @@ impl Segments {
     ///
     /// `EMSGSIZE` when there are too many.
     #[inline]
-    pub(super) fn push(&mut self, segment: Segment) -> Result {
-        *self.list.get_mut(self.len).ok_or(EMSGSIZE)? = segment;
+    pub(super) fn push(&mut self, segment: T) -> Result {
+        *self.all.get_mut(self.len).ok_or(EMSGSIZE)? = segment;
         self.len = self.len.saturating_add(1);
         Ok(())
     }
 
     /// The segments.
     #[inline]
-    pub(super) fn as_slice(&self) -> &[Segment] {
-        self.list.get(..self.len).unwrap_or(&[])
+    pub(super) fn as_slice(&self) -> &[T] {
+        self.all.get(..self.len).unwrap_or(&[])
     }
 }
 
@@ -80,16 +81,43 @@ pub(super) enum Phase {
         /// What the server may reach, and where to fence it.
         exposed: Option<Exposed>,
     },
-    /// Answered; the server is being kept from the memory. Then the call gets its reply of so many
-    /// octets, or fails.
-    Fencing {
-        /// The request.
-        reply: Pinned<Flight>,
-        /// Octets of the reply, or `None` if it was not a good one.
-        len: Option<u32>,
-    },
+    /// Answered; the server is being kept from the memory. Then the call gets its reply.
+    Fencing(Answer),
     /// Given up by its task, which waits until the server is kept from the memory.
     Releasing,
+    /// Answered or not, the server may reach memory of the call until this connection is torn down.
+    Aside(Arc<Connection>),
+}
+
+/// A reply that waits for its call's fence.
+pub(super) struct Answer {
+    /// The request.
+    pub(super) pinned: Pinned<Flight>,
+    /// What is left to do with the reply; `None` if it is not a good one.
+    pub(super) rest: Option<Rest>,
+    /// Where the reply is.
+    pub(super) buf: RecvBuffer,
+    /// Octets of it.
+    pub(super) len: u32,
+    /// What the fence was posted on.
+    pub(super) connection: Arc<Connection>,
+}
+
+/// What is left to do with a good reply before its call can be completed.
+#[derive(Clone, Copy)]
+pub(super) enum Rest {
+    /// Nothing: all of it, so many octets, has come by RDMA.
+    Nothing {
+        /// Octets of the reply.
+        len: u32,
+    },
+    /// The inline part goes to where the upper layer will decode it.
+    Inline {
+        /// Octets of it, the last ones of the message.
+        payload: usize,
+        /// Octets of page data that have come by RDMA, if any.
+        placed: Option<u32>,
+    },
 }
 
 /// Registrations, and the connection that they are good for.
@@ -104,10 +132,12 @@ pub(super) struct Exposed {
 pub(super) struct State {
     /// How far it has come.
     pub(super) phase: Phase,
+    /// Its Read list.
+    pub(super) read: List<ReadSegment>,
     /// The Write chunk it offers.
-    pub(super) write: Segments,
+    pub(super) write: List<Segment>,
     /// The Reply chunk it offers.
-    pub(super) reply: Segments,
+    pub(super) reply: List<Segment>,
 }
 
 impl State {
@@ -119,11 +149,19 @@ impl State {
         }
     }
 
-    /// Takes what the server may reach, if the call has not been answered.
-    pub(super) fn take_exposed(&mut self) -> Option<Exposed> {
-        match &mut self.phase {
-            Phase::Sent { exposed, .. } => exposed.take(),
-            _ => None,
+    /// The fence of an answered call has failed, or could not be posted: the call is not completed,
+    /// and its memory is the server's until the connection is torn down. Returns what has to be
+    /// dropped without the flight's lock.
+    pub(super) fn set_aside(&mut self) -> Option<Answer> {
+        match core::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Fencing(answer) => {
+                self.phase = Phase::Aside(answer.connection.clone());
+                Some(answer)
+            }
+            other => {
+                self.phase = other;
+                None
+            }
         }
     }
 }
@@ -148,8 +186,9 @@ impl Flight {
             state <- new_spinlock!(
                 State {
                     phase: Phase::Idle,
-                    write: Segments::new(),
-                    reply: Segments::new(),
+                    read: List::new(),
+                    write: List::new(),
+                    reply: List::new(),
                 },
                 "rpcrdma_rs::Flight"
             ),

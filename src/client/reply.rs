@@ -7,17 +7,20 @@ use kernel::prelude::*;
 use super::{
     connection::Connection,
     flight::{
+        Answer,
+        Exposed,
         Flight,
-        Phase, //
+        Phase,
+        Rest, //
     }, //
 };
 use crate::{
     proto::{
         classify,
-        credits,
         encode_error,
         reply,
         Incoming,
+        Offered,
         Placed,
         RdmaError,
         Reply, //
@@ -29,8 +32,11 @@ use crate::{
     verbs::{
         Completions,
         Failure,
+        Live,
+        MrList,
         PostError,
         Received,
+        RecvBuffer,
         WrId, //
     }, //
 };
@@ -48,15 +54,14 @@ impl Completions for Connection {
         let len = result.map_or(0, |received| received.len);
         let buf = self.with_qp(|qp| qp.received(id, len)).flatten();
 
-        let (received, buf) = match (result, buf) {
-            (Ok(received), Some(buf)) => (received, buf),
-            (Err(failure), _) => return self.lost(failure.as_str()),
-            (Ok(_), None) => return self.lost(c"Receives completed out of order"),
-        };
-        self.handle(buf.message(received.len), received.invalidated);
-
-        if let Some(Err(error)) = self.with_qp(|qp| qp.recycle(buf)) {
-            self.post_failed(error);
+        match (result, buf) {
+            (Ok(received), Some(buf)) => {
+                if let Some(buf) = self.handle(buf, received) {
+                    self.recycle(buf);
+                }
+            }
+            (Err(failure), _) => self.lost(failure.as_str()),
+            (Ok(_), None) => self.lost(c"Receives completed out of order"),
         }
     }
 
@@ -69,24 +74,21 @@ impl Completions for Connection {
             return;
         };
         let mut state = flight.state.lock();
-        match core::mem::replace(&mut state.phase, Phase::Idle) {
-            Phase::Fencing { reply, len } => {
-                drop(state);
-                match result {
-                    Ok(()) => finish(reply, len),
-                    // Not fenced, so not answered: the teardown sees to the registrations, and the
-                    // call is sent again.
-                    Err(_) => drop(reply),
-                }
+        if matches!(state.phase, Phase::Releasing) {
+            if result.is_ok() {
+                state.phase = Phase::Idle;
             }
-            Phase::Releasing => {
-                if result.is_err() {
-                    state.phase = Phase::Releasing;
-                }
-                drop(state);
-                flight.released.signal();
-            }
-            other => state.phase = other,
+            drop(state);
+            flight.released.signal();
+        } else if result.is_err() {
+            // Not fenced, so not answered: the call is sent again after the teardown.
+            let answer = state.set_aside();
+            drop(state);
+            drop(answer);
+        } else if let Phase::Fencing(answer) = core::mem::replace(&mut state.phase, Phase::Idle) {
+            drop(state);
+            self.finish(answer.pinned, answer.rest, answer.buf.message(answer.len));
+            self.recycle(answer.buf);
         }
     }
 
@@ -95,24 +97,27 @@ impl Completions for Connection {
     }
 }
 
-/// Completes a call with a reply of `len` octets, or with an error.
-fn finish(pinned: Pinned<Flight>, len: Option<u32>) {
-    match len {
-        Some(len) => pinned.complete(len),
-        None => pinned.fail(),
-    }
+/// A call that has been answered.
+struct Answered {
+    pinned: Pinned<Flight>,
+    /// What the server may still reach.
+    exposed: Option<Exposed>,
+    /// What is left to do with the reply; `None` if it is not a good one.
+    rest: Option<Rest>,
 }
 
 impl Connection {
-    /// Acts on a message from the server.
+    /// Acts on a message from the server. Gives its buffer back, unless the reply in it has to
+    /// wait.
     #[inline]
-    fn handle(&self, message: &[u8], invalidated: Option<u32>) {
-        let stats = &self.shared.stats;
+    fn handle(&self, buf: RecvBuffer, received: Received) -> Option<RecvBuffer> {
+        let (stats, invalidated) = (&self.shared.stats, received.invalidated);
+        let message = buf.message(received.len);
 
-        match classify(message) {
+        let answered = match classify(message) {
             Incoming::Reply(reply) => {
-                self.answered(reply.xid, reply.credits, invalidated, |pinned| {
-                    self.take_reply(&reply, pinned)
+                self.answered(reply.xid, reply.credits, invalidated, |offered| {
+                    self.judge(&reply, offered)
                 })
             }
             Incoming::Error {
@@ -124,127 +129,194 @@ impl Connection {
                     RdmaError::Version { .. } => stats.version_errors.inc(),
                     RdmaError::BadHeader => stats.header_errors.inc(),
                 }
-                self.answered(xid, credits, invalidated, |_| None);
+                self.answered(xid, credits, invalidated, |_| None)
             }
-            Incoming::BackwardCall { xid, payload, .. } if invalidated.is_none() => {
+            // PD-33, PD-30: nothing but an answer may invalidate a handle.
+            _ if invalidated.is_some() => {
+                self.foreign_handle();
+                None
+            }
+            Incoming::BackwardCall { xid, payload, .. } => {
                 self.backward_call(xid, payload);
+                None
             }
-            Incoming::BadBackwardCall { xid, version } if invalidated.is_none() => {
+            Incoming::BadBackwardCall { xid, version } => {
                 self.refuse_backward(xid, version);
+                None
             }
-            Incoming::Discard(why) if invalidated.is_none() => {
+            Incoming::Discard(why) => {
                 if let Some(counter) = stats.discarded.get(why.index()) {
                     counter.inc();
                 }
+                None
             }
-            // PD-33, PD-30: nothing but an answer may invalidate a handle.
-            Incoming::BackwardCall { .. }
-            | Incoming::BadBackwardCall { .. }
-            | Incoming::Discard(_) => {
-                self.foreign_handle();
+        };
+
+        match answered {
+            None => Some(buf),
+            Some(Answered {
+                pinned,
+                exposed: None,
+                rest,
+            }) => {
+                self.finish(pinned, rest, message);
+                Some(buf)
+            }
+            Some(Answered {
+                pinned,
+                exposed: Some(Exposed { connection, mrs }),
+                rest,
+            }) => {
+                let len = received.len;
+                self.fence(
+                    Answer {
+                        pinned,
+                        rest,
+                        buf,
+                        len,
+                        connection,
+                    },
+                    mrs,
+                );
+                None
             }
         }
     }
 
-    /// The server has answered the call `xid`, in a way that `take` makes a reply of.
+    /// Posts a Receive buffer again, sooner or later.
+    fn recycle(&self, buf: RecvBuffer) {
+        if let Some(Err(error)) = self.with_qp(|qp| qp.recycle(buf)) {
+            self.post_failed(error);
+        }
+    }
+
+    /// The server has answered the call `xid`; `judge` says what it thinks of the answer. Returns
+    /// the call, if there is one that waits for it.
     #[inline]
     fn answered(
         &self,
         xid: u32,
-        wire_credits: u32,
+        credits: u32,
         invalidated: Option<u32>,
-        take: impl FnOnce(&mut Pinned<Flight>) -> Option<u32>,
-    ) {
+        judge: impl FnOnce(&Offered<'_>) -> Option<Rest>,
+    ) -> Option<Answered> {
         let stats = &self.shared.stats;
-        let Some(mut pinned) = self.shared.xprt.lookup(xid) else {
-            // Given up by its task, or never ours. What it exposed was fenced when it was given up.
+        let Some(pinned) = self.shared.xprt.lookup(xid) else {
             stats.unknown_xids.inc();
-            if invalidated.is_some() {
+            if self.answered_late() {
+                // What the call exposed was fenced when it was given up; what the server may have
+                // invalidated was its to invalidate.
+                self.granted(credits);
+            } else if invalidated.is_some() {
                 self.foreign_handle();
             }
-            return;
+            return None;
         };
-
         // The grant counts before the call completes, since completing it lets the next one go.
-        let requested = self.terms().map_or(1, |terms| terms.credits);
-        if wire_credits == 0 {
-            stats.zero_grants.inc();
-        }
-        self.shared
-            .xprt
-            .set_credits(credits::grant(wire_credits, requested));
+        self.granted(credits);
 
-        let exposed = {
+        let (mut exposed, rest) = {
             let mut state = pinned.slot().state.lock();
-            match &mut state.phase {
-                Phase::Sent {
-                    generation,
-                    exposed,
-                } if *generation == self.generation() => {
-                    let exposed = exposed.take();
-                    state.phase = Phase::Idle;
-                    exposed
+            let rest = match &state.phase {
+                Phase::Sent { generation, .. } if *generation == self.generation() => {
+                    judge(&state.offered())
                 }
                 _ => {
                     drop(state);
                     stats.duplicate_replies.inc();
                     self.violated(c"a second reply to the same call");
-                    return;
+                    return None;
                 }
-            }
+            };
+            let exposed = match core::mem::replace(&mut state.phase, Phase::Idle) {
+                Phase::Sent { exposed, .. } => exposed,
+                _ => None,
+            };
+            (exposed, rest)
         };
 
-        let mut mrs = exposed.map(|exposed| exposed.mrs);
         if let Some(handle) = invalidated {
-            if !mrs.as_mut().is_some_and(|mrs| mrs.retire(handle)) {
-                // What remains is set aside for the teardown, and the call is sent again after it.
+            if !exposed.as_mut().is_some_and(|e| e.mrs.retire(handle)) {
+                // The call stays as it was, and is sent again after the teardown.
+                pinned.slot().state.lock().phase = Phase::Sent {
+                    generation: self.generation(),
+                    exposed,
+                };
                 self.foreign_handle();
-                return;
+                return None;
             }
             stats.remote_invalidations.inc();
             self.shared.xprt.space_available();
         }
+        Some(Answered {
+            pinned,
+            exposed: exposed.filter(|exposed| exposed.mrs.count() != 0),
+            rest,
+        })
+    }
 
-        let len = take(&mut pinned);
-        match len {
-            Some(_) => self.prove(),
-            None => stats.bad_replies.inc(),
-        }
-        let Some(mrs) = mrs.filter(|mrs| mrs.count() != 0) else {
-            return finish(pinned, len);
-        };
-
-        // The reply waits until the server cannot reach the memory any more (V1-126).
-        stats.local_invalidations.add(mrs.count());
-        let index = pinned.slot().index as usize;
-        let slots = self.shared.slots.clone();
-        let Some(flight) = slots.get(index) else {
+    /// Keeps the server from the memory under `mrs` before its answer counts (V1-126), and before
+    /// the processor touches the memory, which is the device's until then (V1-127).
+    fn fence(&self, answer: Answer, mrs: MrList<Live>) {
+        self.shared.stats.local_invalidations.add(mrs.count());
+        let index = answer.pinned.slot().index as usize;
+        let Some(flight) = self.shared.slots.get(index) else {
             return;
         };
-        flight.state.lock().phase = Phase::Fencing { reply: pinned, len };
+        flight.state.lock().phase = Phase::Fencing(answer);
         let fenced = self
             .with_qp(|qp| qp.fence(mrs, index))
             .unwrap_or(Err(PostError::Closed));
         if let Err(error) = fenced {
             // V1-120: without a fence the call is not answered; the connection ends and the call is
             // sent again.
-            let phase = core::mem::replace(&mut flight.state.lock().phase, Phase::Idle);
-            drop(phase);
+            let answer = flight.state.lock().set_aside();
+            drop(answer);
             self.post_failed(error);
         }
     }
 
-    /// Checks a reply against what its call offered and puts its inline part where it belongs.
-    /// Returns the length of the whole reply, or `None` if it is not a good one.
+    /// Completes a call of which the server cannot reach anything any more with its reply in
+    /// `message`, or with an error.
     #[inline]
-    fn take_reply(&self, reply: &Reply<'_>, pinned: &mut Pinned<Flight>) -> Option<u32> {
-        let stats = &self.shared.stats;
-        let placed = reply::check(reply, &pinned.slot().state.lock().offered()).ok()?;
+    fn finish(&self, mut pinned: Pinned<Flight>, rest: Option<Rest>, message: &[u8]) {
+        let len = match rest {
+            Some(Rest::Nothing { len }) => Some(len),
+            Some(Rest::Inline { payload, placed }) => message
+                .len()
+                .checked_sub(payload)
+                .and_then(|start| message.get(start..))
+                .and_then(|payload| pinned.fill(payload, placed).ok())
+                .map(|(len, copied)| {
+                    if copied != 0 {
+                        self.shared.stats.fixup_octets.add(copied);
+                    }
+                    len
+                }),
+            None => None,
+        };
+        match len {
+            Some(len) => {
+                self.prove();
+                pinned.complete(len);
+            }
+            None => {
+                self.shared.stats.bad_replies.inc();
+                pinned.fail();
+            }
+        }
+    }
 
-        let placed = match placed {
+    /// Checks a reply against what its call offered. Returns what is left to do with it, or `None`
+    /// if it is not a good one.
+    #[inline]
+    fn judge(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Option<Rest> {
+        let stats = &self.shared.stats;
+
+        let placed = match reply::check(reply, offered).ok()? {
             Placed::ReplyChunk { length } => {
                 stats.rdma_reply_octets.add(length);
-                return (length % 4 == 0).then_some(length);
+                return (length % 4 == 0).then_some(Rest::Nothing { len: length });
             }
             Placed::WriteChunk { length } => {
                 stats.rdma_reply_octets.add(length);
@@ -252,15 +324,8 @@ impl Connection {
             }
             Placed::Inline => None,
         };
-        let payload = reply.payload?;
-        if payload.len() % 4 != 0 {
-            return None;
-        }
-        let (len, copied) = pinned.fill(payload, placed).ok()?;
-        if copied != 0 {
-            stats.fixup_octets.add(copied);
-        }
-        Some(len)
+        let payload = reply.payload?.len();
+        (payload % 4 == 0).then_some(Rest::Inline { payload, placed })
     }
 
     /// The server calls us.
@@ -283,9 +348,9 @@ impl Connection {
 
     /// Answers a backward call that has chunks (BI-30).
     fn refuse_backward(&self, xid: u32, version: u32) {
-        self.with_qp(|qp| {
+        let posted = self.with_qp(|qp| {
             let Some(mut buf) = qp.take_send() else {
-                return;
+                return Ok(());
             };
             let encoded = encode_error(
                 xid,
@@ -295,13 +360,16 @@ impl Connection {
                 buf.as_mut_slice(),
             );
             match encoded.ok().and_then(|len| u32::try_from(len).ok()) {
-                Some(len) => {
-                    // A failure closes the queue pair, which the next to post reports.
-                    let _ = qp.post(None, buf, len);
+                Some(len) => qp.post(None, buf, len).map(drop),
+                None => {
+                    qp.put_send(buf);
+                    Ok(())
                 }
-                None => qp.put_send(buf),
             }
         });
+        if let Some(Err(error)) = posted {
+            self.post_failed(error);
+        }
     }
 
     /// The server has invalidated a handle that was not its to invalidate: what else it can reach

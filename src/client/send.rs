@@ -15,14 +15,15 @@ use super::{
     flight::{
         Exposed,
         Flight,
+        List,
         Phase,
-        Segments,
-        MAX_SEGMENTS, //
+        State, //
     },
     stats::Stats,
     transport::BACKWARD_SLOTS, //
 };
 use crate::{
+    os::PageSpan,
     proto::{
         encode_backward_reply_header,
         plan,
@@ -44,6 +45,7 @@ use crate::{
         Access,
         Mapped,
         MrList,
+        MrPool,
         PostError,
         SendBuffer, //
     }, //
@@ -55,6 +57,8 @@ enum Unsendable {
     Later(SendStatus),
     /// Never: the call itself is the reason.
     Never,
+    /// It was built, and could not be posted.
+    Refused(PostError),
 }
 
 impl From<Error> for Unsendable {
@@ -68,91 +72,82 @@ impl From<Error> for Unsendable {
     }
 }
 
-/// The chunks of a call under construction, with the registrations under them.
-struct Chunks {
-    read: [ReadSegment; MAX_SEGMENTS],
-    reads: usize,
-    write: Segments,
-    reply: Segments,
-    mrs: MrList<Mapped>,
+/// Registers what `plan` wants of a call, and lists it in `state`.
+///
+/// # Errors
+///
+/// As [`MrList::register`]; `EMSGSIZE` when there are more segments than a list has room for.
+fn expose(
+    plan: &Plan,
+    send: &XdrBuf<'_>,
+    receive: &XdrBuf<'_>,
+    pool: &Arc<MrPool>,
+    state: &mut State,
+) -> Result<Option<MrList<Mapped>>> {
+    state.read.clear();
+    state.write.clear();
+    state.reply.clear();
+    if plan.call == CallMode::Inline && plan.reply == ReplyMode::Inline {
+        return Ok(None);
+    }
+
+    let mut mrs = MrList::new(pool);
+    match plan.call {
+        CallMode::Inline => {}
+        CallMode::ReadChunk => {
+            let position = u32::try_from(send.head().len())?;
+            expose_to_read(&mut mrs, &mut state.read, position, &mut send.page_spans())?;
+        }
+        CallMode::Long => {
+            expose_to_read(&mut mrs, &mut state.read, 0, &mut send.head_spans())?;
+            expose_to_read(&mut mrs, &mut state.read, 0, &mut send.page_spans())?;
+            expose_to_read(&mut mrs, &mut state.read, 0, &mut send.tail_spans())?;
+        }
+    }
+    match plan.reply {
+        ReplyMode::Inline => {}
+        ReplyMode::WriteChunk => {
+            expose_to_write(&mut mrs, &mut state.write, &mut receive.page_spans())?;
+        }
+        ReplyMode::ReplyChunk => {
+            expose_to_write(&mut mrs, &mut state.reply, &mut receive.head_spans())?;
+            expose_to_write(&mut mrs, &mut state.reply, &mut receive.page_spans())?;
+            expose_to_write(&mut mrs, &mut state.reply, &mut receive.tail_spans())?;
+        }
+    }
+    Ok(Some(mrs))
 }
 
-impl Chunks {
-    fn read(&self) -> &[ReadSegment] {
-        self.read.get(..self.reads).unwrap_or(&[])
-    }
-
-    /// Exposes `spans` for reading, as segments at `position`.
-    fn add_read(
-        &mut self,
-        position: u32,
-        spans: &mut dyn Iterator<Item = crate::os::PageSpan>,
-    ) -> Result {
-        let (read, reads) = (&mut self.read, &mut self.reads);
-
-        self.mrs
-            .register(spans, Access::RemoteRead, |handle, length, offset| {
-                let segment = Segment {
-                    handle,
-                    length,
-                    offset,
-                };
-                *read.get_mut(*reads).ok_or(EMSGSIZE)? = ReadSegment { position, segment };
-                *reads = reads.saturating_add(1);
-                Ok(())
-            })
-    }
-
-    /// Registers what `plan` wants of `call`.
-    fn build(
-        plan: &Plan,
-        send: &XdrBuf<'_>,
-        receive: &XdrBuf<'_>,
-        terms: &Terms,
-    ) -> Result<Self, Unsendable> {
-        let mut this = Self {
-            read: [ReadSegment::default(); MAX_SEGMENTS],
-            reads: 0,
-            write: Segments::new(),
-            reply: Segments::new(),
-            mrs: MrList::new(&terms.pool),
+/// Registers `spans` for the server to read, as segments at `position`.
+fn expose_to_read(
+    mrs: &mut MrList<Mapped>,
+    list: &mut List<ReadSegment>,
+    position: u32,
+    spans: &mut dyn Iterator<Item = PageSpan>,
+) -> Result {
+    mrs.register(spans, Access::RemoteRead, |handle, length, offset| {
+        let segment = Segment {
+            handle,
+            length,
+            offset,
         };
+        list.push(ReadSegment { position, segment })
+    })
+}
 
-        match plan.call {
-            CallMode::Inline => {}
-            CallMode::ReadChunk => {
-                let position = u32::try_from(send.head().len()).map_err(|_| Unsendable::Never)?;
-                this.add_read(position, &mut send.page_spans())?;
-            }
-            CallMode::Long => {
-                this.add_read(0, &mut send.head_spans())?;
-                this.add_read(0, &mut send.page_spans())?;
-                this.add_read(0, &mut send.tail_spans())?;
-            }
-        }
-
-        let (mrs, write, reply) = (&mut this.mrs, &mut this.write, &mut this.reply);
-        let mut expose =
-            |to: &mut Segments, spans: &mut dyn Iterator<Item = crate::os::PageSpan>| {
-                mrs.register(spans, Access::RemoteWrite, |handle, length, offset| {
-                    to.push(Segment {
-                        handle,
-                        length,
-                        offset,
-                    })
-                })
-            };
-        match plan.reply {
-            ReplyMode::Inline => {}
-            ReplyMode::WriteChunk => expose(write, &mut receive.page_spans())?,
-            ReplyMode::ReplyChunk => {
-                expose(reply, &mut receive.head_spans())?;
-                expose(reply, &mut receive.page_spans())?;
-                expose(reply, &mut receive.tail_spans())?;
-            }
-        }
-        Ok(this)
-    }
+/// Registers `spans` for the server to write to.
+fn expose_to_write(
+    mrs: &mut MrList<Mapped>,
+    list: &mut List<Segment>,
+    spans: &mut dyn Iterator<Item = PageSpan>,
+) -> Result {
+    mrs.register(spans, Access::RemoteWrite, |handle, length, offset| {
+        list.push(Segment {
+            handle,
+            length,
+            offset,
+        })
+    })
 }
 
 impl Connection {
@@ -166,12 +161,22 @@ impl Connection {
         let terms = this.terms().ok_or(SendStatus::NotConnected)?;
         let mut buf = this.take_send_buffer()?;
 
-        match this.build_and_post(terms, call, &mut buf) {
-            Ok(Posted::Yes) => {
+        let mut posted = this.build_and_post(terms, call, &mut buf);
+        if matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
+            // The calls that hold the other registrations will give them back, and tell.
+            stats.no_registration.inc();
+            this.shared.xprt.wait_for_buffer_space();
+            // Those that came back in between told nobody.
+            posted = this.build_and_post(terms, call, &mut buf);
+            if !matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
+                this.shared.xprt.space_available();
+            }
+        }
+        match posted {
+            Ok(()) => {
                 call.count_sent();
                 Ok(())
             }
-            Ok(Posted::Failed) => Err(SendStatus::NotConnected),
             Err(Unsendable::Later(status)) => {
                 this.put_send_buffer(buf);
                 Err(status)
@@ -184,6 +189,10 @@ impl Connection {
                     pinned.fail();
                 }
                 Ok(())
+            }
+            Err(Unsendable::Refused(error)) => {
+                this.post_failed(error);
+                Err(SendStatus::NotConnected)
             }
         }
     }
@@ -206,41 +215,20 @@ impl Connection {
         Ok(Some(buf))
     }
 
-    /// Registers what `plan` wants, or sees to it that sunrpc tries again when registrations have
-    /// come back.
-    fn build_chunks(
-        &self,
-        plan: &Plan,
-        send: &XdrBuf<'_>,
-        receive: &XdrBuf<'_>,
-        terms: &Terms,
-    ) -> Result<Chunks, Unsendable> {
-        let chunks = Chunks::build(plan, send, receive, terms);
-        if !matches!(chunks, Err(Unsendable::Later(SendStatus::NoSpace))) {
-            return chunks;
-        }
-        // The calls that hold the others will give them back, and tell.
-        self.shared.stats.no_registration.inc();
-        self.shared.xprt.wait_for_buffer_space();
-        // Those that came back in between told nobody.
-        let chunks = Chunks::build(plan, send, receive, terms)?;
-        self.shared.xprt.space_available();
-        Ok(chunks)
-    }
-
     fn put_send_buffer(&self, buf: Option<SendBuffer>) {
         if let Some(buf) = buf {
             self.with_qp(|qp| qp.put_send(buf));
         }
     }
 
-    /// Builds the message for `call` in `buf` and posts it.
+    /// Builds the message for `call` in `buf` and posts it. The buffer is left when it was not
+    /// posted.
     fn build_and_post(
         self: &Arc<Self>,
         terms: &Terms,
         call: &Call<'_, Flight>,
         buf: &mut Option<SendBuffer>,
-    ) -> Result<Posted, Unsendable> {
+    ) -> Result<(), Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let shape = CallShape {
             send_len: send.len(),
@@ -253,23 +241,21 @@ impl Connection {
             opaque: call.is_opaque(),
         };
         let plan = plan(&shape, &terms.limits).map_err(|_| Unsendable::Never)?;
-        let chunks = if plan.call == CallMode::Inline && plan.reply == ReplyMode::Inline {
-            None
-        } else {
-            Some(self.build_chunks(&plan, &send, &receive, terms)?)
-        };
+        if plan.reply == ReplyMode::ReplyChunk {
+            // Before the memory is the device's.
+            call.forget_old_reply();
+        }
 
+        // The reply may come before this returns, and waits for the lock then.
+        let mut state = call.slot().state.lock();
+        let mrs = expose(&plan, &send, &receive, &terms.pool, &mut state)?;
         let header = CallHeader {
             xid: call.xid(),
             credits: terms.credits,
             long: plan.call == CallMode::Long,
-            read: chunks.as_ref().map_or(&[], |chunks| chunks.read()),
-            write: chunks
-                .as_ref()
-                .map_or(&[], |chunks| chunks.write.as_slice()),
-            reply: chunks
-                .as_ref()
-                .map_or(&[], |chunks| chunks.reply.as_slice()),
+            read: state.read.as_slice(),
+            write: state.write.as_slice(),
+            reply: state.reply.as_slice(),
         };
         let message = buf.as_mut().ok_or(Unsendable::Never)?.as_mut_slice();
         let header_len = header.encode(message).map_err(|_| Unsendable::Never)?;
@@ -287,60 +273,31 @@ impl Connection {
             return Err(Unsendable::Never);
         }
 
-        if plan.reply == ReplyMode::ReplyChunk {
-            call.forget_old_reply();
-        }
+        let buf = buf.take().ok_or(Unsendable::Never)?;
         self.shared.stats.count_call(&plan, &send);
-        let Some(buf) = buf.take() else {
-            return Err(Unsendable::Never);
-        };
         call.stamp();
-        Ok(self.post_call(call.slot(), chunks, buf, len))
-    }
-
-    /// Posts a built message. The reply may come before this returns, and waits for the flight's
-    /// lock then.
-    fn post_call(
-        self: &Arc<Self>,
-        flight: &Flight,
-        chunks: Option<Chunks>,
-        buf: SendBuffer,
-        len: u32,
-    ) -> Posted {
-        let mut state = flight.state.lock();
-        let mrs = match chunks {
-            Some(chunks) => {
-                state.write = chunks.write;
-                state.reply = chunks.reply;
-                Some(chunks.mrs)
-            }
-            None => {
-                state.write.clear();
-                state.reply.clear();
-                None
-            }
-        };
         let posted = self
             .with_qp(|qp| qp.post(mrs, buf, len))
             .unwrap_or(Err(PostError::Closed));
-        match posted {
+        let (phase, result) = match posted {
             Ok(mrs) => {
-                state.phase = Phase::Sent {
-                    generation: self.generation(),
-                    exposed: mrs.map(|mrs| Exposed {
-                        connection: self.clone(),
-                        mrs,
-                    }),
-                };
-                Posted::Yes
+                let exposed = mrs.map(|mrs| Exposed {
+                    connection: self.clone(),
+                    mrs,
+                });
+                let generation = self.generation();
+                (
+                    Phase::Sent {
+                        generation,
+                        exposed,
+                    },
+                    Ok(()),
+                )
             }
-            Err(error) => {
-                state.phase = Phase::Idle;
-                drop(state);
-                self.post_failed(error);
-                Posted::Failed
-            }
-        }
+            Err(error) => (Phase::Idle, Err(Unsendable::Refused(error))),
+        };
+        state.phase = phase;
+        result
     }
 
     /// Something could not be posted: the connection is of no further use.
@@ -386,12 +343,6 @@ impl Connection {
             SendStatus::NotConnected
         })
     }
-}
-
-/// Whether a message that was built went out.
-enum Posted {
-    Yes,
-    Failed,
 }
 
 impl Stats {

@@ -27,6 +27,7 @@ use super::{
     connect,
     connection::Connection,
     flight::{
+        Exposed,
         Flight,
         Phase, //
     },
@@ -35,6 +36,7 @@ use super::{
 use crate::{
     os::{
         self,
+        jiffies,
         secs_to_jiffies,
         PAGE_SIZE, //
     },
@@ -66,10 +68,12 @@ pub(super) const BACKWARD_SLOTS: u32 = 16;
 /// Seconds before the second attempt to connect; each further one waits twice as long.
 const FIRST_BACKOFF_SECS: u32 = 5;
 
+/// Seconds between complaints about a server.
+const WARN_EVERY_SECS: u32 = 5;
+
 /// What outlives a connection.
 #[pin_data]
 pub(crate) struct Shared {
-    pub(super) xprt: Xprt<RdmaTransport>,
     pub(super) slots: Arc<Slots<Flight>>,
     pub(super) stats: Stats,
     #[pin]
@@ -79,14 +83,31 @@ pub(crate) struct Shared {
     /// The last reason for a failed attempt that was reported, so that a lasting one is reported
     /// once.
     pub(super) reported: Atomic<u32>,
+    /// When the server was last complained about, in jiffies; 0 for never.
+    warned: Atomic<usize>,
     /// Octets that a backward message may have on the current or the last connection.
     pub(super) backward_payload: Atomic<u32>,
+    // Last, since the module may go with it.
+    pub(super) xprt: Xprt<RdmaTransport>,
+}
+
+impl Shared {
+    /// Whether it is time to complain about the server again: one that breaks every connection must
+    /// not flood the log.
+    pub(super) fn may_warn(&self) -> bool {
+        let (now, last) = (jiffies().max(1), self.warned.load(Relaxed));
+
+        if last != 0 && now.wrapping_sub(last) < secs_to_jiffies(WARN_EVERY_SECS) {
+            return false;
+        }
+        self.warned.store(now, Relaxed);
+        true
+    }
 }
 
 /// A client transport to one server.
 #[pin_data]
 pub(crate) struct RdmaTransport {
-    shared: Arc<Shared>,
     #[pin]
     current: SpinLock<Option<Arc<Connection>>>,
     /// The lock of an attempt to connect, on its way to the worker.
@@ -95,6 +116,8 @@ pub(crate) struct RdmaTransport {
     #[pin]
     work: DelayedWork<Self>,
     generation: Atomic<u64>,
+    // Last, since the module may go with it.
+    shared: Arc<Shared>,
 }
 
 impl_has_delayed_work! {
@@ -106,6 +129,17 @@ impl RdmaTransport {
     #[inline]
     pub(super) fn current(&self) -> Option<Arc<Connection>> {
         self.current.lock().clone()
+    }
+
+    /// The task of a call that was sent and not answered has given it up.
+    fn given_up(&self, flight: &Flight, generation: u64, exposed: Option<Exposed>) {
+        if let Some(connection) = self.current().filter(|c| c.generation() == generation) {
+            connection.abandon();
+        }
+        if let Some(Exposed { connection, mrs }) = exposed {
+            connection.fence_and_wait(flight, mrs);
+            flight.state.lock().phase = Phase::Idle;
+        }
     }
 
     /// Makes a connection and publishes it.
@@ -127,7 +161,7 @@ impl WorkItem for RdmaTransport {
             return;
         };
         // Connecting happens on behalf of memory reclaim, when dirty pages wait for the server.
-        let _scope = os::NofsScope::enter();
+        let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
 
         match this.establish() {
             Ok(()) => {
@@ -159,23 +193,24 @@ impl Transport for RdmaTransport {
         let slots = Slots::new(policy::credits(), Flight::new)?;
         let shared = Arc::pin_init(
             pin_init!(Shared {
-                xprt,
                 slots,
                 stats: Stats::new(),
                 backchannel <- Backchannel::new(),
                 failing: Atomic::new(false),
                 reported: Atomic::new(0),
+                warned: Atomic::new(0),
                 backward_payload: Atomic::new(1024 - 28),
+                xprt,
             }),
             GFP_KERNEL,
         )?;
         Arc::pin_init(
             pin_init!(Self {
-                shared,
                 current <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::current"),
                 lock <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::lock"),
                 work <- new_delayed_work!("rpcrdma_rs::connect"),
                 generation: Atomic::new(0),
+                shared,
             }),
             GFP_KERNEL,
         )
@@ -254,22 +289,24 @@ impl Transport for RdmaTransport {
     }
 
     fn release_buffers(&self, flight: &Flight) {
-        let exposed = {
-            let mut state = flight.state.lock();
-            let exposed = state.take_exposed();
-            state.phase = if exposed.is_some() {
-                Phase::Releasing
-            } else {
-                Phase::Idle
-            };
-            exposed
-        };
-        if let Some(exposed) = exposed {
-            exposed
-                .connection
-                .clone()
-                .fence_and_wait(flight, exposed.mrs);
-            flight.state.lock().phase = Phase::Idle;
+        let mut state = flight.state.lock();
+        match core::mem::replace(&mut state.phase, Phase::Idle) {
+            Phase::Sent {
+                generation,
+                exposed,
+            } => {
+                if exposed.is_some() {
+                    state.phase = Phase::Releasing;
+                }
+                drop(state);
+                self.given_up(flight, generation, exposed);
+            }
+            Phase::Aside(connection) => {
+                drop(state);
+                connection.end();
+            }
+            // A call that is being fenced is pinned, so it does not come here.
+            Phase::Idle | Phase::Fencing(_) | Phase::Releasing => {}
         }
     }
 
@@ -280,7 +317,11 @@ impl Transport for RdmaTransport {
     }
 
     fn backward_set_up(&self) -> Result {
-        self.shared.backchannel.set_up(BACKWARD_SLOTS, PAGE_SIZE)
+        // A slot comes back some time after its reply was sent, and the server may use the credit
+        // as soon as it has the reply.
+        self.shared
+            .backchannel
+            .set_up(2 * BACKWARD_SLOTS, PAGE_SIZE)
     }
 
     fn backward_payload(&self) -> usize {

@@ -19,7 +19,6 @@ use crate::{
     verbs::{
         Completions,
         Cq,
-        MrPool,
         Pd,
         Qp,
         QpOwner,
@@ -61,7 +60,6 @@ impl<H: Events + Completions> Endpoint<H> {
         id: Id<H>,
         cq: Arc<Cq<H>>,
         pd: Arc<Pd>,
-        pool: Arc<MrPool>,
         size: &QpSize,
     ) -> Result<Qp<Arc<Self>>> {
         let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
@@ -88,7 +86,7 @@ impl<H: Events + Completions> Endpoint<H> {
         let raw = NonNull::new(unsafe { (*endpoint.id.as_ptr()).qp }).ok_or(ENODEV)?;
 
         // SAFETY: `raw` has the depths asked for, is kept by `endpoint` and known to nobody else.
-        unsafe { Qp::new::<H>(raw, endpoint, &pd, pool, size) }
+        unsafe { Qp::new::<H>(raw, endpoint, &pd, size) }
     }
 
     /// Asks the peer to connect; the answer is an event.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keeping allocations out of file-system reclaim.
+//! Keeping allocations out of reclaim.
 
 use core::marker::PhantomData;
 
@@ -8,31 +8,47 @@ use kernel::types::NotThreadSafe;
 
 use crate::bindings;
 
-/// While it lives, every allocation of this task behaves as with `GFP_NOFS`.
+/// While it lives, every allocation of this task behaves as with `GFP_NOFS`, or does without
+/// reclaim altogether.
 ///
 /// A transport connects and sends on behalf of memory reclaim: an allocation that waits for NFS to
-/// write pages back would wait for itself.
+/// write pages back would wait for itself. Under a swap file any reclaim may.
 #[must_use = "the scope ends when this value is dropped"]
-pub(crate) struct NofsScope {
+pub(crate) struct ReclaimScope {
     flags: u32,
+    reclaim: bool,
     _task: PhantomData<NotThreadSafe>,
 }
 
-impl NofsScope {
-    /// Begins the scope.
-    pub(crate) fn enter() -> Self {
+impl ReclaimScope {
+    /// Begins a scope without file-system reclaim, and with `swapping` without any; then the
+    /// reserves may be used.
+    pub(crate) fn enter(swapping: bool) -> Self {
         Self {
-            // SAFETY: Only changes the flags of the current task.
-            flags: unsafe { bindings::memalloc_nofs_save() },
+            // SAFETY: Both only change the flags of the current task.
+            flags: unsafe {
+                if swapping {
+                    bindings::memalloc_noreclaim_save()
+                } else {
+                    bindings::memalloc_nofs_save()
+                }
+            },
+            reclaim: !swapping,
             _task: PhantomData,
         }
     }
 }
 
-impl Drop for NofsScope {
+impl Drop for ReclaimScope {
     fn drop(&mut self) {
         // SAFETY: `flags` is what the matching save of this task returned; the type cannot change
         // threads.
-        unsafe { bindings::memalloc_nofs_restore(self.flags) }
+        unsafe {
+            if self.reclaim {
+                bindings::memalloc_nofs_restore(self.flags)
+            } else {
+                bindings::memalloc_noreclaim_restore(self.flags)
+            }
+        }
     }
 }

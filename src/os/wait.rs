@@ -41,6 +41,12 @@ impl Event {
         unsafe { bindings::complete(self.inner.get()) }
     }
 
+    /// Forgets signals that nobody has waited for.
+    pub(crate) fn forget(&self) {
+        // SAFETY: The completion was initialised by `new`.
+        unsafe { bindings::reinit_completion(self.inner.get()) }
+    }
+
     /// Waits for the next signal, at most `limit` jiffies. Returns whether the signal came.
     pub(crate) fn wait(&self, limit: usize) -> bool {
         // SAFETY: The completion was initialised by `new`; sleeping is allowed in the process

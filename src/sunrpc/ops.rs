@@ -325,19 +325,25 @@ unsafe extern "C" fn print_stats<T: Transport>(
     transport.print_stats(seq);
 }
 
-/// Nothing to prepare: connecting and sending never wait for reclaim.
+/// A swap file is behind the transport from now on: sunrpc sends from the memory reserves, and so
+/// does the worker that connects.
 ///
 /// # Safety
 ///
 /// See above.
-unsafe extern "C" fn enable_swap(_xprt: *mut bindings::rpc_xprt) -> c_int {
+unsafe extern "C" fn enable_swap(xprt: *mut bindings::rpc_xprt) -> c_int {
+    // SAFETY: As this function's.
+    unsafe { bindings::xprt_swapper_inc(xprt) };
     0
 }
 
 /// # Safety
 ///
 /// See above.
-unsafe extern "C" fn disable_swap(_xprt: *mut bindings::rpc_xprt) {}
+unsafe extern "C" fn disable_swap(xprt: *mut bindings::rpc_xprt) {
+    // SAFETY: As this function's.
+    unsafe { bindings::xprt_swapper_dec(xprt) };
+}
 
 /// Fault injection: loses the connection.
 ///

@@ -209,6 +209,12 @@ impl<T: Transport> Xprt<T> {
         unsafe { (*self.as_ptr()).addr }
     }
 
+    /// Whether a swap file is behind the transport.
+    pub(crate) fn is_swapping(&self) -> bool {
+        // SAFETY: The object is valid.
+        unsafe { bindings::xprt_swapper_read(self.as_ptr()) != 0 }
+    }
+
     /// The network namespace that the transport belongs to.
     pub(crate) fn net(&self) -> os::Net<'_> {
         // SAFETY: The object is valid and holds a reference to its namespace.

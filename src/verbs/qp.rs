@@ -39,6 +39,8 @@ pub(crate) struct QpSize {
     pub(crate) mrs_per_send: u32,
     /// Registrations there are, hence local invalidations that may be outstanding.
     pub(crate) mrs: u32,
+    /// Pages that each can cover.
+    pub(crate) mr_pages: u32,
     /// Receives to keep posted.
     pub(crate) recvs: u32,
     /// Octets in the buffer of each.
@@ -111,7 +113,8 @@ pub(crate) struct Qp<O: QpOwner> {
 unsafe impl<O: QpOwner> Send for Qp<O> {}
 
 impl<O: QpOwner> Qp<O> {
-    /// Takes over the queue pair `raw`, and makes its buffers. No Receive is posted yet.
+    /// Takes over the queue pair `raw`, and makes its buffers and registrations. No Receive is
+    /// posted yet.
     ///
     /// # Safety
     ///
@@ -120,14 +123,14 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or `EIO` when a buffer cannot be mapped.
+    /// `ENOMEM`, `EIO` when a buffer cannot be mapped, or what the driver returns.
     pub(crate) unsafe fn new<H: Completions>(
         raw: NonNull<bindings::ib_qp>,
         owner: O,
         pd: &Arc<Pd>,
-        pool: Arc<MrPool>,
         size: &QpSize,
     ) -> Result<Self> {
+        let pool = MrPool::new::<H>(pd.clone(), size.mrs, size.mr_pages)?;
         let mut free = KVec::with_capacity(size.sends as usize, GFP_KERNEL)?;
         for _ in 0..size.sends {
             free.push_within_capacity(SendBuffer::new::<H>(pd, size.send_len as usize)?)?;
@@ -158,6 +161,11 @@ impl<O: QpOwner> Qp<O> {
     /// What keeps the queue pair.
     pub(crate) fn endpoint(&self) -> &O {
         &self.owner
+    }
+
+    /// The registrations that may be posted to it.
+    pub(crate) fn pool(&self) -> &Arc<MrPool> {
+        &self.pool
     }
 
     /// From now on nothing is posted any more. What was posted ends with the drain, which the
@@ -198,7 +206,8 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// # Errors
     ///
-    /// [`PostError`]; the connection is of no further use then.
+    /// [`PostError`]; the connection is of no further use then. Registrations of another pool count
+    /// as [`PostError::Closed`].
     #[inline]
     pub(crate) fn post(
         &mut self,
@@ -206,7 +215,9 @@ impl<O: QpOwner> Qp<O> {
         mut buf: SendBuffer,
         len: u32,
     ) -> Result<Option<MrList<Live>>, PostError> {
-        if !self.open {
+        // The registrations of another queue pair would go with that one.
+        let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
+        if !self.open || foreign {
             self.put_send(buf);
             return Err(PostError::Closed);
         }
@@ -253,7 +264,7 @@ impl<O: QpOwner> Qp<O> {
     /// [`PostError`]: the registrations are set aside until the drain, and the connection is of no
     /// further use.
     pub(crate) fn fence(&mut self, mrs: MrList<Live>, context: usize) -> Result<(), PostError> {
-        if !self.open {
+        if !self.open || !mrs.is_of(&self.pool) {
             return Err(PostError::Closed);
         }
         let Some((first, chain)) = mrs.into_fence(context) else {

@@ -4,6 +4,7 @@
 
 use core::{
     marker::PhantomData,
+    mem::ManuallyDrop,
     ptr::{
         null_mut,
         NonNull, //
@@ -53,14 +54,21 @@ impl<S> MrList<S> {
         self.count
     }
 
-    fn into_state<T>(mut self, live: bool) -> MrList<T> {
-        let head = core::mem::replace(&mut self.head, null_mut());
+    /// Whether its registrations are from `pool`.
+    #[inline]
+    pub(crate) fn is_of(&self, pool: &Arc<MrPool>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
+    }
+
+    fn into_state<T>(self, live: bool) -> MrList<T> {
+        let this = ManuallyDrop::new(self);
         MrList {
-            head,
-            tail: self.tail,
-            count: self.count,
+            head: this.head,
+            tail: this.tail,
+            count: this.count,
             live,
-            pool: self.pool.clone(),
+            // SAFETY: `this` is not used again.
+            pool: unsafe { core::ptr::read(&this.pool) },
             _state: PhantomData,
         }
     }
@@ -264,7 +272,8 @@ impl FenceChain {
 ///
 /// # Safety
 ///
-/// `cqe` must be the completion entry of a local invalidation posted by [`crate::verbs::Qp::fence`].
+/// `cqe` must be the completion entry of a local invalidation posted by
+/// [`crate::verbs::Qp::fence`].
 pub(crate) unsafe fn fence_completed(cqe: *mut bindings::ib_cqe, ok: bool) -> Option<usize> {
     // SAFETY: The completion entry is the first field of a registration, which stays until the
     // drain.

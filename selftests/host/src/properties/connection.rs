@@ -4,7 +4,10 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use crate::module::proto::{credits::grant, Credits, InlineSize, PrivateData, Thresholds};
+use crate::module::proto::{
+    credits::{grant, window},
+    InlineSize, PrivateData, Thresholds,
+};
 
 fn private_data() -> impl Strategy<Value = PrivateData> {
     (any::<u8>(), any::<u8>(), any::<bool>()).prop_map(|(send, receive, remote_invalidation)| {
@@ -84,30 +87,13 @@ proptest! {
 
     // V1-24..V1-32, V1-41: never more unanswered calls than the last grant, and never stuck.
     #[test]
-    fn credits(requested: u32, events in vec(any::<Option<u32>>(), 0..200)) {
-        let mut credits = Credits::new(requested);
-        let (mut in_flight, mut granted) = (0_u32, 1_u32);
-        for event in events {
-            match event {
-                None => {
-                    let taken = credits.take();
-                    prop_assert_eq!(taken, in_flight < granted);
-                    in_flight += u32::from(taken);
-                }
-                Some(wire) if in_flight > 0 => {
-                    credits.answered(wire % 8);
-                    in_flight -= 1;
-                    granted = (wire % 8).max(1).min(requested.max(1));
-                }
-                Some(wire) => {
-                    let found = grant(wire, requested);
-                    prop_assert!(found >= 1 && found <= requested.max(1));
-                    prop_assert!(found == wire || wire == 0 || wire > requested);
-                }
-            }
-            prop_assert_eq!(credits.in_flight(), in_flight);
-            prop_assert_eq!(credits.available(), granted.saturating_sub(in_flight));
-            prop_assert!(in_flight > 0 || credits.available() > 0);
-        }
+    fn credits(requested: u32, wire: u32, abandoned: u32) {
+        let granted = grant(wire, requested);
+        prop_assert!(granted >= 1 && granted <= requested.max(1));
+        prop_assert!(granted == wire || wire == 0 || wire > requested);
+
+        let calls = window(granted, abandoned);
+        prop_assert!(calls >= 1);
+        prop_assert!(calls == 1 || u64::from(calls) + u64::from(abandoned) == u64::from(granted));
     }
 }
