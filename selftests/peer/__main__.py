@@ -44,6 +44,7 @@ class Server:
         self.used = set()
         self.last_handle = None
         self.held = []  # (connection, reply)
+        self.kept = []  # likewise
         self.release_at = None
 
     # Connection management
@@ -73,6 +74,7 @@ class Server:
         if connection is not None:
             say("disconnected", number=connection.number)
             self.held = [(c, reply) for c, reply in self.held if c is not connection]
+            self.kept = [(c, reply) for c, reply in self.kept if c is not connection]
             connection.close()
 
     # Messages
@@ -127,6 +129,12 @@ class Server:
                 self.held.append((connection, query.reply()))
                 self.release_at = time.monotonic() + HOLD_SECONDS
                 say("held", count=len(self.held))
+            elif isinstance(step, modes.Keep):
+                self.kept.append((connection, modes.Send(query.reply().message, step.handle)))
+            elif isinstance(step, modes.LetGo):
+                kept, self.kept = self.kept, []
+                for keeper, reply in kept:
+                    keeper.send(reply.message, reply.handle)
             else:
                 connection.send(step.message, step.handle)
 

@@ -33,6 +33,17 @@ class Hold:
 
 
 @dataclass
+class Keep:
+    """Keeps the right reply back until `LetGo`; with a handle, it will invalidate that."""
+
+    handle: int | None = None
+
+
+class LetGo:
+    """Sends what was kept."""
+
+
+@dataclass
 class Query:
     """A call from the client, with what an answer may need."""
 
@@ -158,6 +169,8 @@ MODES = {
     "oversize": lambda q: [q.reply(payload=q.payload + bytes(300000))],
     "disconnect": lambda q: [Disconnect()],
     "hold": lambda q: [Hold()],
+    "keep-stale": lambda q: [Keep(q.last_handle)],
+    "let-go": lambda q: [LetGo(), q.reply()],
     "backward-chunks": lambda q: [backward(q, wire.lists(read=[(0, *FOREIGN)])), q.reply()],
     "backward-call": lambda q: [backward(q, None), q.reply()],
     "garbage": lambda q: garbage(q, GARBAGE),

@@ -330,6 +330,24 @@ def foreign(pair: Pair, mode: str) -> None:
         assert re.search(rf"port {server.port}: ending the connection: it invalidated", said), "the log does not say it"
 
 
+@test("late answer to a call that was given up", "V1-41", "V1-113", "PD-30", limit=120, device="rxe")
+def late(pair: Pair) -> None:
+    """It finds nobody. That it invalidates a handle is no offence: it may have been the call's."""
+    with hostile(pair, mount="nordirplus") as server:
+        stale_handle(pair, server)
+        before = counters(pair)
+        job = pair.client.spawn(f"stat {MOUNT_POINT}/do-keep-stale & echo $! >/tmp/waiting; wait $!")
+        server.wait(lambda event: event.get("mode") == "keep-stale", "the call did not come")
+        pair.client.run("kill -9 $(cat /tmp/waiting)")
+        pair.client.finish(job, "the killed look-up", 20, check=False)
+        assert ABSENT in ask(pair, "do-let-go")
+        after = counters(pair)
+        risen = {key: after[key] - before[key] for key in after if after[key] != before[key]}
+        assert odd(risen) == {"unknown_xids": 1, "bad_xids": 1}, risen
+        assert after["connect_count"] == 1 and len(server.lookups("do-keep-stale")) == 1, after
+        assert ABSENT in ask(pair, "do-right")
+
+
 @test("remote invalidation of handle 0xdead", "H-30", "PD-30", limit=120, device="rxe", allowed=(DEVICE,))
 def dead(pair: Pair) -> None:
     """A handle that never was breaks the connection in the device already; the call is sent again all the same."""
