@@ -1,39 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What goes wrong on the client's own side: its device goes, its users are killed, its name is taken."""
+"""What goes wrong on the client's own side: its users are killed, its name is taken, its slots are few."""
 
-from harness import resources
 from harness.mountstats import SUSPICIOUS, transport
 from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
 
 from .guest import pattern
-from .test_7_reconnect import MIB, PROVOKED, check, start_writer
+from .test_7_reconnect import MIB, PROVOKED
 
 # A module that is not ours to load says so at level error, as does ours when the name is taken.
 REFUSED = (r'rpcrdma_rs: the name "rdma" is taken',)
-
-
-@test(
-    "client's device removed during I/O, vers={vers}",
-    "PD-20",
-    "H-83",
-    limit=120,
-    allowed=PROVOKED,
-    device="rxe",
-    cases=[{"vers": "3"}, {"vers": "4.2"}],
-)
-def removal(pair: Pair, vers: str) -> None:
-    """The removal does not wait for the server, and what was under way goes on over the device that comes back."""
-    pair.server.run("rm -f /export/broken")
-    size = pair.options.scaled(32, 8) * MIB + 5
-    pair.mount(vers)
-    job = start_writer(pair, size, "removal")
-    pair.client.run("rdma link delete rxe0", 30)
-    left = resources.rdma(pair.client)
-    assert not any(left.values()), f"left of a device that is gone: {left}"
-    pair.client.run("rdma link add rxe0 type rxe netdev eth0")
-    pair.client.finish(job, "the writer", 60)
-    check(pair, size, "removal")
 
 
 @test(

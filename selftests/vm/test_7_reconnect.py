@@ -3,7 +3,7 @@
 
 import re
 
-from harness import network
+from harness import network, resources
 from harness.guest import Job
 from harness.mountstats import SUSPICIOUS, transport
 from harness.network import CLIENT
@@ -80,20 +80,25 @@ def cable(pair: Pair, vers: str) -> None:
 
 
 @test(
-    "server's device removed during I/O, vers={vers}",
+    "{side}'s device removed during I/O, vers={vers}",
     "PD-20",
     "V1-141",
+    "H-83",
     limit=120,
     allowed=PROVOKED,
     device="rxe",
-    cases=[{"vers": "3"}, {"vers": "4.2"}],
+    cases=[{"side": side, "vers": vers} for side in ("server", "client") for vers in ("3", "4.2")],
 )
-def device(pair: Pair, vers: str) -> None:
-    """The peer disconnects and comes back with a new device; calls in flight are sent again."""
+def device(pair: Pair, side: str, vers: str) -> None:
+    """The removal does not wait for the other side, and what was under way goes on over the device that comes back."""
+    guest = pair.server if side == "server" else pair.client
     pair.server.run("rm -f /export/broken")
     size = pair.options.scaled(64, 8) * MIB + 7
     pair.mount(vers)
-    job = start_writer(pair, size, "device")
-    pair.server.run("rdma link delete rxe0; rdma link add rxe0 type rxe netdev eth0")
+    job = start_writer(pair, size, side)
+    guest.run("rdma link delete rxe0", 30)
+    left = resources.rdma(guest)
+    assert not any(left.values()), f"left of a device that is gone: {left}"
+    guest.run("rdma link add rxe0 type rxe netdev eth0")
     pair.client.finish(job, "the writer", 60)
-    check(pair, size, "device")
+    check(pair, size, side)
