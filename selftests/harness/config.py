@@ -25,6 +25,10 @@ class Options:
     smp: int = 2
     memory: int = 1280  # MiB per guest
     accel: str = "tcg"
+    emulator: str = "tcg,thread=multi"  # QEMU's -accel where it emulates
+    cpu: str = "max"  # its -cpu then
+    qemu: tuple[str, ...] = ()  # more arguments for QEMU
+    client_guest: dict[str, object] = field(default_factory=dict)  # options that the client guest has otherwise
     module: Path = REPO / OUR_MODULE.format(variant="test")
     module_parameters: str = ""
     logs: Path | None = None

@@ -42,13 +42,16 @@ def indent(text: str) -> str:
     return "\n".join("    " + line for line in text.strip("\n").splitlines())
 
 
-def clock_parameters(accel: str) -> str:
+def clock_parameters(options: Options) -> str:
     """Spares an emulated guest the calibration of its clocks, which is slow and, on a busy machine, fails.
 
-    Under emulation the guest's time stamp counter is the host's, whose frequency is half of the host's bogomips.
+    Under emulation the guest's time stamp counter is the host's, whose frequency is half of the host's bogomips; a
+    guest whose time is its instructions (-icount) has one of a gigahertz.
     """
-    if accel != "tcg":
+    if options.accel != "tcg":
         return ""
+    if "-icount" in options.qemu:
+        return "lpj=10000000 tsc_early_khz=1000000"
     cpuinfo = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     bogomips = re.search(r"^bogomips\s*: ([\d.]+)", cpuinfo, re.M)
     if not bogomips or "constant_tsc" not in cpuinfo:
@@ -107,14 +110,14 @@ class Guest:
 
     def _command(self) -> list[str]:
         options = self.options
-        accel = {"tcg": "tcg,thread=multi", "kvm": "kvm"}[options.accel]
+        accel, cpu = {"tcg": (options.emulator, options.cpu), "kvm": ("kvm", "host")}[options.accel]
         cmdline = (
             "console=ttyS0 root=root rootfstype=9p ro init=/sbin/guest-init "
             "rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose "
             "panic=-1 log_buf_len=8M printk.time=1 loglevel=7 tsc=reliable no_timer_check sysrq_always_enabled "
-            + clock_parameters(options.accel)
+            + clock_parameters(options)
         )
-        command = ["qemu-system-x86_64", "-accel", accel, "-cpu", "max" if options.accel == "tcg" else "host"]
+        command = ["qemu-system-x86_64", "-accel", accel, "-cpu", cpu]
         # One core per socket: the table that tells a kernel without ACPI of its processors lists one per socket.
         command += ["-smp", f"{options.smp},sockets={options.smp}", "-m", f"{options.memory}M"]
         command += ["-machine", "pc,acpi=off,graphics=off"]
@@ -133,7 +136,7 @@ class Guest:
         if self.tap:
             command += ["-netdev", f"tap,id=n0,ifname={self.tap},script=no,downscript=no,vhost=off"]
             command += ["-device", f"virtio-net-pci,netdev=n0,mac={self.mac},host_mtu=4200,romfile="]
-        return command
+        return [*command, *options.qemu]
 
     @staticmethod
     def _share_device(tag: str, path: Path, flags: str) -> list[str]:
@@ -233,6 +236,13 @@ class Guest:
         if self._monitor is None:
             self._monitor = Monitor(self.directory / "qmp.sock")
         return self._monitor
+
+    @property
+    def pid(self) -> int:
+        """QEMU's process."""
+        if self._process is None:
+            raise GuestError(f"{self.name} is not started")
+        return self._process.pid
 
     @property
     def alive(self) -> bool:

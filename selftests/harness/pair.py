@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from . import klog
@@ -69,7 +70,7 @@ class Pair:
         self.options = options
         forbidden = NO_KERBEROS + (NO_IN_TREE if options.client == "ours" else "")
         self.server = Guest("server", options, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE)
-        self.client = Guest("client", options, CLIENT.tap, CLIENT.mac, forbidden)
+        self.client = Guest("client", replace(options, **options.client_guest), CLIENT.tap, CLIENT.mac, forbidden)
         self.guests = [self.server, self.client]
         self._names = 0
         if options.client == "ours":
@@ -104,7 +105,8 @@ class Pair:
             parameters = self.options.module_parameters
             self.client.run(f"modprobe -a sunrpc rdma_cm; insmod /share/rpcrdma_rs.ko {parameters}")
         else:
-            self.client.run("modprobe rpcrdma")
+            # Past the rule that keeps the kernel from loading it by itself.
+            self.client.run("modprobe --ignore-install rpcrdma")
 
     @property
     def module(self) -> str:

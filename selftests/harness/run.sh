@@ -37,7 +37,7 @@ fi
 
 NET=1 "$setup/enter.sh" env PYTHONPATH=/repo/selftests PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
 	RPCRDMA_KERNEL="$kernel" RPCRDMA_LINUX="$linux" ${keep:+RPCRDMA_LOGS="/cache/${logs##*/}"} \
-	python3 -m harness "$@" &
+	python3 -m "${PACKAGE:-harness}" "$@" &
 pid=$!
 
 # unshare ignores the signals itself, and the harness is its child: pass them on, and make an end of it when the
