@@ -84,8 +84,8 @@ make_linux() {
 	finish "$CACHE/$1" .version Makefile rust/kernel/lib.rs include/linux/sunrpc/xprt.h
 }
 
-step_kernel() { kernel_variant test 900 5000; }
-step_kernel_debug() { kernel_variant debug 1500 5200; }
+step_kernel() { kernel_variant test 900 1750; }
+step_kernel_debug() { kernel_variant debug 1500 1800; }
 
 kernel_variant() {
 	local variant=$1 estimate=$2 name
