@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Builds the module for one of the test kernels, under out/. Usage: build.sh test|debug [MAKE-ARGUMENT...]
+# Builds the module for one of the test kernels, and the modules that only tests use, under out/. Usage:
+# build.sh test|debug [MAKE-ARGUMENT...]
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -14,5 +15,13 @@ debug) kernel=$("$SETUP/setup.sh" --path kernel-debug) ;;
 *) die "no such kernel: $variant (test or debug)" ;;
 esac
 
-mkdir -p "$TOP/out/$variant"
-"$SETUP/enter.sh" make -s -C "$kernel" M=/repo MO="/repo/out/$variant" LLVM=-19 "$@" modules
+# build_modules SOURCE OUTPUT [MAKE-ARGUMENT...]
+build_modules() {
+	local source=$1 output=$2
+	shift 2
+	mkdir -p "$TOP/$output"
+	"$SETUP/enter.sh" make -s -C "$kernel" M="$source" MO="/repo/$output" LLVM=-19 "$@" modules
+}
+
+build_modules /repo "out/$variant" "$@"
+build_modules /repo/selftests/rpcload "out/$variant/rpcload" "$@"

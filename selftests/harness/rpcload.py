@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Drives selftests/rpcload: an RPC client in the client guest that makes calls to order, and the service they go to."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .config import REPO, Options
+from .mountstats import named
+from .network import SERVER
+from .pair import Pair
+
+FILES = "/sys/kernel/debug/rpcload"
+CLIENT, SERVICE = "rpcload", "rpcload_echo"
+
+
+def modules(options: Options) -> dict[str, Path]:
+    """Where the two modules for the kernel of this run are."""
+    directory = REPO / "out" / options.variant / "rpcload"
+    found = {name: directory / f"{name}.ko" for name in (CLIENT, SERVICE)}
+    for path in found.values():
+        assert path.exists(), f"{path} is not there: run selftests/setup/build.sh {options.variant}"
+    return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command."""
+
+    command: str
+    error: int  # 0 or an errno
+    reason: str
+    values: dict[str, int]  # the numbers that the client gives
+    counted: dict[str, int]  # by how much each counter of the transport rose
+
+    def good(self) -> Outcome:
+        """Itself, if nothing went wrong."""
+        assert self.error == 0 and not self.values.get("mismatches"), str(self)
+        return self
+
+
+class Load:
+    """The client, loaded, with its service."""
+
+    def __init__(self, pair: Pair):
+        self._pair = pair
+
+    def load(self) -> None:
+        """Loads both modules. The service takes the in-tree transport, which has to be there."""
+        paths = modules(self._pair.options)
+        for guest, name in ((self._pair.server, SERVICE), (self._pair.client, CLIENT)):
+            guest.run(f"insmod {self._pair.send(guest, paths[name])}")
+
+    def unload(self) -> None:
+        """Takes both out. With the client goes its connection."""
+        self._pair.client.run(f"rmmod {CLIENT}")
+        self._pair.server.run(f"rmmod {SERVICE}")
+
+    def bad_calls(self) -> int:
+        """How many calls arrived wrong, as the service sees it."""
+        return int(self._pair.server.run(f"cat /sys/module/{SERVICE}/parameters/bad_calls").out)
+
+    def do(self, *commands: str, timeout: float = 30.0) -> list[Outcome]:
+        """Gives commands, one after the other and whatever comes of them."""
+        steps = [f"echo {shlex.quote(c)} 2>/dev/null >{FILES}/control || true; echo =====" for c in commands]
+        look = f"cat {FILES}/control {FILES}/stats"
+        text = self._pair.client.run("\n".join([f"cat {FILES}/stats", *[f"{s}; {look}" for s in steps]]), timeout).out
+        first, *blocks = text.split("=====\n")
+        outcomes, before = [], counters(first)
+        for command, block in zip(commands, blocks, strict=True):
+            after = counters(block)
+            # Another connection of the same transport goes on counting, another transport begins anew.
+            counted = {name: value - before.get(name, 0) for name, value in after.items()}
+            outcomes.append(outcome(command, block, counted))
+            before = after
+        return outcomes
+
+    def one(self, command: str, timeout: float = 30.0) -> Outcome:
+        """Gives one command."""
+        return self.do(command, timeout=timeout)[0]
+
+    def open(self, words: str = "") -> Outcome:
+        """Connects to the service, or to what the words say."""
+        return self.one(f"open addr={SERVER.ipv4} {words}").good()
+
+
+def counters(text: str) -> dict[str, int]:
+    """The transport's counters by name; empty when there is no transport."""
+    found = re.search(r"^\txprt:\s+rdma (.*)$", text, re.M)
+    return named([int(n) for n in found[1].split()]) if found else {}
+
+
+def outcome(command: str, text: str, counted: dict[str, int]) -> Outcome:
+    """Reads what a command left."""
+    lines = dict(line.split("=", 1) for line in text.splitlines() if re.match(r"\w+=", line))
+    values = {name: int(value) for name, value in lines.items() if re.fullmatch(r"-?\d+", value)}
+    return Outcome(command, -values.pop("error"), lines.get("reason", ""), values, counted)
+
+
+@contextmanager
+def loaded(pair: Pair) -> Iterator[Load]:
+    """Has client and service loaded inside the block. After a failure nothing is tidied: the guests go anyway."""
+    load = Load(pair)
+    load.load()
+    yield load
+    load.unload()
