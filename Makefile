@@ -6,7 +6,7 @@
 # the module is built here, by this machine's tools, for that kernel.
 
 .DEFAULT_GOAL := modules
-.PHONY: help modules modules_install setup setup-debug demo test test-host test-kunit test-vm test-debug lint fmt docs clean
+.PHONY: help modules modules_install setup setup-debug demo test test-host test-kunit test-vm test-debug bench lint fmt docs clean
 # Each of the targets uses all processors by itself.
 .NOTPARALLEL:
 
@@ -20,7 +20,8 @@ help: ## Show this list
 	@echo
 	@echo 'Variables: KDIR=build directory of your own kernel; LINUX=7.2|7.3 for the test kernels;'
 	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (8 GB; default ~/.cache/rpcrdma-rs);'
-	@echo '  TESTS="pattern..." picks VM tests; RPCRDMA_ACCEL=tcg|kvm overrides the choice of the harness'
+	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison;'
+	@echo '  RPCRDMA_ACCEL=tcg|kvm overrides the choice of the harness'
 
 ifdef KDIR
 # A kernel built by clang needs its modules built by clang, too; LLVM=-19 picks a version.
@@ -67,6 +68,9 @@ test-vm: modules ## Run the tests that need virtual machines
 test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that looks for bugs
 	@$(selftests)/setup/build.sh debug
 	@$(selftests)/run.sh kunit-debug vm-debug
+
+bench: modules ## Compare the module with the in-tree client, in instructions per operation (30 minutes)
+	@$(selftests)/bench/run.sh $(ROWS)
 
 lint: modules ## Check format, lints and style of everything
 	@$(enter) selftests/lint/lint.sh "$$($(setup) --path linux)" "$$($(setup) --path kernel)"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Compares the client transport under test with the in-tree one: what an operation costs in guest instructions."""

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line: `make bench`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness import accel, klog, network
+
+from . import document, speed, table
+from .lab import BUILT, BenchOptions, Lab, counted
+from .measure import Measurement, clock
+from .rows import select
+
+RESULTS = BUILT / "results.csv"
+
+
+def arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(prog="bench", description="Compares our client transport with the in-tree one.")
+    parser.add_argument("pattern", nargs="*", help="measure only rows whose name contains one of these")
+    parser.add_argument("--visits", type=int, default=2, help="how often each transport has its turn")
+    parser.add_argument("--speed-visits", type=int, default=3, help="the same for what is measured by the clock")
+    parser.add_argument("--only", choices=("count", "speed"), help="leave the other half out")
+    parser.add_argument("--list", action="store_true", help="list the rows")
+    parser.add_argument("--profile", action="store_true", help="tell where the instructions of each row go")
+    return parser.parse_args()
+
+
+@contextmanager
+def started(lab: Lab) -> Iterator[Lab]:
+    """A lab for the time of the block; what its kernels report is told at the end."""
+    try:
+        lab.start()
+        yield lab
+        for message in lab.pair.kernel_messages():
+            if klog.REPORTS.search(message.text):
+                print(message)
+    finally:
+        lab.stop()
+
+
+def count(args: argparse.Namespace, accelerator: str) -> str:
+    """Measures the rows that count instructions; returns the version of the kernel."""
+    options, counting = counted(BenchOptions(accel=accelerator))
+    with started(Lab(options, counting)) as lab:
+        Measurement(lab, select(args.pattern), args.visits, RESULTS).run()
+        return lab.client.run("uname -r").out.strip()
+
+
+def by_the_clock(args: argparse.Namespace, accelerator: str) -> speed.Values:
+    """Measures what cannot be counted."""
+    with started(Lab(BenchOptions(accel=accelerator))) as lab:
+        return speed.Speed(lab, args.speed_visits).run()
+
+
+def main() -> int:
+    """Runs."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    args = arguments()
+    if args.list:
+        print("\n".join(row.name for row in select(args.pattern)))
+        return 0
+    if not select(args.pattern):
+        sys.exit(f"error: no row has {' or '.join(args.pattern)} in its name")
+    start = time.monotonic()
+    network.make()
+    accelerator = accel.choose(BenchOptions())
+    kernel, values = "", {}
+    if args.only != "speed":
+        kernel = count(args, accelerator)
+    if args.only != "count" and not args.pattern:
+        values = by_the_clock(args, accelerator)
+    print()
+    if kernel:
+        records = table.read_csv(RESULTS)
+        (BUILT / "profile.txt").write_text(table.profile(records) + "\n")
+        if args.profile:
+            print(table.profile(records))
+        print(table.table(records) + "\n\n" + table.summary(records))
+        command = " ".join(["make bench", *([f'ROWS="{" ".join(args.pattern)}"'] if args.pattern else [])])
+        (BUILT / "performance.rst").write_text(document.page(records, values, kernel, command))
+    if values:
+        print("\n" + speed.table(values))
+    print(f"\ntook {clock(time.monotonic() - start)}; samples, profile, plots and a summary are in out/bench")
+    return 0
+
+
+sys.exit(main())

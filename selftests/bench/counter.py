@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The counting emulator: QEMU's arguments for it, and what its files say (count.c describes them)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .symbols import Function, Symbols
+
+# Functions of the kernel that copy, with the register that has the number of octets when they are entered.
+COPIES = {"memcpy": "rdx", "memmove": "rdx", "rep_movs_alternative": "rcx"}
+
+
+@dataclass
+class Tally:
+    """What the guest executed between two marks, or a difference or mean of such."""
+
+    operations: float = 0
+    instructions: Counter[Function] = field(default_factory=Counter)
+    entries: Counter[Function] = field(default_factory=Counter)
+    copied: Counter[Function] = field(default_factory=Counter)  # octets, by who had them copied
+    copies: Counter[Function] = field(default_factory=Counter)  # calls, likewise
+
+    @property
+    def total(self) -> float:
+        """All instructions."""
+        return sum(self.instructions.values())
+
+    def parts(self) -> Counter[str]:
+        """Instructions by part of the kernel."""
+        result: Counter[str] = Counter()
+        for function, count in self.instructions.items():
+            result[function.part] += count
+        return result
+
+    def entered(self, *names: str) -> float:
+        """How often the functions of these names were entered."""
+        return sum(count for function, count in self.entries.items() if function.name in names)
+
+    def minus(self, other: Tally) -> Tally:
+        """What this has more than the other: the slope between a long and a short run."""
+        result = Tally(self.operations - other.operations)
+        for mine, theirs, into in (
+            (self.instructions, other.instructions, result.instructions),
+            (self.entries, other.entries, result.entries),
+            (self.copied, other.copied, result.copied),
+            (self.copies, other.copies, result.copies),
+        ):
+            into.update(mine)
+            into.subtract(theirs)
+        return result
+
+    def plus(self, other: Tally) -> Tally:
+        """Both together."""
+        return Tally(
+            self.operations + other.operations,
+            self.instructions + other.instructions,
+            self.entries + other.entries,
+            self.copied + other.copied,
+            self.copies + other.copies,
+        )
+
+    def each(self) -> Tally:
+        """The same per operation."""
+        n = self.operations
+        counters = (self.instructions, self.entries, self.copied, self.copies)
+        return Tally(1, *(Counter({k: v / n for k, v in counter.items()}) for counter in counters))
+
+
+USER = Function("(user space)", "", "user space")
+
+
+class Counting:
+    """One counting guest."""
+
+    def __init__(self, plugin: Path, directory: Path, symbols: Symbols, sites: dict[tuple[str, int], str]):
+        self.plugin = plugin
+        self.out = directory / "count.out"
+        self.symbols = symbols
+        self.sites = sites
+        self._taken = 0
+        for old in directory.glob("count.out*"):
+            old.unlink()
+
+    def qemu(self) -> tuple[str, ...]:
+        """The arguments that make QEMU count."""
+        words = [f"file={self.plugin}", f"out={self.out}"]
+        words += [f"copy={self.symbols.addresses[name]:x}:{register}" for name, register in COPIES.items()]
+        return ("-plugin", ",".join(words))
+
+    def take(self) -> list[Tally]:
+        """What was counted since the last call, one Tally for each pair of marks."""
+        result = []
+        while (path := Path(f"{self.out}.{self._taken + 1}")).exists():
+            result.append(self.read(path))
+            path.unlink()
+            self._taken += 1
+        return result
+
+    def read(self, path: Path) -> Tally:
+        """Reads one file."""
+        tally = Tally()
+        for line in path.read_text().splitlines():
+            kind, *words = line.split()
+            if kind == "user":
+                tally.instructions[USER] = int(words[0])
+            elif kind == "b":
+                function, offset = self.symbols.find(int(words[0], 16))
+                tally.instructions[function] += int(words[1], 16) * int(words[2])
+                if offset == 0:
+                    tally.entries[function] += int(words[2])
+                elif name := self.sites.get((function.name, offset)):
+                    tally.entries[Function(name, function.module, function.part)] += int(words[2])
+            else:
+                caller, _ = self.symbols.find(int(words[1], 16))
+                tally.copies[caller] += int(words[2])
+                tally.copied[caller] += int(words[3])
+        return tally

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The summary for people, as a page of the documentation."""
+
+from __future__ import annotations
+
+import time
+
+from . import speed, table
+
+PAGE = """.. SPDX-License-Identifier: GPL-2.0
+
+===========
+Performance
+===========
+
+``make bench`` runs the same operations over this module and over the in-tree one, in the same client guest and against
+the same in-tree server, and counts the instructions that the client executes: kernel and user space, drivers and
+soft-RoCE included. Such figures do not depend on how busy the machine is. They say nothing about time spent waiting,
+which is what the second table is for, and nothing about real RDMA hardware, which does in silicon much of what is
+counted here.
+
+This page was made on {date} by ``{command}`` with Linux {kernel}. Ratios are ours / in-tree, of medians; the spread is
+the distance between the smallest and the largest sample.
+
+{verdict}
+
+Instructions
+============
+
+The part of the transport is its own code alone. Doorbells, completions and registrations are per operation.
+
+::
+
+{counts}
+
+By the clock
+============
+
+Measured without counting, with turns of a few seconds each. Under emulation only the ratios mean anything.
+
+::
+
+{speeds}
+"""
+
+
+def indented(text: str) -> str:
+    """A literal block."""
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
+
+
+def page(records: list[table.Record], values: speed.Values, kernel: str, command: str) -> str:
+    """The page's text."""
+    verdict = "\n".join(f"| {line.strip()}" for line in table.summary(records).splitlines())
+    return PAGE.format(
+        date=time.strftime("%Y-%m-%d"),
+        command=command,
+        kernel=kernel,
+        verdict=verdict,
+        counts=indented(table.table(records)),
+        speeds=indented(speed.table(values)) if values else "    (not measured in this run)",
+    )

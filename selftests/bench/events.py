@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What happens in an operation, counted in the drivers below the transport: the same way whichever transport runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .counter import Tally
+
+# Who invalidates on behalf of a work request of the client itself; whoever else does, does it for the server.
+LOCAL = ("rxe_requester", "rxe_do_local_ops", "rxe_sender")
+
+
+def copies_by(*names: str) -> Callable[[Tally], float]:
+    """How many copies these functions had made."""
+    return lambda tally: sum(count for function, count in tally.copies.items() if function.name in names)
+
+
+def octets_by(*parts: str) -> Callable[[Tally], float]:
+    """Octets copied on behalf of these parts of the kernel; without parts, all."""
+    return lambda tally: sum(count for function, count in tally.copied.items() if not parts or function.part in parts)
+
+
+def entries_of(*names: str) -> Callable[[Tally], float]:
+    """How often functions were entered."""
+    return lambda tally: tally.entered(*names)
+
+
+def invalidations(local: bool) -> Callable[[Tally], float]:
+    """Invalidations by who asked for them."""
+
+    def count(tally: Tally) -> float:
+        prefix = "rxe_invalidate_mr<"
+        found = ((f.name.removeprefix(prefix), n) for f, n in tally.entries.items() if f.name.startswith(prefix))
+        return sum(n for caller, n in found if (caller in LOCAL) == local)
+
+    return count
+
+
+# rxe copies the list of buffers of each Send and each Receive that is posted, and of nothing else.
+EVENTS: dict[str, Callable[[Tally], float]] = {
+    "doorbells": entries_of("rxe_post_send", "rxe_post_recv"),
+    "sends posted": copies_by("rxe_post_send"),
+    "receives posted": copies_by("rxe_post_recv"),
+    "registrations": entries_of("rxe_reg_fast_mr"),
+    "local invalidations": invalidations(True),
+    "remote invalidations": invalidations(False),
+    "completions": entries_of("rxe_cq_post"),
+    "polls": entries_of("rxe_poll_cq"),
+    "interrupts": entries_of("vring_interrupt"),
+    "timer ticks": entries_of("update_process_times"),
+    "task switches": entries_of("__switch_to"),
+    "frames sent": entries_of("rxe_xmit_packet"),
+    "frames received": entries_of("rxe_rcv"),
+    "octets copied by transport": octets_by("transport"),
+    "octets copied by rxe": octets_by("rxe"),
+    "octets copied": octets_by(),
+}

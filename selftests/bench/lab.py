@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The two guests of a comparison: one server, and a client that changes from one transport to the other and back."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from harness import corpus, rpcload
+from harness.config import REPO, Options
+from harness.pair import MOUNT_POINT, Pair
+
+from . import rows
+from .counter import Counting, Tally
+from .lockstep import Lockstep
+from .symbols import Symbols, return_sites
+
+BUILT = REPO / "out/bench"
+TRANSPORTS = ("ours", "in-tree")
+LOAD = "/tmp/load"
+FILES = 2000
+
+SERVER_DATA = """
+cd /export
+head -c 64M /dev/urandom >data
+mkdir many
+cd many
+seq -f file-%05g 3000 | xargs touch
+"""
+
+# Files that nobody writes to belong in the client's memory: what is read there costs no network.
+CLIENT_DATA = """
+cp /share/load {load}
+mkdir {tree}
+tar -C {tree} -xf /share/tree.tar
+"""
+
+
+class BenchOptions(Options):
+    """Options whose time limits are only there to end what hangs: a counting guest on a busy machine is slow."""
+
+    slowness = 20.0
+
+
+class Lab:
+    """A started pair of guests."""
+
+    def __init__(self, options: Options, counting: Counting | None = None):
+        self.counting = counting
+        self.lockstep: Lockstep | None = None
+        self.pair = Pair(options)
+        self.client = self.pair.client
+        self.server = self.pair.server
+        shutil.copy(BUILT / "load", self.client.share / "load")
+        modules = rpcload.modules(options)
+        shutil.copy(modules[rpcload.CLIENT], self.client.share)
+        shutil.copy(modules[rpcload.SERVICE], self.server.share)
+        self._pack_tree()
+
+    def _pack_tree(self) -> None:
+        """The first files of a source tree, as an archive in the client's share."""
+        listing = corpus.make(self.pair.options, corpus.LARGE, "bench").archive.with_suffix(".list")
+        listing.write_text("\n".join(listing.read_text().splitlines()[:FILES]) + "\n")
+        archive = self.client.share / "tree.tar"
+        subprocess.run(["tar", "-C", self.pair.options.linux, "-cf", archive, "-T", listing], check=True)
+
+    def start(self) -> None:
+        """Boots both guests and makes their data."""
+        self.pair.start()
+        self.server.run(SERVER_DATA + "insmod /share/rpcload_echo.ko", 120)
+        self.client.run(CLIENT_DATA.format(load=LOAD, tree=rows.TREE), 120)
+        if self.counting:
+            self.lockstep = Lockstep(self.client, self.server)
+
+    def stop(self) -> None:
+        """Ends both guests."""
+        self.pair.stop()
+
+    def use(self, transport: str) -> None:
+        """Changes the client's transport; nothing may be mounted."""
+        if self.pair.options.client != transport:
+            self.pair.unload_module()
+            self.pair.options = replace(self.pair.options, client=transport)
+            self.pair.load_module()
+
+    @contextmanager
+    def setting(self, setting: rows.Setting) -> Iterator[None]:
+        """Mounts, or opens an RPC client, for the time of the block. After a failure the guests go anyway."""
+        if setting.program:
+            self.client.run(f"insmod /share/rpcload.ko; echo '{setting.client}' >{rows.CONTROL}", 60)
+        else:
+            self.pair.mount(setting.vers, setting.options)
+        self._note_modules()
+        yield
+        if setting.program:
+            self.client.run(f"echo close >{rows.CONTROL}; rmmod rpcload", 60)
+        else:
+            self.client.run(f"rm -rf {rows.COPY} {rows.OUT}; umount {MOUNT_POINT}", 300)
+
+    def _note_modules(self) -> None:
+        """Modules land at other addresses each time they are loaded."""
+        if self.counting:
+            self.client.run("grep -F '[' /proc/kallsyms >/share/kallsyms")
+            self.counting.symbols.load_modules((self.client.share / "kallsyms").read_text())
+            self.counting.take()
+
+    def count(self, words: str, timeout: float = 300.0) -> Tally:
+        """Runs the load program under the counting emulator."""
+        if self.counting is None or self.lockstep is None:
+            raise RuntimeError("this pair does not count")
+        with self.lockstep.running():
+            done = self.client.run(f"{LOAD} {words}", timeout)
+        tallies = self.counting.take()
+        if len(tallies) != 1:
+            raise RuntimeError(f"{len(tallies)} counts of: load {words}")
+        tallies[0].operations = int(done.out)
+        return tallies[0]
+
+
+def counted(options: Options) -> tuple[Options, Counting]:
+    """Options with a client guest that counts.
+
+    Its time is made of instructions (-icount), so that ticks of the timer are as many as the work is long, however slow
+    the emulator is: eight nanoseconds each, which is about how fast it is, and with which the kernel's calibration of its
+    timer at boot, a loop of 0.1 s, is short enough. It has one CPU, and none that copies with one long instruction, as
+    which any copy would cost nothing.
+    """
+    options.work.mkdir(parents=True, exist_ok=True)
+    driver = next(options.modules.rglob("rdma_rxe.ko*"))
+    symbols = Symbols(options.kernel)
+    counting = Counting(BUILT / "count.so", options.work, symbols, return_sites(driver, "rxe_invalidate_mr"))
+    client: dict[str, object] = {
+        "accel": "tcg",
+        "smp": 1,
+        "cpu": "max,-erms,-fsrm",
+        "emulator": "tcg,thread=single",
+        "qemu": (*counting.qemu(), "-icount", "shift=3"),
+    }
+    return replace(options, client_guest=client), counting
+
+
+def numbers(lab: Lab) -> dict[str, int]:
+    """What the test module says about its last command."""
+    text = lab.client.run(f"cat {rows.CONTROL}").out
+    return {name: int(value) for name, value in re.findall(r"^(\w+)=(-?\d+)$", text, re.M)}

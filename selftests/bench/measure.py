@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Goes through the rows, transport by transport and back again, and notes what each costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from . import table
+from .counter import Tally
+from .events import EVENTS
+from .lab import TRANSPORTS, Lab
+from .rows import Row
+from .symbols import PARTS
+
+
+@dataclass
+class Sample:
+    """One measurement of a row, per operation."""
+
+    row: Row
+    transport: str
+    visit: int
+    repeat: int
+    tally: Tally
+
+    def record(self) -> dict[str, str | float]:
+        """A line of the CSV file."""
+        parts = self.tally.parts()
+        return {
+            "row": self.row.name,
+            "kind": self.row.kind,
+            "client": self.transport,
+            "visit": self.visit,
+            "repeat": self.repeat,
+            "instructions": round(self.tally.total, 1),
+            **{part: round(parts[part], 1) for part in PARTS},
+            **{name: round(count(self.tally), 3) for name, count in EVENTS.items()},
+        }
+
+
+class Progress:
+    """Tells how far the run is, one line for each row and visit."""
+
+    def __init__(self, total: int):
+        self.total = total
+        self.done = 0
+        self.start = time.monotonic()
+
+    def step(self, text: str) -> None:
+        """One more is done."""
+        self.done += 1
+        spent = time.monotonic() - self.start
+        left = spent / self.done * (self.total - self.done)
+        print(f"[{self.done}/{self.total}, {clock(left)} left] {text}", flush=True)
+
+
+def clock(seconds: float) -> str:
+    """A duration for people."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+class Measurement:
+    """All rows, `visits` times per transport."""
+
+    def __init__(self, lab: Lab, rows: list[Row], visits: int, results: Path):
+        self.lab = lab
+        self.rows = rows
+        self.visits = visits
+        self.results = results
+        self.samples: list[Sample] = []
+        self.progress = Progress(len(rows) * visits * len(TRANSPORTS))
+
+    def run(self) -> list[Sample]:
+        """A B A B: whatever drifts in the course of a run hits both transports."""
+        for visit in range(self.visits):
+            for transport in TRANSPORTS:
+                self.lab.use(transport)
+                for setting, rows in groupby(self.rows, key=lambda row: row.setting):
+                    with self.lab.setting(setting):
+                        for row in rows:
+                            self._row(row, transport, visit)
+                    # What there is counts, should the run be ended before its time.
+                    table.write_csv(self.results, [sample.record() for sample in self.samples])
+        return self.samples
+
+    def _row(self, row: Row, transport: str, visit: int) -> None:
+        start = time.monotonic()
+        totals = []
+        for repeat, tally in enumerate(self._repeats(row)):
+            self.samples.append(Sample(row, transport, visit, repeat, tally))
+            totals.append(f"{tally.total:,.0f}")
+        took = time.monotonic() - start
+        self.progress.step(f"{transport:7} {row.name}: {' '.join(totals)} ({took:.1f} s)")
+
+    def _repeats(self, row: Row) -> Iterator[Tally]:
+        for _ in range(row.repeats):
+            if row.before:
+                self.lab.client.run(row.before, 120)
+            tallies = []
+            for number, words in enumerate(row.loads):
+                tally = self.lab.count(words)
+                if row.operations:
+                    tally.operations = row.operations[number]
+                tallies.append(tally)
+            yield (tallies[1].minus(tallies[0]) if len(tallies) > 1 else tallies[0]).each()

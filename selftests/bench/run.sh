@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Compares the transport under test with the in-tree one: builds the counting plugin and the load, runs the comparison,
+# draws its plots. Usage: run.sh [PATTERN...] (run.sh --help tells the options)
+
+set -euo pipefail
+
+selftests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+enter=$selftests/setup/enter.sh
+
+"$enter" selftests/bench/tools.sh
+PACKAGE=bench "$selftests/harness/run.sh" "$@"
+case " $* " in
+*" --list "* | *" --help "* | *" -h "*) exit ;;
+esac
+"$enter" selftests/bench/tools.sh plots

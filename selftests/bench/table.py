@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""From samples to lines: medians, ratios ours / in-tree, and how far samples lie apart."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from .events import EVENTS
+from .symbols import PARTS
+
+Record = dict[str, str]
+
+HEAD = (
+    f"{'instructions per operation':38} {'ours':>11} {'in-tree':>11} {'ratio':>6} {'spread':>13}"
+    f" {'transport':>13} {'doorbells':>11} {'completions':>11} {'registr.':>9} {'inval. l+r':>15} {'copied':>15}"
+)
+
+
+def write_csv(path: Path, records: list[dict[str, str | float]]) -> None:
+    """One line for each sample."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, records[0].keys())
+        writer.writeheader()
+        writer.writerows(records)
+
+
+def read_csv(path: Path) -> list[Record]:
+    """The samples again."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row with the samples of both transports."""
+
+    name: str
+    kind: str
+    samples: dict[str, list[Record]]
+
+    def values(self, transport: str, column: str) -> list[float]:
+        """All samples of a column."""
+        return [float(record[column]) for record in self.samples[transport]]
+
+    def middle(self, transport: str, column: str = "instructions") -> float:
+        """The median of a column."""
+        return median(self.values(transport, column))
+
+    def spread(self, transport: str, column: str = "instructions") -> float:
+        """How far the samples lie apart, as a part of their median."""
+        values = self.values(transport, column)
+        return (max(values) - min(values)) / median(values) if median(values) else 0.0
+
+    def ratio(self, column: str = "instructions") -> float | None:
+        """Ours / in-tree; nothing if that says nothing."""
+        theirs = self.middle("in-tree", column)
+        return self.middle("ours", column) / theirs if theirs else None
+
+    def text(self) -> str:
+        """The line of the terminal's table."""
+        ratio = self.ratio()
+        spread = f"{100 * self.spread('ours'):.1f}% {100 * self.spread('in-tree'):.1f}%"
+
+        def both(column: str, digits: int = 0) -> str:
+            return "/".join(f"{self.middle(t, column):.{digits}f}" for t in ("ours", "in-tree"))
+
+        local, remote = (both(f"{where} invalidations", 1).split("/") for where in ("local", "remote"))
+        inval = "/".join(f"{a}+{b}" for a, b in zip(local, remote, strict=True))
+        return (
+            f"{self.name:38} {self.middle('ours'):11,.0f} {self.middle('in-tree'):11,.0f}"
+            f" {f'{ratio:.3f}' if ratio else '-':>6} {spread:>13} {both('transport'):>13} {both('doorbells', 2):>11}"
+            f" {both('completions', 2):>11} {both('registrations', 1):>9} {inval:>15} {both('octets copied by transport'):>15}"
+        )
+
+
+def lines(records: list[Record]) -> list[Line]:
+    """Samples by row, in their order; rows that only one transport has are left out."""
+    found: dict[str, Line] = {}
+    for record in records:
+        line = found.setdefault(record["row"], Line(record["row"], record["kind"], {"ours": [], "in-tree": []}))
+        line.samples[record["client"]].append(record)
+    return [line for line in found.values() if all(line.samples.values())]
+
+
+def table(records: list[Record]) -> str:
+    """The terminal's table. Where a column has a / it is ours / in-tree."""
+    return "\n".join([HEAD, *(line.text() for line in lines(records))])
+
+
+def profile(records: list[Record], pattern: str = "") -> str:
+    """Where the instructions go, for each row: by part of the kernel, ours and in-tree."""
+    text = []
+    for line in lines(records):
+        if pattern.lower() not in line.name.lower():
+            continue
+        text.append(line.name)
+        for column in (*PARTS, *EVENTS):
+            ours, theirs = line.middle("ours", column), line.middle("in-tree", column)
+            if ours or theirs:
+                text.append(f"    {column:28} {ours:12,.2f} {theirs:12,.2f}  {ours - theirs:+12,.2f}")
+    return "\n".join(text)
+
+
+def summary(records: list[Record]) -> str:
+    """The lines that say whether ours is as good as the in-tree transport, and how good the measurement is."""
+    text = []
+    all_lines = lines(records)
+    for kind, limit in (("transport", 1.00), ("nfs", 1.03)):
+        some = [line for line in all_lines if line.kind == kind]
+        if not some:
+            continue
+        over = [line.name for line in some if (line.ratio() or 0) > limit]
+        text.append(f"{kind} rows: {len(some) - len(over)} of {len(some)} at or below {limit:.2f}")
+        text += [f"    above: {name}" for name in over]
+    loose = [line.name for line in all_lines if max(line.spread("ours"), line.spread("in-tree")) > 0.02]
+    text.append(f"samples within 2 %: {len(all_lines) - len(loose)} of {len(all_lines)} rows")
+    text += [f"    apart: {name}" for name in loose]
+    return "\n".join(text)
