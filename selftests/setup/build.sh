@@ -15,6 +15,11 @@ debug) kernel=$("$SETUP/setup.sh" --path kernel-debug) ;;
 *) die "no such kernel: $variant (test or debug)" ;;
 esac
 
+# Two builds at a time would spoil each other.
+mkdir -p "$TOP/out"
+exec 8>"$TOP/out/.building"
+flock 8
+
 # build_modules SOURCE OUTPUT [MAKE-ARGUMENT...]
 build_modules() {
 	local source=$1 output=$2
