@@ -49,10 +49,14 @@ class Server:
 
     # Connection management
 
+    def outcome(self, number):
+        """What becomes of the connection that was asked for as the `number`th; the last option holds for the rest."""
+        return self.outcomes[min(number, len(self.outcomes)) - 1]
+
     def requested(self, event):
         """A client wants to connect: the options say what becomes of it, by the number of the request."""
-        outcome = self.outcomes[min(self.number, len(self.outcomes) - 1)]
         self.number += 1
+        outcome = self.outcome(self.number)
         say("connect", number=self.number, private_data=event.private_data.hex(), outcome=outcome)
         if outcome == "reject":
             event.reject(self.options.private_data)
@@ -65,7 +69,7 @@ class Server:
         """The connection is up."""
         connection = self.connections[event.key]
         say("established", number=connection.number)
-        if self.outcomes[min(connection.number, len(self.outcomes)) - 1] == "disconnect":
+        if self.outcome(connection.number) == "disconnect":
             connection.disconnect()
 
     def disconnected(self, event):
@@ -85,7 +89,8 @@ class Server:
         call, arguments = wire.decode_call(payload) if header.get("proc") == wire.RDMA_MSG else (None, b"")
         name = nfs.looked_up(call, arguments)
         say("message", connection=connection.number, length=len(message), **header, rpc=call, name=name)
-        if "malformed" in header:
+        # A call that was faster than the disconnect gets no answer.
+        if "malformed" in header or self.outcome(connection.number) == "disconnect":
             return
         if call is not None:
             reply = nfs.answer(call, arguments)
