@@ -275,7 +275,7 @@ impl Connection {
     /// The server has granted `wire` credits.
     #[inline]
     pub(super) fn granted(&self, wire: u32) {
-        if wire == 0 {
+        if credits::is_zero(wire) {
             self.shared.stats.zero_grants.inc();
         }
         let requested = self.terms().map_or(1, |terms| terms.credits);
@@ -369,26 +369,37 @@ impl Connection {
         let drained = closing.drain();
         let qp = self.qp.lock().take();
 
-        // Calls that were not answered keep their place in sunrpc, to be sent again; their
-        // registrations end here.
+        // Calls that were not answered keep their place in sunrpc, to be sent again. Their
+        // registrations go to the pool, which unmaps them all at the end; whose task gives its call
+        // up before that finds it set aside, and waits for this teardown.
         for flight in self.shared.slots.iter() {
             let mut state = flight.state.lock();
-            let ended = match &mut state.phase {
+            let mrs = match &mut state.phase {
                 Phase::Sent {
                     generation,
                     exposed,
-                } if *generation == self.generation => (exposed.take(), None),
+                } if *generation == self.generation => exposed.take().map(|exposed| {
+                    state.phase = Phase::Aside(exposed.connection);
+                    exposed.mrs
+                }),
+                _ => continue,
+            };
+            drop(state);
+            drop(mrs);
+        }
+        if let Some(qp) = qp {
+            qp.finish(drained);
+        }
+        for flight in self.shared.slots.iter() {
+            let mut state = flight.state.lock();
+            let over = match &state.phase {
                 Phase::Aside(connection) if connection.generation == self.generation => {
-                    let aside = core::mem::replace(&mut state.phase, Phase::Idle);
-                    (None, Some(aside))
+                    core::mem::replace(&mut state.phase, Phase::Idle)
                 }
                 _ => continue,
             };
             drop(state);
-            drop(ended);
-        }
-        if let Some(qp) = qp {
-            qp.finish(drained);
+            drop(over);
         }
         was_open
     }
