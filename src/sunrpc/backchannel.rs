@@ -12,7 +12,9 @@ use core::{
 };
 
 use kernel::{
+    impl_has_work,
     new_spinlock,
+    new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -21,7 +23,14 @@ use kernel::{
         },
         SpinLock, //
     },
-    types::Opaque, //
+    types::{
+        ForeignOwnable,
+        Opaque, //
+    },
+    workqueue::{
+        Work,
+        WorkItem, //
+    }, //
 };
 
 use super::{
@@ -41,8 +50,12 @@ use crate::{
 /// While on the free list nobody else refers to it; while not, it is in the hands of sunrpc, which
 /// gives it back through `bc_free_rqst` once.
 #[repr(C)]
+#[pin_data]
 struct Entry {
     rqst: Opaque<bindings::rpc_rqst>,
+    /// Takes the entry back, when that has to wait.
+    #[pin]
+    work: Work<Self>,
     call: KVec<u8>,
     reply: KVec<u8>,
     generation: Cell<u64>,
@@ -53,7 +66,49 @@ struct Entry {
 // SAFETY: An entry has one owner at a time.
 unsafe impl Send for Entry {}
 
+impl_has_work! {
+    impl HasWork<Self> for Entry { self.work }
+}
+
+impl WorkItem for Entry {
+    type Pointer = Pin<KBox<Self>>;
+
+    fn run(this: Self::Pointer) {
+        Entry::retire(this);
+    }
+}
+
 impl Entry {
+    /// An entry for messages of up to `len` octets.
+    fn new(home: NonNull<Backchannel>, len: usize) -> Result<Pin<KBox<Self>>> {
+        let call = KVec::from_elem(0, len, GFP_KERNEL)?;
+        let reply = KVec::from_elem(0, len, GFP_KERNEL)?;
+
+        KBox::pin_init(
+            pin_init!(Self {
+                rqst: Opaque::zeroed(),
+                work <- new_work!("rpcrdma_rs::Entry"),
+                call,
+                reply,
+                generation: Cell::new(0),
+                xprt: Cell::new(null_mut()),
+                home,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Puts an entry that sunrpc is done with on the free list, and drops the reference to the
+    /// transport object that sunrpc took for it.
+    fn retire(this: Pin<KBox<Self>>) {
+        let xprt = this.xprt.get();
+
+        // SAFETY: The slots are part of the transport, which the reference keeps.
+        unsafe { this.home.as_ref() }.put(this);
+        // SAFETY: The reference that belongs to the entry while it is not free.
+        unsafe { bindings::xprt_put(xprt) };
+    }
+
     /// The entry that `rqst` is part of.
     ///
     /// # Safety
@@ -78,7 +133,7 @@ pub(crate) enum DeliverError {
 }
 
 struct Pool {
-    free: KVec<KBox<Entry>>,
+    free: KVec<Pin<KBox<Entry>>>,
     made: bool,
 }
 
@@ -119,17 +174,7 @@ impl Backchannel {
         let mut entries = KVec::with_capacity(slots as usize, GFP_KERNEL)?;
 
         for _ in 0..slots {
-            entries.push_within_capacity(KBox::new(
-                Entry {
-                    rqst: Opaque::zeroed(),
-                    call: KVec::from_elem(0, len as usize, GFP_KERNEL)?,
-                    reply: KVec::from_elem(0, len as usize, GFP_KERNEL)?,
-                    generation: Cell::new(0),
-                    xprt: Cell::new(null_mut()),
-                    home: NonNull::from(self),
-                },
-                GFP_KERNEL,
-            )?)?;
+            entries.push_within_capacity(Entry::new(NonNull::from(self), len as usize)?)?;
         }
         let mut pool = self.pool.lock();
         if !pool.made {
@@ -162,21 +207,20 @@ impl Backchannel {
             return Err(DeliverError::NotSetUp);
         }
         let mut entry = self.pool.lock().free.pop().ok_or(DeliverError::NoSlot)?;
-        let Some(call) = entry.call.get_mut(..payload.len()) else {
-            let _ = self.pool.lock().free.push_within_capacity(entry);
+        let fields = entry.as_mut().project();
+        let Some(place) = fields.call.get_mut(..payload.len()) else {
+            self.put(entry);
             return Err(DeliverError::TooLong);
         };
-        call.copy_from_slice(payload);
+        place.copy_from_slice(payload);
+        let (call, len) = (fields.call.as_mut_ptr(), payload.len());
+        let (reply, reply_len) = (fields.reply.as_mut_ptr(), fields.reply.len());
         entry.generation.set(generation);
         entry.xprt.set(raw);
 
-        let (call, reply) = (entry.call.as_mut_ptr(), entry.reply.as_mut_ptr());
-        let (reply_len, len) = (entry.reply.len(), payload.len());
-        let entry = NonNull::from(KBox::leak(entry)).cast::<bindings::rpc_rqst>();
-        // SAFETY: The entry was ours alone until now, and its request is zeroed memory of the right
-        // type.
-        let rqst = unsafe { &mut *entry.as_ptr() };
-
+        let rqst = entry.into_foreign().cast::<bindings::rpc_rqst>();
+        // SAFETY: The request is the first field of its entry, which is still ours alone.
+        let rqst = unsafe { &mut *rqst };
         *rqst = pin_init::zeroed();
         rqst.rq_xprt = raw;
         rqst.rq_xid = xid.to_be();
@@ -199,45 +243,30 @@ impl Backchannel {
         Ok(())
     }
 
+    fn put(&self, entry: Pin<KBox<Entry>>) {
+        // There is room: the list was made for all of them.
+        let _ = self.pool.lock().free.push_within_capacity(entry);
+    }
+
     /// Takes a finished request back.
     ///
     /// # Safety
     ///
     /// As `bc_free_rqst` of `struct rpc_xprt_ops`.
     pub(super) unsafe fn free(rqst: NonNull<bindings::rpc_rqst>) {
-        // SAFETY: Requests with this operation are those of entries made by `set_up` and leaked by
-        // `deliver`.
-        let entry = unsafe { KBox::from_raw(rqst.cast::<Entry>().as_ptr()) };
+        // SAFETY: Requests with this operation are those of entries that `deliver` has given away.
+        let entry = unsafe { Pin::<KBox<Entry>>::from_foreign(rqst.as_ptr().cast()) };
         // SAFETY: The slots are part of the transport, which the request's reference keeps.
         let home = unsafe { entry.home.as_ref() };
-        let xprt = XprtRef(entry.xprt.get());
-        let inside = home.delivering.load(Relaxed) == current_task();
 
-        // There is room: the list was made for all of them.
-        let _ = home.pool.lock().free.push_within_capacity(entry);
-        if inside {
+        if home.delivering.load(Relaxed) == current_task() {
             // The service is gone, and sunrpc gives the request back while it is being delivered,
             // in a completion. The last reference must not be dropped there: that would wait for a
             // close that waits for the completion (H-71).
-            let _ = transport_queue().try_spawn(GFP_ATOMIC, move || drop(xprt));
+            transport_queue().enqueue(entry);
+        } else {
+            Entry::retire(entry);
         }
-    }
-}
-
-/// The reference to a transport object that sunrpc takes for a request.
-///
-/// # Invariants
-///
-/// Owns one reference.
-struct XprtRef(*mut bindings::rpc_xprt);
-
-// SAFETY: References may be dropped in any thread.
-unsafe impl Send for XprtRef {}
-
-impl Drop for XprtRef {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::xprt_put(self.0) };
     }
 }
 
@@ -252,11 +281,11 @@ fn current_task() -> usize {
 ///
 /// `rqst` is the request of an entry, in the hands of sunrpc, during `'a`.
 pub(crate) struct BackwardReply<'a> {
-    rqst: &'a bindings::rpc_rqst,
+    rqst: NonNull<bindings::rpc_rqst>,
     entry: &'a Entry,
 }
 
-impl<'a> BackwardReply<'a> {
+impl BackwardReply<'_> {
     /// Views `rqst`.
     ///
     /// # Safety
@@ -264,14 +293,15 @@ impl<'a> BackwardReply<'a> {
     /// The type invariants must hold.
     pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
         // SAFETY: Promised by the caller.
-        let (entry, rqst) = unsafe { (Entry::of(rqst), rqst.as_ref()) };
+        let entry = unsafe { Entry::of(rqst) };
         // INVARIANT: As above.
         Self { rqst, entry }
     }
 
     /// The transaction identifier, in host byte order.
     pub(crate) fn xid(&self) -> u32 {
-        u32::from_be(self.rqst.rq_xid)
+        // SAFETY: Set by `deliver` and not changed since.
+        u32::from_be(unsafe { (*self.rqst.as_ptr()).rq_xid })
     }
 
     /// The number of the connection that the call came on.
@@ -282,6 +312,6 @@ impl<'a> BackwardReply<'a> {
     /// The encoded reply.
     pub(crate) fn send_buf(&self) -> XdrBuf<'_> {
         // SAFETY: The reply is encoded and does not change while it is sent.
-        unsafe { XdrBuf::new(&self.rqst.rq_snd_buf) }
+        unsafe { XdrBuf::new(&(*self.rqst.as_ptr()).rq_snd_buf) }
     }
 }
