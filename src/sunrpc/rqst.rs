@@ -20,6 +20,8 @@ use crate::bindings;
 
 /// A call that sunrpc wants sent.
 ///
+/// Other processors change parts of the request meanwhile, so nothing refers to it as a whole.
+///
 /// # Invariants
 ///
 /// `rqst` is a request of a `Slots<D>`, and stays so during `'a`: sunrpc has pinned it and holds
@@ -44,12 +46,6 @@ impl<'a, D> Call<'a, D> {
         }
     }
 
-    #[inline]
-    fn rqst(&self) -> &'a bindings::rpc_rqst {
-        // SAFETY: By the type invariants.
-        unsafe { self.rqst.as_ref() }
-    }
-
     /// What the transport keeps for this request.
     #[inline]
     pub(crate) fn slot(&self) -> &'a D {
@@ -60,21 +56,22 @@ impl<'a, D> Call<'a, D> {
     /// The transaction identifier, in host byte order.
     #[inline]
     pub(crate) fn xid(&self) -> u32 {
-        u32::from_be(self.rqst().rq_xid)
+        // SAFETY: Set when the task got the request, and not changed until it gives it up.
+        u32::from_be(unsafe { (*self.rqst.as_ptr()).rq_xid })
     }
 
     /// The encoded call.
     #[inline]
     pub(crate) fn send_buf(&self) -> XdrBuf<'a> {
         // SAFETY: The call is encoded and does not change until it has been answered.
-        unsafe { XdrBuf::new(&self.rqst().rq_snd_buf) }
+        unsafe { XdrBuf::new(&(*self.rqst.as_ptr()).rq_snd_buf) }
     }
 
     /// Where its reply goes.
     #[inline]
     pub(crate) fn receive_buf(&self) -> XdrBuf<'a> {
         // SAFETY: Set up at encoding, and not changed until the reply comes.
-        unsafe { XdrBuf::new(&self.rqst().rq_rcv_buf) }
+        unsafe { XdrBuf::new(&(*self.rqst.as_ptr()).rq_rcv_buf) }
     }
 
     /// Whether the security flavour covers the message's content, so that no part of it may be
@@ -89,27 +86,32 @@ impl<'a, D> Call<'a, D> {
     #[inline]
     pub(crate) fn expects_reply(&self) -> bool {
         // SAFETY: By the type invariants the request has a task.
-        unsafe { bindings::rpc_reply_expected(self.rqst().rq_task) != 0 }
+        unsafe { bindings::rpc_reply_expected((*self.rqst.as_ptr()).rq_task) != 0 }
     }
 
     /// Whether this call has been sent on the connection with this cookie already.
     #[inline]
     pub(crate) fn was_sent_on(&self, cookie: u32) -> bool {
-        self.rqst().rq_connect_cookie == cookie
+        // SAFETY: Only the holder of the write lock touches the field.
+        unsafe { (*self.rqst.as_ptr()).rq_connect_cookie == cookie }
     }
 
     /// Takes a credit for the call, or keeps the one it has.
     #[inline]
     pub(crate) fn take_credit(&self) -> bool {
         // SAFETY: By the type invariants; sunrpc does its own locking here.
-        unsafe { bindings::xprt_request_get_cong(self.rqst().rq_xprt, self.rqst.as_ptr()) }
+        unsafe {
+            let rqst = self.rqst.as_ptr();
+            bindings::xprt_request_get_cong((*rqst).rq_xprt, rqst)
+        }
     }
 
     /// Wipes the place where the reply's first words go, which say that it is one: a server that
     /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
     pub(crate) fn forget_old_reply(&self) {
         const WORDS: usize = 8;
-        let [head] = &self.rqst().rq_rcv_buf.head;
+        // SAFETY: Set up at encoding, and not changed until the reply comes.
+        let [head] = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf.head };
 
         if head.iov_len >= WORDS && !head.iov_base.is_null() {
             // SAFETY: The head has room for `iov_len` octets, and until the call is sent nobody
@@ -128,10 +130,11 @@ impl<'a, D> Call<'a, D> {
     /// Adds the message to the request's statistics.
     #[inline]
     pub(crate) fn count_sent(&self) {
-        let len = self.rqst().rq_snd_buf.len as usize;
-        // SAFETY: Only the holder of the write lock touches the field.
-        let sent = unsafe { &mut (*self.rqst.as_ptr()).rq_xmit_bytes_sent };
-        *sent = sent.wrapping_add(len);
+        let rqst = self.rqst.as_ptr();
+        // SAFETY: The call does not change until it has been answered, and only the holder of the
+        // write lock touches the count.
+        let (len, sent) = unsafe { ((*rqst).rq_snd_buf.len, &mut (*rqst).rq_xmit_bytes_sent) };
+        *sent = sent.wrapping_add(len as usize);
     }
 }
 
