@@ -8,9 +8,10 @@ import io
 from collections.abc import Callable
 
 from .config import Options
+from . import runner as runner_module
 from .pair import Pair
 from .registry import Test
-from .runner import Runner
+from .runner import Runner, bring_up
 
 
 def passes(pair: Pair) -> None:
@@ -86,9 +87,49 @@ EXPECTED: list[tuple[Callable[[Pair], None], str]] = [
 ]
 
 
+def boots(options: Options, guest: str, reports: int) -> tuple[int, str]:
+    """How often a pair is started of which the first `reports` times `guest` reports something, and what is said."""
+    started = 0
+
+    class Unlucky(Pair):
+        def start(self) -> None:
+            nonlocal started
+            super().start()
+            started += 1
+            if started <= reports:
+                getattr(self, guest).run("echo '<6>BUG: KASAN: wild-memory-access in booting' >/dev/kmsg")
+
+    output = io.StringIO()
+    runner_module.Pair, usual = Unlucky, runner_module.Pair
+    try:
+        with contextlib.redirect_stdout(output):
+            bring_up(options).stop()
+    except AssertionError as error:
+        output.write(str(error))
+    finally:
+        runner_module.Pair = usual
+    return started, output.getvalue()
+
+
+# Whose report at how many boots, how many boots follow from that, and what is said at the end.
+BOOTS = [
+    ("server", 1, 2, "again  boot"),
+    ("server", 2, 2, "reports at boot:"),
+    # Our module is in the client by then.
+    ("client", 1, 1, "reports at boot:"),
+]
+
+
 def run(options: Options) -> int:
     """0 if every test ended as it has to."""
     wrong = 0
+    for guest, reports, expected, text in BOOTS:
+        started, said = boots(options, guest, reports)
+        right = started == expected and text in said and "wild-memory-access" in said
+        wrong += not right
+        print(f"{'ok    ' if right else 'not ok'} boot: {reports} of the {guest}'s with a report")
+        if not right:
+            print(f"started {started} times\n{said}")
     for function, text in EXPECTED:
         runner, output = Runner(options), io.StringIO()
         with contextlib.redirect_stdout(output):
@@ -104,5 +145,5 @@ def run(options: Options) -> int:
     right = status != 0 and empty.getvalue() == "0 passed, 0 failed\n"
     print(f"{'ok    ' if right else 'not ok'} a run of nothing is a failure")
     wrong += not right
-    print(f"{len(EXPECTED) + 1 - wrong} passed, {wrong} failed")
+    print(f"{len(BOOTS) + len(EXPECTED) + 1 - wrong} passed, {wrong} failed")
     return 1 if wrong else 0
