@@ -18,6 +18,7 @@ from .measure import Measurement, clock
 from .rows import select
 
 RESULTS = BUILT / "results.csv"
+FUNCTIONS = BUILT / "functions.csv"
 
 
 def arguments() -> argparse.Namespace:
@@ -49,7 +50,7 @@ def count(args: argparse.Namespace, accelerator: str) -> str:
     """Measures the rows that count instructions; returns the version of the kernel."""
     options, counting = counted(BenchOptions(accel=accelerator))
     with started(Lab(options, counting)) as lab:
-        Measurement(lab, select(args.pattern), args.visits, RESULTS).run()
+        Measurement(lab, select(args.pattern), args.visits, RESULTS, FUNCTIONS).run()
         return lab.client.run("uname -r").out.strip()
 
 
@@ -79,9 +80,10 @@ def main() -> int:
     print()
     if kernel:
         records = table.read_csv(RESULTS)
-        (BUILT / "profile.txt").write_text(table.profile(records) + "\n")
+        profile = table.profile(records, table.read_csv(FUNCTIONS))
+        (BUILT / "profile.txt").write_text(profile + "\n")
         if args.profile:
-            print(table.profile(records))
+            print(profile)
         print(table.table(records) + "\n\n" + table.summary(records))
         command = " ".join(["make bench", *([f'ROWS="{" ".join(args.pattern)}"'] if args.pattern else [])])
         (BUILT / "performance.rst").write_text(document.page(records, values, kernel, command))

@@ -2,8 +2,9 @@
 """Makes what the client executes independent of how fast the machine is: it and the server take turns.
 
 How many interrupts, polls and task switches a reply costs depends on whether its frames come one by one or together,
-and that on how the host schedules two emulators. So frames for the client are held back in its emulator until both
-guests have nothing left to do, and then given to it all at once.
+and that on how the host schedules two emulators. How many ticks of its timer the client sees depends on how long it
+waits for them. So a client that has nothing left to do is stopped, clock and all; frames for it are held back until the
+server has nothing left to do, either; then it gets them all at once and goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from harness.network import CLIENT, SERVER
 
 HOLD = "hold"
 FOREVER = 4_000_000_000  # microseconds: after that the filter would let go by itself
-PAUSE = 0.0001  # seconds between two looks
+PAUSE = 0.00005  # seconds between two looks
 
 
 class Lockstep:
@@ -29,7 +30,8 @@ class Lockstep:
 
     def __init__(self, client: Guest, server: Guest):
         self._client = client
-        self._tasks = [Path(f"/proc/{guest.pid}/task") for guest in (client, server)]
+        self._threads = {guest: Path(f"/proc/{guest.pid}/task") for guest in (client, server)}
+        self._server = server
         self._stop = threading.Event()
         self.turns = 0
         client.monitor.call(
@@ -58,22 +60,42 @@ class Lockstep:
     def _run(self) -> None:
         given = -1
         while not self._stop.is_set():
-            if not self._idle():
+            if not self._idle(self._client):
                 time.sleep(PAUSE)
                 continue
-            frames = counters()
-            # Idle means nothing if a frame was on its way between two looks.
-            if frames[CLIENT.tap] == given or not self._idle() or counters() != frames:
-                time.sleep(PAUSE)
-                continue
-            given = frames[CLIENT.tap]
+            self._client.monitor.call("stop")
+            frames = self._server_turn()
             self._hold(False)
             self._hold(True)
+            self._client.monitor.call("cont")
             self.turns += 1
+            if frames == given:
+                # Nothing for it: it waits for its own clock.
+                self._wait_for_client(frames)
+            given = frames
 
-    def _idle(self) -> bool:
-        """Whether no thread of an emulator runs or wants to: one that waits for a processor counts as running."""
-        return not any(state(path) in "RD" for tasks in self._tasks for path in tasks.iterdir())
+    def _server_turn(self) -> int:
+        """Waits until the server has nothing left to do. Returns the frames that there have been for the client."""
+        frames = sent()
+        while not self._stop.is_set():
+            # Idle means nothing if a frame was on its way between two looks.
+            before, frames = frames, sent()
+            if frames == before and self._idle(self._server) and sent() == frames:
+                break
+            time.sleep(PAUSE)
+        return frames[CLIENT.tap]
+
+    def _wait_for_client(self, frames: int) -> None:
+        """Waits until the client does something, or there is something for it to do."""
+        while not self._stop.is_set() and sent()[CLIENT.tap] == frames and self._idle(self._client):
+            time.sleep(PAUSE)
+
+    def _idle(self, guest: Guest) -> bool:
+        """Whether no thread of an emulator runs or wants to: one that waits for a processor counts as running.
+
+        One thread may set another going before it is looked at and after the other was, so there are two looks.
+        """
+        return not any(state(path) in "RD" for _ in range(2) for path in self._threads[guest].iterdir())
 
 
 def state(task: Path) -> str:
@@ -88,7 +110,7 @@ def state(task: Path) -> str:
         os.close(fd)
 
 
-def counters() -> dict[str, int]:
+def sent() -> dict[str, int]:
     """Frames that the host gave to each guest so far."""
     text = Path("/proc/net/dev").read_text(encoding="ascii")
     rows = {name: numbers.split() for name, numbers in re.findall(r"^\s*(\S+):(.*)$", text, re.M)}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,7 +15,9 @@ from .counter import Tally
 from .events import EVENTS
 from .lab import TRANSPORTS, Lab
 from .rows import Row
-from .symbols import PARTS
+from .symbols import PARTS, Function
+
+LEAST = 0.5  # instructions per operation that a function has in the profile
 
 
 @dataclass
@@ -42,6 +45,27 @@ class Sample:
         }
 
 
+def functions(samples: list[Sample]) -> Iterator[dict[str, str | float]]:
+    """The lines of the profile: instructions of each function per operation, the mean of a row's samples."""
+    for (row, transport), some in groupby(
+        sorted(samples, key=lambda s: (s.row.name, s.transport)), key=lambda s: (s.row.name, s.transport)
+    ):
+        tallies = [sample.tally for sample in some]
+        total: Counter[Function] = Counter()
+        for tally in tallies:
+            total.update(tally.instructions)
+        for function, count in total.most_common():
+            if count / len(tallies) >= LEAST:
+                yield {
+                    "row": row,
+                    "client": transport,
+                    "part": function.part,
+                    "module": function.module,
+                    "function": function.name,
+                    "instructions": round(count / len(tallies), 1),
+                }
+
+
 class Progress:
     """Tells how far the run is, one line for each row and visit."""
 
@@ -66,11 +90,12 @@ def clock(seconds: float) -> str:
 class Measurement:
     """All rows, `visits` times per transport."""
 
-    def __init__(self, lab: Lab, rows: list[Row], visits: int, results: Path):
+    def __init__(self, lab: Lab, rows: list[Row], visits: int, results: Path, by_function: Path):
         self.lab = lab
         self.rows = rows
         self.visits = visits
         self.results = results
+        self.functions = by_function
         self.samples: list[Sample] = []
         self.progress = Progress(len(rows) * visits * len(TRANSPORTS))
 
@@ -85,6 +110,7 @@ class Measurement:
                             self._row(row, transport, visit)
                     # What there is counts, should the run be ended before its time.
                     table.write_csv(self.results, [sample.record() for sample in self.samples])
+                    table.write_csv(self.functions, list(functions(self.samples)))
         return self.samples
 
     def _row(self, row: Row, transport: str, visit: int) -> None:

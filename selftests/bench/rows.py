@@ -17,6 +17,7 @@ COPY = f"{MOUNT_POINT}/copy"
 OUT = "/tmp/out"
 
 KIB, MIB = 1 << 10, 1 << 20
+DEEP = 2048  # calls that are made when several are on their way
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,8 @@ def nconnect(setting: Setting) -> list[Row]:
 
 def calls(name: str, setting: Setting, words: str, depth: int, count: int) -> Row:
     """Calls of the test module: what comes on top of the calls is the same for a short and a long run."""
-    short = 2 * depth if depth > 1 else 16
+    # At a depth the tasks of the client compete for its processor, and it takes many calls to see what that costs.
+    short, count = (2 * depth, max(count, DEEP)) if depth > 1 else (16, count)
     return Row(
         name,
         setting,

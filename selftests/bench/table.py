@@ -13,6 +13,8 @@ from .symbols import PARTS
 
 Record = dict[str, str]
 
+SHOWN = 20  # functions that are not the transport's in a row's profile
+
 HEAD = (
     f"{'instructions per operation':38} {'ours':>11} {'in-tree':>11} {'ratio':>6} {'spread':>13}"
     f" {'transport':>13} {'doorbells':>11} {'completions':>11} {'registr.':>9} {'inval. l+r':>15} {'copied':>15}"
@@ -90,18 +92,40 @@ def table(records: list[Record]) -> str:
     return "\n".join([HEAD, *(line.text() for line in lines(records))])
 
 
-def profile(records: list[Record], pattern: str = "") -> str:
-    """Where the instructions go, for each row: by part of the kernel, ours and in-tree."""
+def profile(records: list[Record], functions: list[Record]) -> str:
+    """Where the instructions go, for each row: by part of the kernel and event, then the transports' functions, and
+    those of the rest of which the two transports differ most."""
     text = []
     for line in lines(records):
-        if pattern.lower() not in line.name.lower():
-            continue
         text.append(line.name)
         for column in (*PARTS, *EVENTS):
             ours, theirs = line.middle("ours", column), line.middle("in-tree", column)
             if ours or theirs:
                 text.append(f"    {column:28} {ours:12,.2f} {theirs:12,.2f}  {ours - theirs:+12,.2f}")
+        text += by_function([record for record in functions if record["row"] == line.name])
     return "\n".join(text)
+
+
+def by_function(records: list[Record]) -> list[str]:
+    """The profile of one row."""
+    costs: dict[str, dict[str, float]] = {client: {} for client in ("ours", "in-tree")}
+    own: set[str] = set()
+    for record in records:
+        costs[record["client"]][record["function"]] = float(record["instructions"])
+        if record["part"] == "transport":
+            own.add(record["function"])
+    text = []
+    for client, functions in costs.items():
+        text.append(f"    functions of the transport, {client}:")
+        text += [f"        {cost:10,.1f} {name}" for name, cost in functions.items() if name in own]
+    differences = {
+        name: costs["ours"].get(name, 0.0) - costs["in-tree"].get(name, 0.0)
+        for name in costs["ours"].keys() | costs["in-tree"].keys()
+        if name not in own
+    }
+    text.append("    the largest differences elsewhere, ours less in-tree:")
+    largest = sorted(differences, key=lambda name: (-abs(differences[name]), name))[:SHOWN]
+    return [*text, *(f"        {differences[name]:+10,.1f} {name}" for name in largest)]
 
 
 def summary(records: list[Record]) -> str:
