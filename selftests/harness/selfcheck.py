@@ -57,6 +57,26 @@ def known_report_but_ours(pair: Pair) -> None:
     pair.client.run(REPORT.format(more="' rpcrdma_rs_send+0x1/0x2 [rpcrdma_rs]'"))
 
 
+LOCKDEP = """
+for line in '' '================================' 'WARNING: inconsistent lock state' \\
+    'inconsistent {{IN-SOFTIRQ-W}} -> {{SOFTIRQ-ON-W}} usage.' \\
+    'ffff888010724b68 (&{lock}){{+.?.}}-{{3:3}}, at: rxe_receiver+0x59/0x1ac0 [rdma_rxe]' \\
+    'stack backtrace:' 'Call Trace:' ' <TASK>' ' rxe_receiver+0x1/0x2 [rdma_rxe]' ' </TASK>'; do
+    echo "<4>$line" >/dev/kmsg
+done
+"""
+
+
+def known_lock(pair: Pair) -> None:
+    """The same fault as lockdep tells it."""
+    pair.client.run(LOCKDEP.format(lock="qp->state_lock"))
+
+
+def another_lock(pair: Pair) -> None:
+    """A report of lockdep about something else."""
+    pair.client.run(LOCKDEP.format(lock="xprt->queue_lock"))
+
+
 def dies(pair: Pair) -> None:
     """A guest that goes away."""
     pair.client.run("echo c >/proc/sysrq-trigger", 20)
@@ -81,6 +101,8 @@ EXPECTED: list[tuple[Callable[[Pair], None], str]] = [
     (reports, "use-after-free in nothing"),
     (known_report, "ok     selfcheck: known_report"),
     (known_report_but_ours, "rpcrdma_rs_send"),
+    (known_lock, "ok     selfcheck: known_lock"),
+    (another_lock, "inconsistent lock state"),
     (dies, "sysrq: Trigger a crash"),
     (command_hangs, "were not enough for"),
     (test_hangs, "blocked tasks of client"),
