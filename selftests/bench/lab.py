@@ -136,7 +136,7 @@ def counted(options: Options) -> tuple[Options, Counting]:
     client: dict[str, object] = {
         "accel": "tcg",
         "smp": 1,
-        "cpu": "max,-erms,-fsrm,la57=off",
+        "cpu": "max,-erms,-fsrm,-fsrs,la57=off",
         "emulator": "tcg,thread=single",
         "qemu": (*counting.qemu(), "-icount", "shift=3"),
     }
