@@ -9,6 +9,7 @@
 //! | [`Xprt`] | `struct rpc_xprt` | a handle that keeps the object's memory, also after sunrpc is done with it |
 //! | [`Slots`], [`Call`] | `struct rpc_rqst` | the requests of a transport, and one that is to be sent |
 //! | [`Pinned`] | a pinned `rpc_rqst` | a call whose reply has come; completing it consumes the value |
+//! | [`WriteLock`], [`WriteLocked`] | `XPRT_LOCKED` | proof of holding the write lock, and what only its holder gets at |
 //! | [`ConnectLock`] | the write lock, held by a cookie | the right to connect; every way to lose it unlocks |
 //! | [`Backchannel`] | preallocated `rpc_rqst`s | calls in the other direction |
 //!
@@ -21,6 +22,7 @@ mod ops;
 mod rqst;
 mod slot;
 mod status;
+mod write_lock;
 mod xdr_buf;
 mod xprt;
 
@@ -42,6 +44,10 @@ pub(crate) use slot::Slots;
 pub(crate) use status::{
     ConnectStatus,
     SendStatus, //
+};
+pub(crate) use write_lock::{
+    WriteLock,
+    WriteLocked, //
 };
 pub(crate) use xdr_buf::XdrBuf;
 pub(crate) use xprt::{

@@ -51,6 +51,8 @@ use crate::{
         SendStatus,
         Slots,
         Transport,
+        WriteLock,
+        WriteLocked,
         Xprt, //
     }, //
 };
@@ -108,6 +110,9 @@ impl Shared {
 /// A client transport to one server.
 #[pin_data]
 pub(crate) struct RdmaTransport {
+    /// The current connection, for whoever sends.
+    sender: WriteLocked<Option<Arc<Connection>>>,
+    /// The same, for all others.
     #[pin]
     current: SpinLock<Option<Arc<Connection>>>,
     /// The lock of an attempt to connect, on its way to the worker.
@@ -143,11 +148,12 @@ impl RdmaTransport {
     }
 
     /// Makes a connection and publishes it.
-    fn establish(&self) -> Result<(), ConnectStatus> {
+    fn establish(&self, lock: &mut WriteLock<'_>) -> Result<(), ConnectStatus> {
         let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
         let connection = connect::connect(&self.shared, generation)?;
 
         self.shared.xprt.reset_credits(&self.shared.slots);
+        self.sender.replace(lock, Some(connection.clone()));
         *self.current.lock() = Some(connection);
         Ok(())
     }
@@ -157,13 +163,13 @@ impl WorkItem for RdmaTransport {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let Some(lock) = this.lock.lock().take() else {
+        let Some(mut lock) = this.lock.lock().take() else {
             return;
         };
         // Connecting happens on behalf of memory reclaim, when dirty pages wait for the server.
         let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
 
-        match this.establish() {
+        match this.establish(&mut lock.write_lock()) {
             Ok(()) => {
                 // Until the first reply shows that the connection works it counts as a failure, so
                 // that a server which accepts and hangs up is not tried again at once.
@@ -206,6 +212,7 @@ impl Transport for RdmaTransport {
         )?;
         Arc::pin_init(
             pin_init!(Self {
+                sender: WriteLocked::new(&shared.xprt, None),
                 current <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::current"),
                 lock <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::lock"),
                 work <- new_delayed_work!("rpcrdma_rs::connect"),
@@ -238,7 +245,8 @@ impl Transport for RdmaTransport {
         let _ = os::transport_queue().enqueue_delayed(Arc::from(this), delay);
     }
 
-    fn close(&self) {
+    fn close(&self, lock: &mut WriteLock<'_>) {
+        drop(self.sender.replace(lock, None));
         let connection = self.current.lock().take();
 
         if let Some(connection) = connection {
@@ -247,8 +255,9 @@ impl Transport for RdmaTransport {
         self.shared.xprt.disconnected();
     }
 
-    fn send(&self, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
-        let connection = self.current().ok_or(SendStatus::NotConnected)?;
+    fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
+        let connection = self.sender.get(lock).and_then(Option::as_ref);
+        let connection = connection.ok_or(SendStatus::NotConnected)?;
         if !self.shared.xprt.is_connected() {
             return Err(SendStatus::NotConnected);
         }
@@ -259,37 +268,45 @@ impl Transport for RdmaTransport {
         // server and bring two replies (H-11, V1-123). A server that has not answered for so long
         // gets a new connection instead.
         if call.was_sent_on(self.shared.xprt.connect_cookie()) {
-            self.close();
+            self.close(lock);
             return Err(SendStatus::NotConnected);
         }
 
-        let sent = Connection::send(&connection, call);
+        let sent = Connection::send(connection, call);
         // The server has used up a credit that no reply will give back: only a new connection does
         // (H-12).
         let unanswerable = sent.is_ok() && !call.expects_reply();
         if unanswerable || sent == Err(SendStatus::NotConnected) {
-            self.close();
+            self.close(lock);
             return Err(SendStatus::NotConnected);
         }
         sent
     }
 
-    fn send_backward(&self, reply: &BackwardReply<'_>) -> Result<(), SendStatus> {
-        let connection = self.current().ok_or(SendStatus::NotConnected)?;
+    fn send_backward(
+        &self,
+        lock: &mut WriteLock<'_>,
+        reply: &BackwardReply<'_>,
+    ) -> Result<(), SendStatus> {
+        let connection = self.sender.get(lock).and_then(Option::as_ref);
+        let connection = connection.ok_or(SendStatus::NotConnected)?;
 
         // The server that asked is gone with its connection; it will ask again (BI-36).
         if connection.generation() != reply.generation() {
             return Ok(());
         }
-        connection.send_backward(reply).inspect_err(|&status| {
-            if status == SendStatus::NotConnected {
-                self.close();
-            }
-        })
+        let sent = connection.send_backward(reply);
+        if sent == Err(SendStatus::NotConnected) {
+            self.close(lock);
+        }
+        sent
     }
 
     fn release_buffers(&self, flight: &Flight) {
         let mut state = flight.state.lock();
+        if matches!(state.phase, Phase::Idle) {
+            return;
+        }
         match core::mem::replace(&mut state.phase, Phase::Idle) {
             Phase::Sent {
                 generation,

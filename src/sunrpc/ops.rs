@@ -30,6 +30,7 @@ use super::{
     ConnectLock,
     SendStatus,
     Slots,
+    WriteLock,
     Xprt, //
 };
 use crate::bindings;
@@ -62,24 +63,27 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// Connects in the background, and consumes the lock when that is over. Must not block.
     fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self>);
 
-    /// Takes the connection down, if there is one. Process context, one call at a time, and with
-    /// the write lock held, which also `connect` and `send` have: none of the three runs at the
-    /// same time as another.
-    fn close(&self);
+    /// Takes the connection down, if there is one. Process context.
+    fn close(&self, lock: &mut WriteLock<'_>);
 
-    /// Sends a call. Process context, with the write lock.
+    /// Sends a call. Process context.
     ///
     /// # Errors
     ///
     /// Why it was not sent. A call that cannot be sent at all has been ended and counts as sent.
-    fn send(&self, call: &Call<'_, Self::Slot>) -> Result<(), SendStatus>;
+    fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Self::Slot>)
+        -> Result<(), SendStatus>;
 
-    /// Sends a reply to a backward call. Process context, with the write lock.
+    /// Sends a reply to a backward call. Process context.
     ///
     /// # Errors
     ///
     /// Why it was not sent.
-    fn send_backward(&self, reply: &BackwardReply<'_>) -> Result<(), SendStatus>;
+    fn send_backward(
+        &self,
+        lock: &mut WriteLock<'_>,
+        reply: &BackwardReply<'_>,
+    ) -> Result<(), SendStatus>;
 
     /// The buffers of this request are about to go: neither the device nor the peer may reach them
     /// when this returns. Process context, without any lock.
@@ -116,6 +120,18 @@ unsafe fn transport<'a, T: Transport>(xprt: *mut bindings::rpc_xprt) -> ArcBorro
     // SAFETY: Such objects are the first field of an `Outer`, which holds an `Arc<T>` during that
     // time.
     unsafe { Arc::<T>::borrow((*xprt.cast::<Outer>()).transport) }
+}
+
+/// The write lock of `xprt`.
+///
+/// # Safety
+///
+/// `xprt` must be valid, and the running task must hold its write lock, during `'a`.
+#[inline]
+unsafe fn write_lock<'a>(xprt: *mut bindings::rpc_xprt) -> WriteLock<'a> {
+    // SAFETY: Promised by the caller; the methods below are called one at a time for one transport,
+    // and each makes one value.
+    unsafe { WriteLock::assume(NonNull::new_unchecked(xprt)) }
 }
 
 /// The methods of a `T`.
@@ -254,9 +270,10 @@ unsafe extern "C" fn prepare_request(
 /// See above.
 unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -> c_int {
     // SAFETY: As this function's.
-    let (transport, backward) = unsafe {
+    let (transport, mut lock, backward) = unsafe {
         (
             transport::<T>((*rqst).rq_xprt),
+            write_lock((*rqst).rq_xprt),
             bindings::bc_prealloc(rqst) != 0,
         )
     };
@@ -266,11 +283,11 @@ unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -
 
     let result = if backward {
         // SAFETY: Preallocated requests are those of the backchannel.
-        transport.send_backward(&unsafe { BackwardReply::new(rqst) })
+        transport.send_backward(&mut lock, &unsafe { BackwardReply::new(rqst) })
     } else {
         // SAFETY: All others are those of the slot table; sunrpc has pinned it and holds the write
         // lock.
-        transport.send(&unsafe { Call::new(rqst) })
+        transport.send(&mut lock, &unsafe { Call::new(rqst) })
     };
     result.map_or_else(SendStatus::to_errno, |()| 0)
 }
@@ -290,8 +307,8 @@ unsafe extern "C" fn timer<T: Transport>(
 ///
 /// See above.
 unsafe extern "C" fn close<T: Transport>(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: As this function's.
-    unsafe { transport::<T>(xprt) }.close();
+    // SAFETY: As this function's; sunrpc holds the write lock.
+    unsafe { transport::<T>(xprt).close(&mut write_lock(xprt)) };
 }
 
 /// Shortens the time that attempts to connect may take.

@@ -25,7 +25,8 @@ use super::{
     rqst::Pinned,
     ConnectStatus,
     Slots,
-    Transport, //
+    Transport,
+    WriteLock, //
 };
 use crate::{
     bindings,
@@ -110,6 +111,12 @@ impl<T: Transport> Xprt<T> {
     pub(super) fn as_ptr(&self) -> *mut bindings::rpc_xprt {
         // SAFETY: Computes the address of a field of a valid object.
         unsafe { &raw mut (*self.memory.raw.as_ptr()).xprt }
+    }
+
+    /// The C object, which is there as long as the handle.
+    #[inline]
+    pub(super) fn as_non_null(&self) -> NonNull<bindings::rpc_xprt> {
+        self.memory.raw.cast()
     }
 
     /// Whether sunrpc may send over it.
@@ -351,6 +358,12 @@ impl<T: Transport> ConnectLock<T> {
         let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
         // INVARIANT: Taken above.
         taken.then_some(Self { xprt })
+    }
+
+    /// The lock as a proof.
+    pub(crate) fn write_lock(&mut self) -> WriteLock<'_> {
+        // SAFETY: By the type invariants the lock is held, by this value alone.
+        unsafe { WriteLock::assume(self.xprt.as_non_null()) }
     }
 
     /// There is a connection, complete and ready to send on.

@@ -25,6 +25,7 @@ use super::{
         Xprt, //
     },
     transport,
+    write_lock,
     Table, //
 };
 use crate::{
@@ -135,8 +136,8 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
 ///
 /// As the methods in [`super`].
 pub(super) unsafe extern "C" fn destroy<T: Transport>(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: As this function's.
-    unsafe { transport::<T>(xprt) }.close();
+    // SAFETY: As this function's; sunrpc holds the write lock, for good.
+    unsafe { transport::<T>(xprt).close(&mut write_lock(xprt)) };
     // SAFETY: Put there by `create`, and not used again. Dropping it drops the last handle, which
     // frees the object.
     drop(unsafe { Arc::<T>::from_foreign((*xprt.cast::<Outer>()).transport) });
