@@ -53,6 +53,12 @@ const CONNECT_LIMIT_SECS: u32 = 15;
 /// Octets that the buffers of one connection may take; with large inline thresholds fewer calls are
 /// outstanding.
 const BUFFER_BUDGET: u32 = 32 << 20;
+/// Registrations that a connection begins with. Few mounts need more at once; those that do get
+/// them ([`Connection::grow`]).
+const FIRST_MRS: u32 = 32;
+/// Registrations that there may be for each call that may be outstanding: head, pages and tail of a
+/// Long call.
+const MRS_PER_CALL: u32 = 3;
 /// The fewest credits that a connection is made for.
 const MIN_CREDITS: u32 = 4;
 /// How often a message is sent again before the connection is given up.
@@ -123,8 +129,10 @@ fn size_for(
     let per_call = own.send.octets().saturating_add(own.receive.octets());
     let affordable = BUFFER_BUDGET.checked_div(per_call)?;
     let mut credits = slots.min(affordable).max(MIN_CREDITS);
+    // One call must be able to go out in any case.
+    let first_mrs = segments.saturating_mul(2).max(FIRST_MRS);
     loop {
-        let recv_batch = (credits / 8).clamp(1, 16);
+        let recv_batch = (credits / 3).clamp(1, 48);
         let size = QpSize {
             sends: credits
                 .saturating_add(credits / 4)
@@ -132,12 +140,13 @@ fn size_for(
             send_len: own.send.octets(),
             mrs_per_send: segments.saturating_mul(2),
             mrs: credits
-                .saturating_mul(segments.saturating_sub(2).clamp(1, 4))
-                .saturating_add(segments.saturating_mul(2)),
+                .saturating_mul(segments.min(MRS_PER_CALL))
+                .max(first_mrs),
+            first_mrs,
             mr_pages: pages,
             recvs: credits
                 .saturating_add(BACKWARD_SLOTS)
-                .saturating_add(recv_batch.saturating_mul(2)),
+                .saturating_add(recv_batch),
             recv_len: own.receive.octets(),
             recv_batch,
         };
@@ -233,8 +242,8 @@ fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Fai
     let cq = Cq::new(device.clone(), connection.clone(), size.completions())
         .map_err(Failed::at("completion queue"))?;
     let mut qp = Endpoint::new(id, cq, pd, &size).map_err(Failed::at("queue pair"))?;
-    shared.stats.mrs_allocated.add(size.mrs);
     let pool = qp.pool().clone();
+    shared.stats.mrs_allocated.add(pool.made());
     let posted = qp.post_receives();
     let endpoint = qp.endpoint().clone();
     *connection.qp.lock() = Some(qp);

@@ -3,8 +3,10 @@
 //! One connection, from its first event to its teardown.
 
 use kernel::{
+    impl_has_work,
     new_mutex,
     new_spinlock,
+    new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -15,6 +17,10 @@ use kernel::{
         Mutex,
         SetOnce,
         SpinLock, //
+    },
+    workqueue::{
+        Work,
+        WorkItem, //
     }, //
 };
 
@@ -31,6 +37,7 @@ use crate::{
         Endpoint, //
     },
     os::{
+        self,
         secs_to_jiffies,
         Event, //
     },
@@ -50,6 +57,9 @@ use crate::{
 
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
 const FENCE_LIMIT_SECS: u32 = 10;
+
+/// Registrations that are made when there are not enough.
+const GROWTH: u32 = 32;
 
 /// What both ends agreed on, fixed for the life of the connection (PD-19).
 pub(super) struct Terms {
@@ -105,6 +115,9 @@ pub(crate) struct Connection {
     pub(super) qp: SpinLock<Option<ConnectionQp>>,
     #[pin]
     torn_down: Mutex<bool>,
+    /// Makes more registrations.
+    #[pin]
+    growth: Work<Self>,
     terms: SetOnce<Terms>,
     proven: Atomic<bool>,
     /// The last grant.
@@ -138,6 +151,7 @@ impl Connection {
                 stepped <- Event::new(),
                 qp <- new_spinlock!(None, "rpcrdma_rs::Connection::qp"),
                 torn_down <- new_mutex!(false, "rpcrdma_rs::Connection::torn_down"),
+                growth <- new_work!("rpcrdma_rs::Connection::growth"),
                 terms: SetOnce::new(),
                 proven: Atomic::new(false),
                 grant: Atomic::new(1),
@@ -323,6 +337,12 @@ impl Connection {
         }
     }
 
+    /// All registrations are in use: has more of them made, unless there are as many as may be.
+    pub(super) fn grow(self: &Arc<Self>) {
+        // If it is queued already, that will do.
+        let _ = os::transport_queue().enqueue(self.clone());
+    }
+
     /// Keeps the server from the memory under `mrs`, of a call that was given up, and waits until
     /// that is certain.
     pub(super) fn fence_and_wait(&self, flight: &Flight, mrs: MrList<Live>) {
@@ -402,6 +422,31 @@ impl Connection {
             drop(over);
         }
         was_open
+    }
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Connection { self.growth }
+}
+
+impl WorkItem for Connection {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let Some(Terms { pool, .. }) = this.terms() else {
+            return;
+        };
+        // Dirty pages may be waiting for the calls that wait for this.
+        let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
+        let before = pool.made();
+
+        // Without memory the calls go on one after the other, as registrations come back.
+        let _ = pool.grow(GROWTH);
+        let made = pool.made().saturating_sub(before);
+        if made != 0 {
+            this.shared.stats.mrs_allocated.add(made);
+            this.shared.xprt.space_available();
+        }
     }
 }
 

@@ -81,8 +81,9 @@ pub(super) enum Phase {
         /// What the server may reach, and where to fence it.
         exposed: Option<Exposed>,
     },
-    /// Answered; the server is being kept from the memory. Then the call gets its reply.
-    Fencing(Answer),
+    /// Answered; the server is being kept from the memory. Then the call gets its reply, which
+    /// waits in the state.
+    Fencing,
     /// Given up by its task, which waits until the server is kept from the memory.
     Releasing,
     /// Answered or not, the server may reach memory of the call until this connection is torn down.
@@ -132,6 +133,8 @@ pub(super) struct Exposed {
 pub(super) struct State {
     /// How far it has come.
     pub(super) phase: Phase,
+    /// The reply, while the call is being fenced.
+    pub(super) answer: Option<Answer>,
     /// Its Read list.
     pub(super) read: List<ReadSegment>,
     /// The Write chunk it offers.
@@ -149,20 +152,32 @@ impl State {
         }
     }
 
-    /// The fence of an answered call has failed, or could not be posted: the call is not completed,
-    /// and its memory is the server's until the connection is torn down. Returns what has to be
-    /// dropped without the flight's lock.
-    pub(super) fn set_aside(&mut self) -> Option<Answer> {
+    /// The call that was sent has been answered: returns what the server may still reach.
+    #[inline]
+    pub(super) fn answered(&mut self) -> Option<Exposed> {
         match core::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Fencing(answer) => {
-                self.phase = Phase::Aside(answer.connection.clone());
-                Some(answer)
-            }
+            Phase::Sent { exposed, .. } => exposed,
             other => {
                 self.phase = other;
                 None
             }
         }
+    }
+
+    /// The fence of an answered call is over: returns the reply that has waited for it.
+    pub(super) fn fenced(&mut self) -> Option<Answer> {
+        let answer = self.answer.take()?;
+        self.phase = Phase::Idle;
+        Some(answer)
+    }
+
+    /// The fence of an answered call has failed, or could not be posted: the call is not completed,
+    /// and its memory is the server's until the connection is torn down. Returns what has to be
+    /// dropped without the flight's lock.
+    pub(super) fn set_aside(&mut self) -> Option<Answer> {
+        let answer = self.answer.take()?;
+        self.phase = Phase::Aside(answer.connection.clone());
+        Some(answer)
     }
 }
 
@@ -186,6 +201,7 @@ impl Flight {
             state <- new_spinlock!(
                 State {
                     phase: Phase::Idle,
+                    answer: None,
                     read: List::new(),
                     write: List::new(),
                     reply: List::new(),

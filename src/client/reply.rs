@@ -50,18 +50,10 @@ impl Completions for Connection {
         self.shared.xprt.space_available();
     }
 
-    fn received(&self, id: WrId, result: Result<Received, Failure>) {
-        let len = result.map_or(0, |received| received.len);
-        let buf = self.with_qp(|qp| qp.received(id, len)).flatten();
-
-        match (result, buf) {
-            (Ok(received), Some(buf)) => {
-                if let Some(buf) = self.handle(buf, received) {
-                    self.recycle(buf);
-                }
-            }
-            (Err(failure), _) => self.lost(failure.as_str()),
-            (Ok(_), None) => self.lost(c"Receives completed out of order"),
+    fn received(&self, buf: RecvBuffer, result: Result<Received, Failure>) {
+        match result {
+            Ok(received) => self.handle(buf, received),
+            Err(failure) => self.lost(failure.as_str()),
         }
     }
 
@@ -85,7 +77,7 @@ impl Completions for Connection {
             let answer = state.set_aside();
             drop(state);
             drop(answer);
-        } else if let Phase::Fencing(answer) = core::mem::replace(&mut state.phase, Phase::Idle) {
+        } else if let Some(answer) = state.fenced() {
             drop(state);
             self.finish(answer.pinned, answer.rest, answer.buf.message(answer.len));
             self.recycle(answer.buf);
@@ -95,6 +87,18 @@ impl Completions for Connection {
     fn registration_failed(&self, failure: Failure) {
         self.lost(failure.as_str());
     }
+}
+
+/// The server has invalidated `handle`: takes it out of what is `exposed`. Returns whether it was
+/// there.
+fn retire(exposed: &mut Option<Exposed>, handle: u32) -> bool {
+    let Some(Exposed { connection, mrs }) = exposed.take() else {
+        return false;
+    };
+    let mut mrs = Some(mrs);
+    let found = MrList::retire(&mut mrs, handle);
+    *exposed = mrs.map(|mrs| Exposed { connection, mrs });
+    found
 }
 
 /// A call that has been answered.
@@ -107,10 +111,10 @@ struct Answered {
 }
 
 impl Connection {
-    /// Acts on a message from the server. Gives its buffer back, unless the reply in it has to
+    /// Acts on a message from the server, and posts its buffer again, unless the reply in it has to
     /// wait.
     #[inline]
-    fn handle(&self, buf: RecvBuffer, received: Received) -> Option<RecvBuffer> {
+    fn handle(&self, buf: RecvBuffer, received: Received) {
         let (stats, invalidated) = (&self.shared.stats, received.invalidated);
         let message = buf.message(received.len);
 
@@ -152,21 +156,13 @@ impl Connection {
             }
         };
 
-        match answered {
-            None => Some(buf),
-            Some(Answered {
-                pinned,
-                exposed: None,
-                rest,
-            }) => {
-                self.finish(pinned, rest, message);
-                Some(buf)
-            }
-            Some(Answered {
-                pinned,
-                exposed: Some(Exposed { connection, mrs }),
-                rest,
-            }) => {
+        if let Some(Answered {
+            pinned,
+            exposed,
+            rest,
+        }) = answered
+        {
+            if let Some(Exposed { connection, mrs }) = exposed {
                 let len = received.len;
                 self.fence(
                     Answer {
@@ -178,9 +174,11 @@ impl Connection {
                     },
                     mrs,
                 );
-                None
+                return;
             }
+            self.finish(pinned, rest, message);
         }
+        self.recycle(buf);
     }
 
     /// Posts a Receive buffer again, sooner or later.
@@ -228,15 +226,11 @@ impl Connection {
                     return None;
                 }
             };
-            let exposed = match core::mem::replace(&mut state.phase, Phase::Idle) {
-                Phase::Sent { exposed, .. } => exposed,
-                _ => None,
-            };
-            (exposed, rest)
+            (state.answered(), rest)
         };
 
         if let Some(handle) = invalidated {
-            if !exposed.as_mut().is_some_and(|e| e.mrs.retire(handle)) {
+            if !retire(&mut exposed, handle) {
                 // The call stays as it was, and is sent again after the teardown.
                 pinned.slot().state.lock().phase = Phase::Sent {
                     generation: self.generation(),
@@ -250,7 +244,7 @@ impl Connection {
         }
         Some(Answered {
             pinned,
-            exposed: exposed.filter(|exposed| exposed.mrs.count() != 0),
+            exposed,
             rest,
         })
     }
@@ -263,7 +257,11 @@ impl Connection {
         let Some(flight) = self.shared.slots.get(index) else {
             return;
         };
-        flight.state.lock().phase = Phase::Fencing(answer);
+        {
+            let mut state = flight.state.lock();
+            state.phase = Phase::Fencing;
+            state.answer = Some(answer);
+        }
         let fenced = self
             .with_qp(|qp| qp.fence(mrs, index))
             .unwrap_or(Err(PostError::Closed));
@@ -278,7 +276,7 @@ impl Connection {
 
     /// Completes a call of which the server cannot reach anything any more with its reply in
     /// `message`, or with an error.
-    #[inline]
+    #[inline(always)]
     fn finish(&self, mut pinned: Pinned<Flight>, rest: Option<Rest>, message: &[u8]) {
         let len = match rest {
             Some(Rest::Nothing { len }) => Some(len),

@@ -87,45 +87,47 @@ fn expose(
     state.read.clear();
     state.write.clear();
     state.reply.clear();
+    let mut mrs = None;
     if plan.call == CallMode::Inline && plan.reply == ReplyMode::Inline {
-        return Ok(None);
+        return Ok(mrs);
     }
 
-    let mut mrs = MrList::new(pool);
     match plan.call {
         CallMode::Inline => {}
         CallMode::ReadChunk => {
             let position = u32::try_from(send.head().len())?;
-            expose_to_read(&mut mrs, &mut state.read, position, &mut send.page_spans())?;
+            expose_to_read(&mut mrs, pool, &mut state.read, position, send.page_spans())?;
         }
         CallMode::Long => {
-            expose_to_read(&mut mrs, &mut state.read, 0, &mut send.head_spans())?;
-            expose_to_read(&mut mrs, &mut state.read, 0, &mut send.page_spans())?;
-            expose_to_read(&mut mrs, &mut state.read, 0, &mut send.tail_spans())?;
+            expose_to_read(&mut mrs, pool, &mut state.read, 0, send.head_spans())?;
+            expose_to_read(&mut mrs, pool, &mut state.read, 0, send.page_spans())?;
+            expose_to_read(&mut mrs, pool, &mut state.read, 0, send.tail_spans())?;
         }
     }
     match plan.reply {
         ReplyMode::Inline => {}
         ReplyMode::WriteChunk => {
-            expose_to_write(&mut mrs, &mut state.write, &mut receive.page_spans())?;
+            expose_to_write(&mut mrs, pool, &mut state.write, receive.page_spans())?;
         }
         ReplyMode::ReplyChunk => {
-            expose_to_write(&mut mrs, &mut state.reply, &mut receive.head_spans())?;
-            expose_to_write(&mut mrs, &mut state.reply, &mut receive.page_spans())?;
-            expose_to_write(&mut mrs, &mut state.reply, &mut receive.tail_spans())?;
+            expose_to_write(&mut mrs, pool, &mut state.reply, receive.head_spans())?;
+            expose_to_write(&mut mrs, pool, &mut state.reply, receive.page_spans())?;
+            expose_to_write(&mut mrs, pool, &mut state.reply, receive.tail_spans())?;
         }
     }
-    Ok(Some(mrs))
+    Ok(mrs)
 }
 
 /// Registers `spans` for the server to read, as segments at `position`.
 fn expose_to_read(
-    mrs: &mut MrList<Mapped>,
+    mrs: &mut Option<MrList<Mapped>>,
+    pool: &Arc<MrPool>,
     list: &mut List<ReadSegment>,
     position: u32,
-    spans: &mut dyn Iterator<Item = PageSpan>,
+    spans: impl Iterator<Item = PageSpan>,
 ) -> Result {
-    mrs.register(spans, Access::RemoteRead, |handle, length, offset| {
+    let access = Access::RemoteRead;
+    MrList::register(mrs, pool, spans, access, |handle, length, offset| {
         let segment = Segment {
             handle,
             length,
@@ -137,11 +139,13 @@ fn expose_to_read(
 
 /// Registers `spans` for the server to write to.
 fn expose_to_write(
-    mrs: &mut MrList<Mapped>,
+    mrs: &mut Option<MrList<Mapped>>,
+    pool: &Arc<MrPool>,
     list: &mut List<Segment>,
-    spans: &mut dyn Iterator<Item = PageSpan>,
+    spans: impl Iterator<Item = PageSpan>,
 ) -> Result {
-    mrs.register(spans, Access::RemoteWrite, |handle, length, offset| {
+    let access = Access::RemoteWrite;
+    MrList::register(mrs, pool, spans, access, |handle, length, offset| {
         list.push(Segment {
             handle,
             length,
@@ -165,6 +169,7 @@ impl Connection {
         if matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
             // The calls that hold the other registrations will give them back, and tell.
             stats.no_registration.inc();
+            this.grow();
             this.shared.xprt.wait_for_buffer_space();
             // Those that came back in between told nobody.
             posted = this.build_and_post(terms, call, &mut buf);
@@ -296,7 +301,10 @@ impl Connection {
             }
             Err(error) => (Phase::Idle, Err(Unsendable::Refused(error))),
         };
-        state.phase = phase;
+        // What was there before goes without the lock.
+        let before = core::mem::replace(&mut state.phase, phase);
+        drop(state);
+        drop(before);
         result
     }
 

@@ -323,7 +323,7 @@ impl Transport for RdmaTransport {
                 connection.end();
             }
             // A call that is being fenced is pinned, so it does not come here.
-            Phase::Idle | Phase::Fencing(_) | Phase::Releasing => {}
+            Phase::Idle | Phase::Fencing | Phase::Releasing => {}
         }
     }
 

@@ -77,7 +77,7 @@ impl CallHeader<'_> {
     /// # Errors
     ///
     /// See [`EncodeError`]; what `out` holds is then undefined.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         if self.read.is_empty() && self.write.is_empty() && self.reply.is_empty() {
             if self.long {

@@ -225,7 +225,7 @@ impl<'a> Header<'a> {
     /// # Errors
     ///
     /// See [`DecodeError`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(message);
         let [xid, version, credits, code] = reader.words().ok_or(DecodeError::NoPrefix)?;

@@ -131,7 +131,7 @@ impl Discard {
 }
 
 /// Says what `message` is to a client.
-#[inline]
+#[inline(always)]
 pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
     let header = match Header::decode(message) {
         Ok(header) => header,

@@ -132,7 +132,7 @@ impl PlanError {
 /// # Errors
 ///
 /// See [`PlanError`]; such a call fails at once.
-#[inline]
+#[inline(always)]
 pub(crate) fn plan(call: &CallShape, limits: &Limits) -> Result<Plan, PlanError> {
     let (reply, reply_segments, chunks) = plan_reply(call, limits)?;
     let header = BARE_HEADER.saturating_add(chunks);

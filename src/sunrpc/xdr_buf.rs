@@ -119,7 +119,7 @@ impl<'a> XdrBuf<'a> {
 
     /// Copies the whole message into `to`, without the pages (and their padding) if
     /// `without_pages`. Returns the octets copied, or `None` when `to` is too small.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn copy_to(&self, to: &mut [u8], without_pages: bool) -> Option<u32> {
         let (head, mut tail) = (self.head(), self.tail());
         let (dst, mut to) = to.split_at_mut_checked(head.len())?;

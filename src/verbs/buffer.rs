@@ -3,8 +3,11 @@
 //! Buffers that Sends go out of and Receives come into, mapped for the device for the life of a
 //! connection.
 
+use core::mem::offset_of;
+
 use kernel::{
     bindings::dma_data_direction,
+    container_of,
     ffi::c_int,
     prelude::*,
     sync::Arc, //
@@ -32,7 +35,10 @@ struct DmaBuffer {
 
 impl DmaBuffer {
     fn new(pd: &Arc<Pd>, len: usize, dir: dma_data_direction) -> Result<Self> {
-        let mut mem = KVec::from_elem(0u8, len, GFP_KERNEL | __GFP_NOWARN)?;
+        let flags = GFP_KERNEL | __GFP_NOWARN | __GFP_ZERO;
+        let mut mem = KVec::<u8>::with_capacity(len, flags)?;
+        // SAFETY: There is room for `len` elements, and the allocator has zeroed them.
+        unsafe { mem.inc_len(len) };
         let device = pd.device().as_ptr();
 
         // SAFETY: `mem` is `len` octets from kmalloc and stays where it is while the mapping lasts.
@@ -163,7 +169,9 @@ impl SendBuffer {
     }
 }
 
-/// Address-stable part of a [`RecvBuffer`].
+/// Address-stable part of a [`RecvBuffer`]. The completion entry comes first: the completion leads
+/// back to the buffer by it.
+#[repr(C)]
 struct RecvInner {
     cqe: bindings::ib_cqe,
     wr: bindings::ib_recv_wr,
@@ -215,27 +223,49 @@ impl RecvBuffer {
         mem.get(..len as usize).unwrap_or(mem)
     }
 
-    /// The name its completion will have.
+    /// Makes the work request, followed by `next`, and hands the memory to the device. The buffer
+    /// belongs to the request now.
     #[inline]
-    pub(super) fn id(&self) -> WrId {
-        WrId::of(&raw const self.0.cqe)
-    }
-
-    /// Takes the memory back from the device, as far as it was written.
-    #[inline]
-    pub(super) fn disarm(&self, len: u32) {
-        self.0
-            .buf
-            .sync_for_cpu((len as usize).min(self.0.buf.mem.len()));
-    }
-
-    /// Makes the work request, followed by `next`, and hands the memory to the device.
-    #[inline]
-    pub(super) fn arm(&mut self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
-        let inner = &mut *self.0;
+    pub(super) fn into_request(self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
+        let inner = KBox::leak(self.0);
 
         inner.wr.next = next;
         inner.buf.sync_for_device(inner.buf.mem.len());
         &raw mut inner.wr
+    }
+
+    /// The buffer of a request that has completed with `len` octets.
+    ///
+    /// # Safety
+    ///
+    /// `cqe` must be the completion entry of a request made by [`Self::into_request`], which has
+    /// completed and is not used again.
+    #[inline]
+    pub(super) unsafe fn from_completion(cqe: *mut bindings::ib_cqe, len: u32) -> Self {
+        const { assert!(offset_of!(RecvInner, cqe) == 0) };
+        // SAFETY: The entry is the first field of the part that `into_request` has leaked; a
+        // request completes once.
+        let inner = unsafe { KBox::from_raw(cqe.cast::<RecvInner>()) };
+
+        inner
+            .buf
+            .sync_for_cpu((len as usize).min(inner.buf.mem.len()));
+        Self(inner)
+    }
+
+    /// Drops the buffers of a chain of requests, from `wr` on.
+    ///
+    /// # Safety
+    ///
+    /// The requests must have been made by [`Self::into_request`], and not be posted.
+    pub(super) unsafe fn drop_requests(wr: *const bindings::ib_recv_wr) {
+        let mut next = wr.cast_mut();
+
+        while !next.is_null() {
+            // SAFETY: The request is a field of the part that `into_request` has leaked, and nobody
+            // has it.
+            let inner = unsafe { KBox::from_raw(container_of!(next, RecvInner, wr)) };
+            next = inner.wr.next;
+        }
     }
 }

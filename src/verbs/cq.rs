@@ -14,7 +14,8 @@ use kernel::{
 
 use super::{
     mr,
-    Device, //
+    Device,
+    RecvBuffer, //
 };
 use crate::bindings;
 
@@ -61,8 +62,8 @@ pub(crate) trait Completions: Send + Sync + 'static {
     /// A Send and all those before it are done with their buffers.
     fn sent(&self, id: WrId, result: Result<(), Failure>);
 
-    /// A Receive has completed.
-    fn received(&self, id: WrId, result: Result<Received, Failure>);
+    /// A Receive has completed; what arrived is in its buffer.
+    fn received(&self, buf: RecvBuffer, result: Result<Received, Failure>);
 
     /// The fence posted with `context` has completed: its registrations are invalid, unmapped and
     /// back in the pool. On failure they are set aside until the drain.
@@ -192,7 +193,7 @@ pub(super) unsafe extern "C" fn recv_done<H: Completions>(
     wc: *mut bindings::ib_wc,
 ) {
     // SAFETY: As this function's.
-    let (handler, id, result) = unsafe { (handler::<H>(cq), WrId::of(cqe(wc)), outcome(wc)) };
+    let (handler, cqe, result) = unsafe { (handler::<H>(cq), cqe(wc), outcome(wc)) };
     let result = result.map(|()| {
         // SAFETY: `wc` is valid and successful, so that all its fields are.
         let (len, flags) = unsafe { ((*wc).byte_len, (*wc).wc_flags) };
@@ -207,7 +208,11 @@ pub(super) unsafe extern "C" fn recv_done<H: Completions>(
             }),
         }
     });
-    handler.received(id, result);
+    let len = result.map_or(0, |received| received.len);
+    // SAFETY: Every completion of this kind is of a Receive buffer's request, and the first and
+    // only one.
+    let buf = unsafe { RecvBuffer::from_completion(cqe, len) };
+    handler.received(buf, result);
 }
 
 /// Completion of the last local invalidation of a fence.

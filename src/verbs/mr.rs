@@ -23,7 +23,8 @@ use kernel::{
     bindings::dma_data_direction,
     error::from_err_ptr,
     ffi::c_int,
-    prelude::*, //
+    prelude::*,
+    sync::Arc, //
 };
 
 use super::{
@@ -88,6 +89,8 @@ struct Mr {
     cqe: bindings::ib_cqe,
     raw: NonNull<bindings::ib_mr>,
     next: *mut Mr,
+    /// The pool that it is from, as long as it is the first of a list.
+    pool: Option<Arc<MrPool>>,
     sg: KVec<bindings::scatterlist>,
     nents: c_int,
     access: Access,
@@ -103,11 +106,12 @@ impl Mr {
         reg_cqe: *mut bindings::ib_cqe,
     ) -> Result<NonNull<Mr>> {
         let mut sg = KVec::with_capacity(pages as usize, GFP_KERNEL)?;
-        for _ in 0..pages {
-            sg.push_within_capacity(pin_init::zeroed())?;
+        // SAFETY: There is room for `pages` entries, at least one: a pool has no registrations of
+        // none. The call initialises them all.
+        unsafe {
+            bindings::sg_init_table(sg.as_mut_ptr(), pages);
+            sg.inc_len(pages as usize);
         }
-        // SAFETY: The table has `pages` entries, at least one: a pool has no registrations of none.
-        unsafe { bindings::sg_init_table(sg.as_mut_ptr(), pages) };
 
         // SAFETY: `pd` is valid.
         let raw = from_err_ptr(unsafe {
@@ -121,6 +125,7 @@ impl Mr {
                 },
                 raw,
                 next: null_mut(),
+                pool: None,
                 sg,
                 nents: 0,
                 access: Access::RemoteRead,
@@ -156,29 +161,32 @@ impl Mr {
     fn map(
         &mut self,
         device: *mut bindings::ib_device,
-        spans: &mut Spans<'_>,
+        spans: &mut Spans<impl Iterator<Item = PageSpan>>,
         access: Access,
     ) -> Result<u32> {
-        let depth = self.sg.len();
-        let (mut n, mut octets, mut end) = (0usize, 0u32, 0);
+        let (mut n, mut octets, mut end) = (0usize, 0u64, PAGE_SIZE);
 
-        while let Some(span) = spans.peek() {
+        for entry in &mut self.sg {
+            let Some(span) = spans.peek() else {
+                break;
+            };
             // Inside a registration only the first entry may begin, and only the last may end,
             // within a page.
-            if n == depth || (n > 0 && (span.offset() != 0 || end != PAGE_SIZE)) {
+            if n > 0 && (span.offset() != 0 || end != PAGE_SIZE) {
                 break;
             }
-            let entry = self.sg.get_mut(n).ok_or(EINVAL)?;
             // SAFETY: `entry` is an entry of an initialised table; the span's page is valid by its
             // invariants.
             unsafe {
                 bindings::sg_set_page(entry, span.page().as_ptr(), span.len(), span.offset())
             };
-            end = span.offset().saturating_add(span.len());
-            octets = octets.checked_add(span.len()).ok_or(EINVAL)?;
-            n = n.saturating_add(1);
+            // No sum wraps around: a span ends within its page, and a table is not that long.
+            end = span.offset().wrapping_add(span.len());
+            octets = octets.wrapping_add(u64::from(span.len()));
+            n = n.wrapping_add(1);
             spans.advance();
         }
+        let octets = u32::try_from(octets)?;
         let nents = c_int::try_from(n)?;
 
         // SAFETY: The first `nents` entries describe valid pages.
@@ -239,22 +247,24 @@ impl Mr {
 }
 
 /// A list of spans that is used up from the front.
-pub(crate) struct Spans<'a> {
-    iter: &'a mut dyn Iterator<Item = PageSpan>,
+struct Spans<I> {
+    iter: I,
     next: Option<PageSpan>,
 }
 
-impl<'a> Spans<'a> {
+impl<I: Iterator<Item = PageSpan>> Spans<I> {
     /// Starts at the first span of `iter`.
-    pub(crate) fn new(iter: &'a mut dyn Iterator<Item = PageSpan>) -> Self {
+    fn new(mut iter: I) -> Self {
         let next = iter.next();
         Self { iter, next }
     }
 
+    #[inline]
     fn peek(&self) -> Option<PageSpan> {
         self.next
     }
 
+    #[inline]
     fn advance(&mut self) {
         self.next = self.iter.next();
     }

@@ -37,8 +37,10 @@ pub(crate) struct QpSize {
     pub(crate) send_len: u32,
     /// Registrations that may be posted together with one message.
     pub(crate) mrs_per_send: u32,
-    /// Registrations there are, hence local invalidations that may be outstanding.
+    /// Registrations there may be, hence local invalidations that may be outstanding.
     pub(crate) mrs: u32,
+    /// Registrations there are at first.
+    pub(crate) first_mrs: u32,
     /// Pages that each can cover.
     pub(crate) mr_pages: u32,
     /// Receives to keep posted.
@@ -91,7 +93,8 @@ pub(crate) trait QpOwner: Send + Sync {
 /// # Invariants
 ///
 /// - `raw` is a valid queue pair, kept by `owner`.
-/// - Every buffer in the hands of the device is in `sends` or `recvs`, in the order of posting.
+/// - Every Send buffer in the hands of the device is in `sends`, in the order of posting. A Receive
+///   buffer belongs to its work request there, and comes back with the completion.
 /// - Once `open` is false nothing is posted.
 pub(crate) struct Qp<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
@@ -103,7 +106,6 @@ pub(crate) struct Qp<O: QpOwner> {
     unsignalled: u32,
     signal_batch: u32,
     spare: KVec<RecvBuffer>,
-    recvs: Ring<RecvBuffer>,
     recv_batch: usize,
     failed_fence: Option<FenceChain>,
     pool: Arc<MrPool>,
@@ -130,7 +132,7 @@ impl<O: QpOwner> Qp<O> {
         pd: &Arc<Pd>,
         size: &QpSize,
     ) -> Result<Self> {
-        let pool = MrPool::new::<H>(pd.clone(), size.mrs, size.mr_pages)?;
+        let pool = MrPool::new::<H>(pd.clone(), size.first_mrs, size.mrs, size.mr_pages)?;
         let mut free = KVec::with_capacity(size.sends as usize, GFP_KERNEL)?;
         for _ in 0..size.sends {
             free.push_within_capacity(SendBuffer::new::<H>(pd, size.send_len as usize)?)?;
@@ -151,7 +153,6 @@ impl<O: QpOwner> Qp<O> {
             unsignalled: 0,
             signal_batch: (size.sends / 8).max(1),
             spare,
-            recvs: Ring::new(size.recvs as usize)?,
             recv_batch: size.recv_batch as usize,
             failed_fence: None,
             pool,
@@ -267,9 +268,7 @@ impl<O: QpOwner> Qp<O> {
         if !self.open || !mrs.is_of(&self.pool) {
             return Err(PostError::Closed);
         }
-        let Some((first, chain)) = mrs.into_fence(context) else {
-            return Ok(());
-        };
+        let (first, chain) = mrs.into_fence(context);
         self.post_send(first)
             .inspect_err(|_| self.failed_fence = Some(chain))
     }
@@ -288,17 +287,6 @@ impl<O: QpOwner> Qp<O> {
             }
         }
         true
-    }
-
-    /// A Receive has completed with `len` octets: takes its buffer out.
-    #[inline]
-    pub(crate) fn received(&mut self, id: WrId, len: u32) -> Option<RecvBuffer> {
-        if self.recvs.front()?.id() != id {
-            return None;
-        }
-        let buf = self.recvs.pop()?;
-        buf.disarm(len);
-        Some(buf)
     }
 
     /// Takes back a Receive buffer that has been read, and posts those that came back once there is
@@ -327,24 +315,21 @@ impl<O: QpOwner> Qp<O> {
             return Err(PostError::Closed);
         }
         let mut next = null_mut();
-        // The chain is built back to front, so the buffers are queued in the order in which it is
-        // walked.
-        for buf in self.spare.iter_mut() {
-            next = buf.arm(next);
-        }
         while let Some(buf) = self.spare.pop() {
-            let _ = self.recvs.push(buf);
+            next = buf.into_request(next);
         }
         if next.is_null() {
             return Ok(());
         }
 
         let mut bad = null();
-        // SAFETY: `raw` is valid by the type invariants; the buffers of the chain are in `recvs`,
-        // which keeps them.
+        // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
+        // buffers are the device's until they complete.
         let ret = unsafe { bindings::ib_post_recv(self.raw.as_ptr(), next, &mut bad) };
         kernel::error::to_result(ret).map_err(|e| {
             self.open = false;
+            // SAFETY: The device says that it took none of these.
+            unsafe { RecvBuffer::drop_requests(bad) };
             PostError::Device(e)
         })
     }

@@ -11,6 +11,10 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         SpinLock, //
     }, //
@@ -50,6 +54,12 @@ pub(crate) struct MrPool {
     #[pin]
     lists: SpinLock<Lists>,
     reg_cqe: bindings::ib_cqe,
+    make: fn(&Pd, u32, *mut bindings::ib_cqe) -> Result<NonNull<Mr>>,
+    /// Pages that each registration can cover.
+    pages: u32,
+    /// Registrations that there are, and that there may be.
+    made: Atomic<u32>,
+    most: u32,
     pd: Arc<Pd>,
 }
 
@@ -59,14 +69,18 @@ unsafe impl Send for MrPool {}
 unsafe impl Sync for MrPool {}
 
 impl MrPool {
-    /// Makes a pool of `count` registrations of up to `pages` pages, for queue pairs whose
-    /// completions go to `H`.
+    /// Makes a pool that has `first` registrations of up to `pages` pages and may grow to `most`,
+    /// for queue pairs whose completions go to `H`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or what the driver returns.
-    pub(crate) fn new<H: Completions>(pd: Arc<Pd>, count: u32, pages: u32) -> Result<Arc<Self>> {
-        let pages = pages.max(1);
+    pub(crate) fn new<H: Completions>(
+        pd: Arc<Pd>,
+        first: u32,
+        most: u32,
+        pages: u32,
+    ) -> Result<Arc<Self>> {
         let pool = Arc::pin_init(
             pin_init!(Self {
                 lists <- new_spinlock!(
@@ -80,17 +94,38 @@ impl MrPool {
                 reg_cqe: bindings::ib_cqe {
                     done: Some(cq::reg_done::<H>),
                 },
+                make: Mr::new::<H>,
+                pages: pages.max(1),
+                made: Atomic::new(0),
+                most,
                 pd,
             }),
             GFP_KERNEL,
         )?;
-        let reg_cqe = (&raw const pool.reg_cqe).cast_mut();
-
-        for _ in 0..count {
-            let mr = Mr::new::<H>(&pool.pd, pages, reg_cqe)?;
-            pool.give_back(mr);
-        }
+        pool.grow(first)?;
         Ok(pool)
+    }
+
+    /// Registrations that there are, in use or not.
+    pub(crate) fn made(&self) -> u32 {
+        self.made.load(Relaxed)
+    }
+
+    /// Makes `count` registrations more, but not more than the pool may have. Process context, one
+    /// caller at a time.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or what the driver returns. What was made until then stays.
+    pub(crate) fn grow(&self, count: u32) -> Result {
+        let reg_cqe = (&raw const self.reg_cqe).cast_mut();
+
+        for _ in 0..count.min(self.most.saturating_sub(self.made())) {
+            let mr = (self.make)(&self.pd, self.pages, reg_cqe)?;
+            self.made.fetch_add(1, Relaxed);
+            self.give_back(mr);
+        }
+        Ok(())
     }
 
     /// The device that the registrations are for.
