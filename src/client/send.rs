@@ -304,7 +304,9 @@ impl Connection {
         // What was there before goes without the lock.
         let before = core::mem::replace(&mut state.phase, phase);
         drop(state);
-        drop(before);
+        if !matches!(before, Phase::Idle) {
+            drop(before);
+        }
         result
     }
 

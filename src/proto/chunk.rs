@@ -269,7 +269,7 @@ pub(crate) struct ChunkLists<'a> {
 
 impl<'a> ChunkLists<'a> {
     /// Splits what follows the prefix of a message into the lists and the payload.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decode(octets: &'a [u8]) -> Result<(Self, &'a [u8]), Defect> {
         // Most messages have no chunks at all.
         match octets.split_first_chunk::<12>() {

@@ -254,7 +254,7 @@ impl<'a> Header<'a> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn decode_lists(proc: Option<Proc>, rest: &'a [u8]) -> Result<Body<'a>, Defect> {
         let inline = match proc {
             Some(Proc::Msg) => true,

@@ -90,12 +90,17 @@ impl Malformed {
 /// # Errors
 ///
 /// See [`Malformed`].
-#[inline]
+#[inline(always)]
 pub(crate) fn check(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Placed, Malformed> {
-    let chunks = &reply.chunks;
-    if reply.payload.is_some() && chunks.is_empty() {
+    // Most replies have no chunks at all.
+    if reply.payload.is_some() && reply.chunks.is_empty() {
         return Ok(Placed::Inline);
     }
+    check_chunks(reply, offered)
+}
+
+fn check_chunks(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Placed, Malformed> {
+    let chunks = &reply.chunks;
     if !chunks.read.is_empty() {
         return Err(Malformed::ReadList);
     }

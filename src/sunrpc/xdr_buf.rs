@@ -135,8 +135,11 @@ impl<'a> XdrBuf<'a> {
                 to = rest;
             }
         }
-        to.get_mut(..tail.len())?.copy_from_slice(tail);
-        u32::try_from(copied.checked_add(tail.len())?).ok()
+        if !tail.is_empty() {
+            to.get_mut(..tail.len())?.copy_from_slice(tail);
+            copied = copied.checked_add(tail.len())?;
+        }
+        u32::try_from(copied).ok()
     }
 }
 
