@@ -115,6 +115,8 @@ class Measurement:
 
     def _row(self, row: Row, transport: str, visit: int) -> None:
         start = time.monotonic()
+        if row.rehearsed and not self.samples_of(row):
+            self._once(row)
         totals = []
         for repeat, tally in enumerate(self._repeats(row)):
             self.samples.append(Sample(row, transport, visit, repeat, tally))
@@ -122,14 +124,21 @@ class Measurement:
         took = time.monotonic() - start
         self.progress.step(f"{transport:7} {row.name}: {' '.join(totals)} ({took:.1f} s)")
 
+    def samples_of(self, row: Row) -> list[Sample]:
+        """What there is of a row, with either transport."""
+        return [sample for sample in self.samples if sample.row is row]
+
     def _repeats(self, row: Row) -> Iterator[Tally]:
         for _ in range(row.repeats):
-            if row.before:
-                self.lab.client.run(row.before, 120)
-            tallies = []
-            for number, words in enumerate(row.loads):
-                tally = self.lab.count(words)
-                if row.operations:
-                    tally.operations = row.operations[number]
-                tallies.append(tally)
-            yield (tallies[1].minus(tallies[0]) if len(tallies) > 1 else tallies[0]).each()
+            yield self._once(row)
+
+    def _once(self, row: Row) -> Tally:
+        if row.before:
+            self.lab.client.run(row.before, 120)
+        tallies = []
+        for number, words in enumerate(row.loads):
+            tally = self.lab.count(words)
+            if row.operations:
+                tally.operations = row.operations[number]
+            tallies.append(tally)
+        return (tallies[1].minus(tallies[0]) if len(tallies) > 1 else tallies[0]).each()

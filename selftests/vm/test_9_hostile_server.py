@@ -326,6 +326,29 @@ def foreign(pair: Pair, mode: str) -> None:
         assert re.search(rf"port {server.port}: ending the connection: it invalidated", said), "the log does not say it"
 
 
+@test(
+    "remote invalidation of a handle of another call, for a call with one of its own",
+    *("H-30", "PD-30"),
+    limit=120,
+    device="rxe",
+    allowed=(FOREIGN,),
+)
+def another(pair: Pair) -> None:
+    """Its own handle is good after that, so the reply must not count; the READ is sent again on the next connection."""
+    with hostile(pair, mount="nordirplus") as server:
+        stale_handle(pair, server)
+        assert ABSENT in ask(pair, "arm-invalidate-tail-at-READ")
+        before = counters(pair)
+        # The peer has no data for it; what counts is when that is said.
+        pair.client.run(f"timeout -s KILL 100 dd if={MOUNT_POINT}/file of=/dev/null bs=1M count=1", 45, check=False)
+        after = counters(pair)
+        (order,) = server.of("misbehaves")
+        assert [m["xid"] for m in server.messages() if m["write"]].count(order["xid"]) == 2, "the READ was not sent again"
+        for name in ("foreign_invalidates", "connect_count"):
+            assert after[name] == before[name] + 1, f"{name}: {before[name]}, then {after[name]}"
+        assert ABSENT in ask(pair, "do-right")
+
+
 @test("late answer to a call that was given up", "V1-41", "V1-113", "PD-30", limit=120, device="rxe")
 def late(pair: Pair) -> None:
     """It finds nobody. That it invalidates a handle is no offence: it may have been the call's."""
