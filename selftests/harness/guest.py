@@ -33,6 +33,10 @@ class CommandFailed(GuestError):
         self.result = result
 
 
+class DiedAtBoot(GuestError):
+    """QEMU ended before its guest was up."""
+
+
 class GuestTimeout(GuestError):
     """Something took too long."""
 
@@ -149,7 +153,7 @@ class Guest:
         if not channel.ready.wait(BOOT_LIMIT * self.options.slowness):
             raise GuestTimeout(f"{self.name} did not boot in time:\n{self.console_tail()}")
         if channel.closed:
-            raise GuestError(f"{self.name} died at boot:\n{indent(self._qemu_log())}\n{self.console_tail()}")
+            raise DiedAtBoot(f"{self.name} died at boot:\n{indent(self._qemu_log())}\n{self.console_tail()}")
         self.boot_seconds = time.monotonic() - self._started
 
     def _need_channel(self) -> Channel:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from . import klog, kmemleak
 from .config import Options
-from .guest import CommandFailed, Guest, GuestError, GuestTimeout, indent
+from .guest import CommandFailed, DiedAtBoot, Guest, GuestError, GuestTimeout, indent
 from .pair import Late, Pair
 from .registry import Skip, Test
 
@@ -171,7 +171,8 @@ class Runner:
 def bring_up(options: Options, boots: int = 2) -> Pair:
     """A started pair whose boot messages have been judged for reports; other boot noise is nobody's business.
 
-    A report that came before our module was there is the kernel's own, and costs another boot.
+    A report that came before our module was there is the kernel's own, and costs another boot. So does a QEMU that ends by
+    itself: two emulated processors now and then trip over each other while one of them sets up its PCI devices.
     """
     pair = Pair(options)
     try:
@@ -186,6 +187,10 @@ def bring_up(options: Options, boots: int = 2) -> Pair:
         if reports:
             raise AssertionError("reports at boot:\n" + "\n".join(map(str, reports)))
     except BaseException as error:
+        if isinstance(error, DiedAtBoot) and boots > 1:
+            print("again  boot, because " + "\n    ".join(str(error).splitlines()[:2]))
+            pair.stop()
+            return bring_up(options, boots - 1)
         for guest in pair.guests:
             if not isinstance(error, CommandFailed):
                 error.add_note(guest.console_tail())

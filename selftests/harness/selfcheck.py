@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable
 
 from .config import Options
+from .guest import DiedAtBoot
 from . import runner as runner_module
 from .pair import Pair
 from .registry import Test
@@ -118,6 +119,9 @@ def boots(options: Options, guest: str, reports: int) -> tuple[int, str]:
             nonlocal started
             super().start()
             started += 1
+            if started <= reports and guest == "QEMU":
+                self.server.stop()
+                raise DiedAtBoot("server died at boot:\n    wild-memory-access")
             if started <= reports:
                 getattr(self, guest).run("echo '<6>BUG: KASAN: wild-memory-access in booting' >/dev/kmsg")
 
@@ -126,7 +130,7 @@ def boots(options: Options, guest: str, reports: int) -> tuple[int, str]:
     try:
         with contextlib.redirect_stdout(output):
             bring_up(options).stop()
-    except AssertionError as error:
+    except (AssertionError, DiedAtBoot) as error:
         output.write(str(error))
     finally:
         runner_module.Pair = usual
@@ -139,6 +143,8 @@ BOOTS = [
     ("server", 2, 2, "reports at boot:"),
     # Our module is in the client by then.
     ("client", 1, 1, "reports at boot:"),
+    ("QEMU", 1, 2, "again  boot, because server died"),
+    ("QEMU", 2, 2, "server died at boot"),
 ]
 
 

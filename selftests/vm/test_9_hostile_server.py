@@ -343,7 +343,9 @@ def another(pair: Pair) -> None:
         pair.client.run(f"timeout -s KILL 100 dd if={MOUNT_POINT}/file of=/dev/null bs=1M count=1", 45, check=False)
         after = counters(pair)
         (order,) = server.of("misbehaves")
-        assert [m["xid"] for m in server.messages() if m["write"]].count(order["xid"]) == 2, "the READ was not sent again"
+        assert [m["xid"] for m in server.messages() if m["write"]].count(order["xid"]) == 2, (
+            "the READ was not sent again"
+        )
         for name in ("foreign_invalidates", "connect_count"):
             assert after[name] == before[name] + 1, f"{name}: {before[name]}, then {after[name]}"
         assert ABSENT in ask(pair, "do-right")
