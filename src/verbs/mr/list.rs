@@ -321,18 +321,14 @@ impl FenceChain {
 pub(crate) unsafe fn fence_completed(cqe: *mut bindings::ib_cqe, ok: bool) -> Option<usize> {
     // SAFETY: The completion entry is the first field of a registration, which stays until the
     // drain.
-    let Fence {
-        context,
-        head,
-        pool,
-    } = unsafe { (*cqe.cast::<Mr>()).fence.take() }?;
+    let fence = unsafe { (*cqe.cast::<Mr>()).fence.take() }?;
 
-    if let Some(pool) = pool {
+    if let Some(pool) = fence.pool {
         if ok {
-            pool.reclaim(head.as_ptr());
+            pool.reclaim(fence.head.as_ptr());
         } else {
-            pool.set_aside(head.as_ptr());
+            pool.set_aside(fence.head.as_ptr());
         }
     }
-    Some(context)
+    Some(fence.context)
 }
