@@ -87,11 +87,11 @@ fn expose(
     state.read.clear();
     state.write.clear();
     state.reply.clear();
-    let mut mrs = None;
     if plan.call == CallMode::Inline && plan.reply == ReplyMode::Inline {
-        return Ok(mrs);
+        return Ok(None);
     }
 
+    let mut mrs = None;
     match plan.call {
         CallMode::Inline => {}
         CallMode::ReadChunk => {

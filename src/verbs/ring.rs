@@ -57,12 +57,6 @@ impl<T> Ring<T> {
         Ok(())
     }
 
-    /// The oldest item.
-    #[inline]
-    pub(crate) fn front(&self) -> Option<&T> {
-        self.slots.get(self.head)?.as_ref()
-    }
-
     /// Takes the oldest item out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
@@ -96,7 +90,6 @@ mod tests {
             assert_eq!(ring.push(turn + 30), Err(turn + 30));
             assert_eq!(ring.position(|&x| x == turn + 20), Some(2));
             assert_eq!(ring.position(|&x| x == turn + 30), None);
-            assert_eq!(ring.front(), Some(&turn));
             assert_eq!(ring.pop(), Some(turn));
             assert_eq!(ring.push(turn + 40), Ok(()));
             assert_eq!(ring.position(|&x| x == turn + 40), Some(2));
@@ -104,7 +97,6 @@ mod tests {
             assert_eq!(ring.pop(), Some(turn + 20));
             assert_eq!(ring.pop(), Some(turn + 40));
             assert!(ring.pop().is_none());
-            assert!(ring.front().is_none());
         }
         Ok(())
     }
