@@ -48,6 +48,7 @@ pub(crate) use mr::{
 };
 pub(crate) use pd::Pd;
 pub(crate) use qp::{
+    Expects,
     PostError,
     Qp,
     QpOwner,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import wire
 
-GARBAGE = 60  # messages; no more than the client has Receives, which only its credits promise
-FLOOD = 800  # messages; more than that
+GARBAGE = 12  # messages; fewer than the 16 that the client's credits for backward calls promise Receives for
+FLOOD = 800  # messages; more than it has Receives
 FOREIGN = (0xDEAD, 64, 0x10000)  # a segment that nobody offered
 CALLBACK = 0x40000000
 

@@ -53,9 +53,12 @@ const CONNECT_LIMIT_SECS: u32 = 15;
 /// Octets that the buffers of one connection may take; with large inline thresholds fewer calls are
 /// outstanding.
 const BUFFER_BUDGET: u32 = 32 << 20;
-/// Registrations that a connection begins with. Few mounts need more at once; those that do get
-/// them ([`Connection::grow`]).
+/// What a connection begins with: registrations, buffers to send from, and buffers to receive into
+/// besides those that are posted in advance. Few mounts need more at once; those that do get them
+/// ([`Connection::grow`]).
 const FIRST_MRS: u32 = 32;
+const FIRST_SENDS: u32 = 48;
+const FIRST_RECVS: u32 = 8;
 /// Registrations that there may be for each call that may be outstanding: head, pages and tail of a
 /// Long call.
 const MRS_PER_CALL: u32 = 3;
@@ -132,11 +135,16 @@ fn size_for(
     // One call must be able to go out in any case.
     let first_mrs = segments.saturating_mul(2).max(FIRST_MRS);
     loop {
-        let recv_batch = (credits / 3).clamp(1, 48);
+        // With more at once the doorbells, of which a call would still have one and a fortieth, get
+        // hardly fewer, but an idle connection has more Receives posted.
+        let recv_batch = (credits / 3).clamp(1, 40);
+        let sends = credits
+            .saturating_add(credits / 4)
+            .saturating_add(BACKWARD_SLOTS);
+        let in_advance = BACKWARD_SLOTS.saturating_add(recv_batch);
         let size = QpSize {
-            sends: credits
-                .saturating_add(credits / 4)
-                .saturating_add(BACKWARD_SLOTS),
+            sends,
+            first_sends: sends.min(FIRST_SENDS),
             send_len: own.send.octets(),
             mrs_per_send: segments.saturating_mul(2),
             mrs: credits
@@ -144,10 +152,10 @@ fn size_for(
                 .max(first_mrs),
             first_mrs,
             mr_pages: pages,
-            recvs: credits
-                .saturating_add(BACKWARD_SLOTS)
-                .saturating_add(recv_batch),
+            recvs: credits.saturating_add(in_advance),
+            first_recvs: credits.min(FIRST_RECVS).saturating_add(in_advance),
             recv_len: own.receive.octets(),
+            unasked: BACKWARD_SLOTS,
             recv_batch,
         };
         if size.send_depth() <= device.max_wr

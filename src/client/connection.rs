@@ -58,7 +58,7 @@ use crate::{
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
 const FENCE_LIMIT_SECS: u32 = 10;
 
-/// Registrations that are made when there are not enough.
+/// Registrations, or buffers of either kind, that are made when there are not enough.
 const GROWTH: u32 = 32;
 
 /// What both ends agreed on, fixed for the life of the connection (PD-19).
@@ -115,9 +115,11 @@ pub(crate) struct Connection {
     pub(super) qp: SpinLock<Option<ConnectionQp>>,
     #[pin]
     torn_down: Mutex<bool>,
-    /// Makes more registrations.
+    /// Makes more registrations and buffers.
     #[pin]
     growth: Work<Self>,
+    /// Whether registrations are among what there is not enough of.
+    wants_mrs: Atomic<bool>,
     terms: SetOnce<Terms>,
     proven: Atomic<bool>,
     /// The last grant.
@@ -152,6 +154,7 @@ impl Connection {
                 qp <- new_spinlock!(None, "rpcrdma_rs::Connection::qp"),
                 torn_down <- new_mutex!(false, "rpcrdma_rs::Connection::torn_down"),
                 growth <- new_work!("rpcrdma_rs::Connection::growth"),
+                wants_mrs: Atomic::new(false),
                 terms: SetOnce::new(),
                 proven: Atomic::new(false),
                 grant: Atomic::new(1),
@@ -338,9 +341,36 @@ impl Connection {
     }
 
     /// All registrations are in use: has more of them made, unless there are as many as may be.
+    pub(super) fn grow_pool(self: &Arc<Self>) {
+        self.wants_mrs.store(true, Relaxed);
+        self.grow();
+    }
+
+    /// Has more made of what there is not enough of.
     pub(super) fn grow(self: &Arc<Self>) {
         // If it is queued already, that will do.
         let _ = os::transport_queue().enqueue(self.clone());
+    }
+
+    /// Makes more registrations. Returns whether there are any.
+    fn make_mrs(&self) -> bool {
+        let Some(Terms { pool, .. }) = self.terms() else {
+            return false;
+        };
+        let before = pool.made();
+
+        let _ = pool.grow(GROWTH);
+        let made = pool.made().saturating_sub(before);
+        self.shared.stats.mrs_allocated.add(made);
+        made != 0
+    }
+
+    /// Makes more buffers, if the queue pair runs short of them. Returns whether there are any.
+    fn make_buffers(&self) -> bool {
+        self.with_qp(|qp| qp.order(GROWTH))
+            .flatten()
+            .and_then(|order| order.make().ok())
+            .is_some_and(|buffers| self.with_qp(|qp| qp.add(buffers)).is_some())
     }
 
     /// Keeps the server from the memory under `mrs`, of a call that was given up, and waits until
@@ -433,18 +463,15 @@ impl WorkItem for Connection {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let Some(Terms { pool, .. }) = this.terms() else {
-            return;
-        };
         // Dirty pages may be waiting for the calls that wait for this.
         let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
-        let before = pool.made();
 
-        // Without memory the calls go on one after the other, as registrations come back.
-        let _ = pool.grow(GROWTH);
-        let made = pool.made().saturating_sub(before);
-        if made != 0 {
-            this.shared.stats.mrs_allocated.add(made);
+        // Without memory the calls go on one after the other, as others give back what they had.
+        let mut grown = this.make_buffers();
+        if this.wants_mrs.xchg(false, Relaxed) {
+            grown |= this.make_mrs();
+        }
+        if grown {
             this.shared.xprt.space_available();
         }
     }

@@ -31,6 +31,7 @@ use crate::{
     },
     verbs::{
         Completions,
+        Expects,
         Failure,
         Live,
         MrList,
@@ -101,6 +102,16 @@ fn retire(exposed: &mut Option<Exposed>, handle: u32) -> bool {
     found
 }
 
+/// What a message from the server is to us.
+enum Arrival {
+    /// The answer to a call that waits for it.
+    Answer(Answered),
+    /// The answer to a call that was given up.
+    Late,
+    /// Something that the server sent without having been asked, or that is of no use.
+    Unasked,
+}
+
 /// A call that has been answered.
 struct Answered {
     pinned: Pinned<Flight>,
@@ -111,14 +122,14 @@ struct Answered {
 }
 
 impl Connection {
-    /// Acts on a message from the server, and posts its buffer again, unless the reply in it has to
+    /// Acts on a message from the server, and gives its buffer back, unless the reply in it has to
     /// wait.
     #[inline]
     fn handle(&self, buf: RecvBuffer, received: Received) {
         let (stats, invalidated) = (&self.shared.stats, received.invalidated);
         let message = buf.message(received.len);
 
-        let answered = match classify(message) {
+        let arrival = match classify(message) {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
                     self.judge(&reply, offered)
@@ -138,31 +149,30 @@ impl Connection {
             // PD-33, PD-30: nothing but an answer may invalidate a handle.
             _ if invalidated.is_some() => {
                 self.foreign_handle();
-                None
+                Arrival::Unasked
             }
             Incoming::BackwardCall { xid, payload, .. } => {
                 self.backward_call(xid, payload);
-                None
+                Arrival::Unasked
             }
             Incoming::BadBackwardCall { xid, version } => {
                 self.refuse_backward(xid, version);
-                None
+                Arrival::Unasked
             }
             Incoming::Discard(why) => {
                 if let Some(counter) = stats.discarded.get(why.index()) {
                     counter.inc();
                 }
-                None
+                Arrival::Unasked
             }
         };
 
-        if let Some(Answered {
-            pinned,
-            exposed,
-            rest,
-        }) = answered
-        {
-            if let Some(Exposed { connection, mrs }) = exposed {
+        match arrival {
+            Arrival::Answer(Answered {
+                pinned,
+                exposed: Some(Exposed { connection, mrs }),
+                rest,
+            }) => {
                 let len = received.len;
                 self.fence(
                     Answer {
@@ -174,22 +184,30 @@ impl Connection {
                     },
                     mrs,
                 );
-                return;
             }
-            self.finish(pinned, rest, message);
+            Arrival::Answer(Answered { pinned, rest, .. }) => {
+                self.finish(pinned, rest, message);
+                self.recycle(buf);
+            }
+            Arrival::Late => self.recycle(buf),
+            Arrival::Unasked => {
+                if let Some(Err(error)) = self.with_qp(|qp| qp.replace(buf)) {
+                    self.post_failed(error);
+                }
+            }
         }
-        self.recycle(buf);
     }
 
-    /// Posts a Receive buffer again, sooner or later.
+    /// Gives the buffer of an answer back.
+    #[inline(always)]
     fn recycle(&self, buf: RecvBuffer) {
-        if let Some(Err(error)) = self.with_qp(|qp| qp.recycle(buf)) {
-            self.post_failed(error);
+        if self.with_qp(|qp| qp.recycle(buf)) == Some(true) {
+            self.shared.xprt.space_available();
         }
     }
 
     /// The server has answered the call `xid`; `judge` says what it thinks of the answer. Returns
-    /// the call, if there is one that waits for it.
+    /// what that makes of the message.
     #[inline]
     fn answered(
         &self,
@@ -197,7 +215,7 @@ impl Connection {
         credits: u32,
         invalidated: Option<u32>,
         judge: impl FnOnce(&Offered<'_>) -> Option<Rest>,
-    ) -> Option<Answered> {
+    ) -> Arrival {
         let stats = &self.shared.stats;
         let Some(pinned) = self.shared.xprt.lookup(xid) else {
             stats.unknown_xids.inc();
@@ -205,10 +223,12 @@ impl Connection {
                 // What the call exposed was fenced when it was given up; what the server may have
                 // invalidated was its to invalidate.
                 self.granted(credits);
-            } else if invalidated.is_some() {
+                return Arrival::Late;
+            }
+            if invalidated.is_some() {
                 self.foreign_handle();
             }
-            return None;
+            return Arrival::Unasked;
         };
         // The grant counts before the call completes, since completing it lets the next one go.
         self.granted(credits);
@@ -223,7 +243,7 @@ impl Connection {
                     drop(state);
                     stats.duplicate_replies.inc();
                     self.violated(c"a second reply to the same call");
-                    return None;
+                    return Arrival::Unasked;
                 }
             };
             (state.answered(), rest)
@@ -237,12 +257,12 @@ impl Connection {
                     exposed,
                 };
                 self.foreign_handle();
-                return None;
+                return Arrival::Unasked;
             }
             stats.remote_invalidations.inc();
             self.shared.xprt.space_available();
         }
-        Some(Answered {
+        Arrival::Answer(Answered {
             pinned,
             exposed,
             rest,
@@ -358,7 +378,7 @@ impl Connection {
                 buf.as_mut_slice(),
             );
             match encoded.ok().and_then(|len| u32::try_from(len).ok()) {
-                Some(len) => qp.post(None, buf, len).map(drop),
+                Some(len) => qp.post(None, buf, len, Expects::Nothing).map(drop),
                 None => {
                     qp.put_send(buf);
                     Ok(())

@@ -43,6 +43,7 @@ use crate::{
     },
     verbs::{
         Access,
+        Expects,
         Mapped,
         MrList,
         MrPool,
@@ -169,7 +170,7 @@ impl Connection {
         if matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
             // The calls that hold the other registrations will give them back, and tell.
             stats.no_registration.inc();
-            this.grow();
+            this.grow_pool();
             this.shared.xprt.wait_for_buffer_space();
             // Those that came back in between told nobody.
             posted = this.build_and_post(terms, call, &mut buf);
@@ -202,22 +203,36 @@ impl Connection {
         }
     }
 
-    fn take_send_buffer(&self) -> Result<Option<SendBuffer>, SendStatus> {
-        let take = || {
-            self.with_qp(|qp| qp.take_send())
-                .ok_or(SendStatus::NotConnected)
-        };
-
-        if let Some(buf) = take()? {
-            return Ok(Some(buf));
+    #[inline]
+    fn take_send_buffer(self: &Arc<Self>) -> Result<Option<SendBuffer>, SendStatus> {
+        match self.try_send_buffer()? {
+            Some(buf) => Ok(Some(buf)),
+            None => self.wait_for_send_buffer(),
         }
+    }
+
+    #[cold]
+    fn wait_for_send_buffer(self: &Arc<Self>) -> Result<Option<SendBuffer>, SendStatus> {
         // All buffers are with the device, and enough of them signalled: a completion will tell.
+        // Or all Receives wait for answers: one of those will.
         self.shared.stats.no_send_buffer.inc();
         self.shared.xprt.wait_for_buffer_space();
         // One that came in between told nobody.
-        let buf = take()?.ok_or(SendStatus::NoSpace)?;
+        let buf = self.try_send_buffer()?.ok_or(SendStatus::NoSpace)?;
         self.shared.xprt.space_available();
         Ok(Some(buf))
+    }
+
+    #[inline(always)]
+    fn try_send_buffer(self: &Arc<Self>) -> Result<Option<SendBuffer>, SendStatus> {
+        let (buf, short) = self
+            .with_qp(|qp| (qp.take_send(), qp.is_short()))
+            .ok_or(SendStatus::NotConnected)?;
+
+        if short {
+            self.grow();
+        }
+        Ok(buf)
     }
 
     fn put_send_buffer(&self, buf: Option<SendBuffer>) {
@@ -282,7 +297,7 @@ impl Connection {
         self.shared.stats.count_call(&plan, &send);
         call.stamp();
         let posted = self
-            .with_qp(|qp| qp.post(mrs, buf, len))
+            .with_qp(|qp| qp.post(mrs, buf, len, Expects::Answer))
             .unwrap_or(Err(PostError::Closed));
         let (phase, result) = match posted {
             Ok(mrs) => {
@@ -323,7 +338,10 @@ impl Connection {
     /// # Errors
     ///
     /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
-    pub(super) fn send_backward(&self, reply: &BackwardReply<'_>) -> Result<(), SendStatus> {
+    pub(super) fn send_backward(
+        self: &Arc<Self>,
+        reply: &BackwardReply<'_>,
+    ) -> Result<(), SendStatus> {
         let terms = self.terms().ok_or(SendStatus::NotConnected)?;
         let mut buf = self.take_send_buffer()?.ok_or(SendStatus::NotConnected)?;
         let message = buf.as_mut_slice();
@@ -346,7 +364,7 @@ impl Connection {
         };
 
         let posted = self
-            .with_qp(|qp| qp.post(None, buf, len))
+            .with_qp(|qp| qp.post(None, buf, len, Expects::Nothing))
             .unwrap_or(Err(PostError::Closed));
         posted.map(drop).map_err(|error| {
             self.post_failed(error);

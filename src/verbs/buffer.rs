@@ -269,3 +269,54 @@ impl RecvBuffer {
         }
     }
 }
+
+/// How many buffers a queue pair wants, and how they are made.
+#[derive(Clone)]
+pub(crate) struct Order {
+    pub(super) pd: Arc<Pd>,
+    pub(super) make_send: fn(&Arc<Pd>, usize) -> Result<SendBuffer>,
+    pub(super) sends: u32,
+    pub(super) send_len: usize,
+    pub(super) make_recv: fn(&Arc<Pd>, u32) -> Result<RecvBuffer>,
+    pub(super) recvs: u32,
+    pub(super) recv_len: u32,
+}
+
+impl Order {
+    /// As much of it as that.
+    pub(super) fn at_most(&self, sends: u32, recvs: u32) -> Self {
+        Self {
+            sends: self.sends.min(sends),
+            recvs: self.recvs.min(recvs),
+            ..self.clone()
+        }
+    }
+
+    /// Makes the buffers. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `EIO` when a buffer cannot be mapped.
+    pub(crate) fn make(&self) -> Result<Buffers> {
+        let mut buffers = Buffers {
+            sends: KVec::with_capacity(self.sends as usize, GFP_KERNEL)?,
+            recvs: KVec::with_capacity(self.recvs as usize, GFP_KERNEL)?,
+        };
+
+        for _ in 0..self.sends {
+            let buf = (self.make_send)(&self.pd, self.send_len)?;
+            buffers.sends.push_within_capacity(buf)?;
+        }
+        for _ in 0..self.recvs {
+            let buf = (self.make_recv)(&self.pd, self.recv_len)?;
+            buffers.recvs.push_within_capacity(buf)?;
+        }
+        Ok(buffers)
+    }
+}
+
+/// Buffers for the queue pair that has ordered them ([`super::Qp::order`]).
+pub(crate) struct Buffers {
+    pub(super) sends: KVec<SendBuffer>,
+    pub(super) recvs: KVec<RecvBuffer>,
+}

@@ -14,6 +14,10 @@ use kernel::{
 };
 
 use super::{
+    buffer::{
+        Buffers,
+        Order, //
+    },
     mr::FenceChain,
     ring::Ring,
     Completions,
@@ -33,6 +37,8 @@ use crate::bindings;
 pub(crate) struct QpSize {
     /// Messages that may be on the send queue at once.
     pub(crate) sends: u32,
+    /// For how many of them there are buffers at first.
+    pub(crate) first_sends: u32,
     /// Octets in the buffer of each.
     pub(crate) send_len: u32,
     /// Registrations that may be posted together with one message.
@@ -43,11 +49,15 @@ pub(crate) struct QpSize {
     pub(crate) first_mrs: u32,
     /// Pages that each can cover.
     pub(crate) mr_pages: u32,
-    /// Receives to keep posted.
+    /// Receives there may be.
     pub(crate) recvs: u32,
+    /// Receives there are at first.
+    pub(crate) first_recvs: u32,
     /// Octets in the buffer of each.
     pub(crate) recv_len: u32,
-    /// How many Receives are posted together.
+    /// Receives that are posted for what the peer sends without having been asked.
+    pub(crate) unasked: u32,
+    /// How many Receives more than are needed are posted at once.
     pub(crate) recv_batch: u32,
 }
 
@@ -81,6 +91,15 @@ pub(crate) enum PostError {
     Device(Error),
 }
 
+/// What the peer does about a message.
+#[derive(Clone, Copy)]
+pub(crate) enum Expects {
+    /// It sends one in return.
+    Answer,
+    /// Nothing.
+    Nothing,
+}
+
 /// What keeps a queue pair alive and can drain it.
 pub(crate) trait QpOwner: Send + Sync {
     /// Moves the queue pair to the error state and waits until every posted request has completed.
@@ -96,17 +115,31 @@ pub(crate) trait QpOwner: Send + Sync {
 /// - Every Send buffer in the hands of the device is in `sends`, in the order of posting. A Receive
 ///   buffer belongs to its work request there, and comes back with the completion.
 /// - Once `open` is false nothing is posted.
+///
+/// A Receive is posted for each answer that is awaited, not for each that ever could be: a
+/// connection that has little to do does not hand over, and at its end take back, Receives by the
+/// hundred.
 pub(crate) struct Qp<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
     open: bool,
     drained: bool,
+    /// Buffers that may still be made.
+    missing: Order,
+    /// Whether more of them would do good.
+    short: bool,
+    /// Whether somebody was refused a Send buffer since the last Receive came back.
+    refused: bool,
     free: KVec<SendBuffer>,
+    /// Send buffers that there are.
+    made: usize,
     sends: Ring<SendBuffer>,
     unsignalled: u32,
     signal_batch: u32,
     spare: KVec<RecvBuffer>,
-    recv_batch: usize,
+    /// Receives posted beyond one for each message that may come.
+    ahead: i32,
+    recv_batch: i32,
     failed_fence: Option<FenceChain>,
     pool: Arc<MrPool>,
 }
@@ -133,30 +166,39 @@ impl<O: QpOwner> Qp<O> {
         size: &QpSize,
     ) -> Result<Self> {
         let pool = MrPool::new::<H>(pd.clone(), size.first_mrs, size.mrs, size.mr_pages)?;
-        let mut free = KVec::with_capacity(size.sends as usize, GFP_KERNEL)?;
-        for _ in 0..size.sends {
-            free.push_within_capacity(SendBuffer::new::<H>(pd, size.send_len as usize)?)?;
-        }
-        let mut spare = KVec::with_capacity(size.recvs as usize, GFP_KERNEL)?;
-        for _ in 0..size.recvs {
-            spare.push_within_capacity(RecvBuffer::new::<H>(pd, size.recv_len)?)?;
-        }
+        let missing = Order {
+            pd: pd.clone(),
+            make_send: SendBuffer::new::<H>,
+            sends: size.sends,
+            send_len: size.send_len as usize,
+            make_recv: RecvBuffer::new::<H>,
+            recvs: size.recvs,
+            recv_len: size.recv_len,
+        };
+        let first = missing.at_most(size.first_sends, size.first_recvs).make()?;
 
         // INVARIANT: Nothing is posted yet; the rest is the caller's promise.
-        Ok(Self {
+        let mut qp = Self {
             raw,
             owner,
             open: true,
             drained: false,
-            free,
+            missing,
+            short: false,
+            refused: false,
+            free: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
+            made: 0,
             sends: Ring::new(size.sends as usize)?,
             unsignalled: 0,
             signal_batch: (size.sends / 8).max(1),
-            spare,
-            recv_batch: size.recv_batch as usize,
+            spare: KVec::with_capacity(size.recvs as usize, GFP_KERNEL)?,
+            ahead: 0i32.saturating_sub_unsigned(size.unasked),
+            recv_batch: size.recv_batch.try_into()?,
             failed_fence: None,
             pool,
-        })
+        };
+        qp.add(first);
+        Ok(qp)
     }
 
     /// What keeps the queue pair.
@@ -187,10 +229,49 @@ impl<O: QpOwner> Qp<O> {
         self.drained = drained.0 == self.raw;
     }
 
-    /// A buffer for the next message, or `None` while all of them are out.
+    /// A buffer for the next message, or `None` while all of them are out, or while there is no
+    /// Receive for its answer.
     #[inline]
     pub(crate) fn take_send(&mut self) -> Option<SendBuffer> {
-        self.free.pop()
+        let answerable = self.ahead > 0 || !self.spare.is_empty();
+        if answerable {
+            if let Some(buf) = self.free.pop() {
+                return Some(buf);
+            }
+        }
+        self.refused = true;
+        self.run_short();
+        None
+    }
+
+    /// Whether more buffers would do good: then [`Self::order`] them.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.short
+    }
+
+    fn run_short(&mut self) {
+        self.short = self.missing.sends != 0 || self.missing.recvs != 0;
+    }
+
+    /// Up to `count` buffers of each kind for this queue pair, to be made without its lock and then
+    /// [added](Self::add).
+    pub(crate) fn order(&mut self, count: u32) -> Option<Order> {
+        core::mem::take(&mut self.short).then(|| self.missing.at_most(count, count))
+    }
+
+    /// Adds buffers that were made for this queue pair.
+    pub(crate) fn add(&mut self, buffers: Buffers) {
+        // There is room for as many as could be ordered; more are dropped.
+        for buf in buffers.sends {
+            self.missing.sends = self.missing.sends.saturating_sub(1);
+            self.made = self.made.saturating_add(1);
+            self.put_send(buf);
+        }
+        for buf in buffers.recvs {
+            self.missing.recvs = self.missing.recvs.saturating_sub(1);
+            let _ = self.spare.push_within_capacity(buf);
+        }
     }
 
     /// Gives a buffer back that was not posted after all.
@@ -200,7 +281,7 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// Posts the registrations of `mrs`, then a Send of the first `len` octets of `buf`, as one
-    /// chain.
+    /// chain. There is a Receive for what the message `expects`.
     ///
     /// The registrations are live when this returns, also on failure, when part of the chain may
     /// have gone out.
@@ -215,6 +296,7 @@ impl<O: QpOwner> Qp<O> {
         mrs: Option<MrList<Mapped>>,
         mut buf: SendBuffer,
         len: u32,
+        expects: Expects,
     ) -> Result<Option<MrList<Live>>, PostError> {
         // The registrations of another queue pair would go with that one.
         let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
@@ -222,12 +304,17 @@ impl<O: QpOwner> Qp<O> {
             self.put_send(buf);
             return Err(PostError::Closed);
         }
+        if let Expects::Answer = expects {
+            if let Err(error) = self.expect_message() {
+                self.put_send(buf);
+                return Err(error);
+            }
+        }
 
         // Completions are asked for now and then; always while buffers are short, so that the queue
         // cannot run dry with nothing left to complete.
         let unsignalled = self.unsignalled.saturating_add(1);
-        let signalled =
-            unsignalled >= self.signal_batch || self.free.len() < self.signal_batch as usize;
+        let signalled = unsignalled >= self.signal_batch || self.free.len() < self.made / 8;
         self.unsignalled = if signalled { 0 } else { unsignalled };
 
         let send = buf.arm(len, signalled);
@@ -289,23 +376,37 @@ impl<O: QpOwner> Qp<O> {
         true
     }
 
-    /// Takes back a Receive buffer that has been read, and posts those that came back once there is
-    /// a batch of them.
+    /// Takes back the Receive buffer of an answer, which has been read. Returns whether somebody
+    /// may have been waiting for it to send.
+    #[inline]
+    pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> bool {
+        // There is room: the list was made for all buffers of the queue pair.
+        let _ = self.spare.push_within_capacity(buf);
+        core::mem::take(&mut self.refused)
+    }
+
+    /// Takes back the Receive buffer of a message that was no answer. More such may come, so
+    /// another Receive takes its place.
     ///
     /// # Errors
     ///
     /// As [`Self::post_receives`].
-    #[inline]
-    pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> Result<(), PostError> {
-        // There is room: the list was made for all buffers of the queue pair.
+    pub(crate) fn replace(&mut self, buf: RecvBuffer) -> Result<(), PostError> {
         let _ = self.spare.push_within_capacity(buf);
-        if self.spare.len() < self.recv_batch {
+        self.expect_message()
+    }
+
+    /// Sees to it that there is a Receive for one message more.
+    #[inline]
+    fn expect_message(&mut self) -> Result<(), PostError> {
+        self.ahead = self.ahead.saturating_sub(1);
+        if self.ahead >= 0 {
             return Ok(());
         }
         self.post_receives()
     }
 
-    /// Posts all Receives that are not.
+    /// Posts so many Receives that there is a batch of them beyond what is needed, or all.
     ///
     /// # Errors
     ///
@@ -315,8 +416,13 @@ impl<O: QpOwner> Qp<O> {
             return Err(PostError::Closed);
         }
         let mut next = null_mut();
-        while let Some(buf) = self.spare.pop() {
+        while self.ahead < self.recv_batch {
+            let Some(buf) = self.spare.pop() else {
+                self.run_short();
+                break;
+            };
             next = buf.into_request(next);
+            self.ahead = self.ahead.saturating_add(1);
         }
         if next.is_null() {
             return Ok(());
