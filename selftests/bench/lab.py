@@ -38,7 +38,10 @@ CLIENT_DATA = """
 echo none >/sys/class/misc/hw_random/rng_current || true
 cp /share/load {load}
 mkdir {tree}
-tar -C {tree} -xf /share/tree.tar
+cd {tree}
+tar -xf /share/tree.tar
+find . -type f >{files}
+find . -type d >{directories}
 """
 
 
@@ -74,7 +77,9 @@ class Lab:
         """Boots both guests and makes their data."""
         self.pair.start()
         self.server.run(SERVER_DATA + "insmod /share/rpcload_echo.ko", 120)
-        self.client.run(CLIENT_DATA.format(load=LOAD, tree=rows.TREE), 120)
+        self.client.run(
+            CLIENT_DATA.format(load=LOAD, tree=rows.TREE, files=rows.FILES, directories=rows.DIRECTORIES), 120
+        )
         if self.counting:
             self.lockstep = Lockstep(self.client, self.server)
 
