@@ -66,6 +66,7 @@ test-vm: modules ## Run the tests that need virtual machines
 	@$(selftests)/run.sh vm
 
 test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that looks for bugs
+	@$(selftests)/setup/build.sh test # for the server
 	@$(selftests)/setup/build.sh debug
 	@$(selftests)/run.sh kunit-debug vm-debug
 

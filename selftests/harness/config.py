@@ -30,6 +30,7 @@ class Options:
     cpu: str = "max,la57=off"
     qemu: tuple[str, ...] = ()  # more arguments for QEMU
     client_guest: dict[str, object] = field(default_factory=dict)  # options that the client guest has otherwise
+    server_guest: dict[str, object] = field(default_factory=dict)  # and the server guest
     module: Path = REPO / OUR_MODULE.format(variant="test")
     module_parameters: str = ""
     logs: Path | None = None

@@ -69,8 +69,9 @@ class Pair:
     def __init__(self, options: Options):
         self.options = options
         forbidden = NO_KERBEROS + (NO_IN_TREE if options.client == "ours" else "")
-        self.server = Guest("server", options, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE)
-        self.client = Guest("client", replace(options, **options.client_guest), CLIENT.tap, CLIENT.mac, forbidden)
+        on_server, on_client = (replace(options, **other) for other in (options.server_guest, options.client_guest))
+        self.server = Guest("server", on_server, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE)
+        self.client = Guest("client", on_client, CLIENT.tap, CLIENT.mac, forbidden)
         self.guests = [self.server, self.client]
         self._names = 0
         if options.client == "ours":

@@ -25,6 +25,7 @@ for argument; do
 	previous=$argument
 done
 kernel=$("$setup/setup.sh" --path "$variant")
+server=$("$setup/setup.sh" --path kernel)
 linux=$("$setup/setup.sh" --path linux)
 
 # Inside, nothing outlives the run but the cache: logs that are to be kept land there first.
@@ -36,7 +37,7 @@ if [ -n "$keep" ]; then
 fi
 
 NET=1 "$setup/enter.sh" env PYTHONPATH=/repo/selftests PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
-	RPCRDMA_KERNEL="$kernel" RPCRDMA_LINUX="$linux" ${keep:+RPCRDMA_LOGS="/cache/${logs##*/}"} \
+	RPCRDMA_KERNEL="$kernel" RPCRDMA_SERVER_KERNEL="$server" RPCRDMA_LINUX="$linux" ${keep:+RPCRDMA_LOGS="/cache/${logs##*/}"} \
 	python3 -m "${PACKAGE:-harness}" "$@" &
 pid=$!
 
