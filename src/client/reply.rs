@@ -367,7 +367,7 @@ impl Connection {
     /// Answers a backward call that has chunks (BI-30).
     fn refuse_backward(&self, xid: u32, version: u32) {
         let posted = self.with_qp(|qp| {
-            let Some(mut buf) = qp.take_send() else {
+            let Some(mut buf) = qp.take_send(Expects::Nothing) else {
                 return Ok(());
             };
             let encoded = encode_error(

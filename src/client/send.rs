@@ -164,7 +164,7 @@ impl Connection {
     pub(super) fn send(this: &Arc<Self>, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
         let stats = &this.shared.stats;
         let terms = this.terms().ok_or(SendStatus::NotConnected)?;
-        let mut buf = this.take_send_buffer()?;
+        let mut buf = this.take_send_buffer(Expects::Answer)?;
 
         let mut posted = this.build_and_post(terms, call, &mut buf);
         if matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
@@ -204,29 +204,38 @@ impl Connection {
     }
 
     #[inline]
-    fn take_send_buffer(self: &Arc<Self>) -> Result<Option<SendBuffer>, SendStatus> {
-        match self.try_send_buffer()? {
+    fn take_send_buffer(
+        self: &Arc<Self>,
+        expects: Expects,
+    ) -> Result<Option<SendBuffer>, SendStatus> {
+        match self.try_send_buffer(expects)? {
             Some(buf) => Ok(Some(buf)),
-            None => self.wait_for_send_buffer(),
+            None => self.wait_for_send_buffer(expects),
         }
     }
 
     #[cold]
-    fn wait_for_send_buffer(self: &Arc<Self>) -> Result<Option<SendBuffer>, SendStatus> {
+    fn wait_for_send_buffer(
+        self: &Arc<Self>,
+        expects: Expects,
+    ) -> Result<Option<SendBuffer>, SendStatus> {
         // All buffers are with the device, and enough of them signalled: a completion will tell.
         // Or all Receives wait for answers: one of those will.
         self.shared.stats.no_send_buffer.inc();
         self.shared.xprt.wait_for_buffer_space();
         // One that came in between told nobody.
-        let buf = self.try_send_buffer()?.ok_or(SendStatus::NoSpace)?;
+        let buf = self.try_send_buffer(expects)?.ok_or(SendStatus::NoSpace)?;
         self.shared.xprt.space_available();
         Ok(Some(buf))
     }
 
     #[inline(always)]
-    fn try_send_buffer(self: &Arc<Self>) -> Result<Option<SendBuffer>, SendStatus> {
+    fn try_send_buffer(
+        self: &Arc<Self>,
+        expects: Expects,
+    ) -> Result<Option<SendBuffer>, SendStatus> {
         let (buf, short) = self
-            .with_qp(|qp| (qp.take_send(), qp.is_short()))
+            .with_qp(|qp| (qp.take_send(expects), qp.is_short()))
             .ok_or(SendStatus::NotConnected)?;
 
         if short {
@@ -343,7 +352,9 @@ impl Connection {
         reply: &BackwardReply<'_>,
     ) -> Result<(), SendStatus> {
         let terms = self.terms().ok_or(SendStatus::NotConnected)?;
-        let mut buf = self.take_send_buffer()?.ok_or(SendStatus::NotConnected)?;
+        // Nor does it wait for a Receive, which may come free only with the answer to such a call.
+        let buf = self.take_send_buffer(Expects::Nothing)?;
+        let mut buf = buf.ok_or(SendStatus::NotConnected)?;
         let message = buf.as_mut_slice();
 
         let len = encode_backward_reply_header(reply.xid(), BACKWARD_SLOTS, message)

@@ -230,11 +230,14 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// A buffer for the next message, or `None` while all of them are out, or while there is no
-    /// Receive for its answer.
+    /// Receive for what the message `expects`.
     #[inline]
-    pub(crate) fn take_send(&mut self) -> Option<SendBuffer> {
-        let answerable = self.ahead > 0 || !self.spare.is_empty();
-        if answerable {
+    pub(crate) fn take_send(&mut self, expects: Expects) -> Option<SendBuffer> {
+        let receivable = match expects {
+            Expects::Answer => self.ahead > 0 || !self.spare.is_empty(),
+            Expects::Nothing => true,
+        };
+        if receivable {
             if let Some(buf) = self.free.pop() {
                 return Some(buf);
             }
