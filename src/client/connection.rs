@@ -2,8 +2,9 @@
 
 //! One connection, from its first event to its teardown.
 
+mod growth;
+
 use kernel::{
-    impl_has_work,
     new_mutex,
     new_spinlock,
     new_work,
@@ -18,10 +19,7 @@ use kernel::{
         SetOnce,
         SpinLock, //
     },
-    workqueue::{
-        Work,
-        WorkItem, //
-    }, //
+    workqueue::Work, //
 };
 
 use super::{
@@ -37,7 +35,6 @@ use crate::{
         Endpoint, //
     },
     os::{
-        self,
         secs_to_jiffies,
         Event, //
     },
@@ -57,9 +54,6 @@ use crate::{
 
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
 const FENCE_LIMIT_SECS: u32 = 10;
-
-/// Registrations, or buffers of either kind, that are made when there are not enough.
-const GROWTH: u32 = 32;
 
 /// What both ends agreed on, fixed for the life of the connection (PD-19).
 pub(super) struct Terms {
@@ -340,39 +334,6 @@ impl Connection {
         }
     }
 
-    /// All registrations are in use: has more of them made, unless there are as many as may be.
-    pub(super) fn grow_pool(self: &Arc<Self>) {
-        self.wants_mrs.store(true, Relaxed);
-        self.grow();
-    }
-
-    /// Has more made of what there is not enough of.
-    pub(super) fn grow(self: &Arc<Self>) {
-        // If it is queued already, that will do.
-        let _ = os::transport_queue().enqueue(self.clone());
-    }
-
-    /// Makes more registrations. Returns whether there are any.
-    fn make_mrs(&self) -> bool {
-        let Some(Terms { pool, .. }) = self.terms() else {
-            return false;
-        };
-        let before = pool.made();
-
-        let _ = pool.grow(GROWTH);
-        let made = pool.made().saturating_sub(before);
-        self.shared.stats.mrs_allocated.add(made);
-        made != 0
-    }
-
-    /// Makes more buffers, if the queue pair runs short of them. Returns whether there are any.
-    fn make_buffers(&self) -> bool {
-        self.with_qp(|qp| qp.order(GROWTH))
-            .flatten()
-            .and_then(|order| order.make().ok())
-            .is_some_and(|buffers| self.with_qp(|qp| qp.add(buffers)).is_some())
-    }
-
     /// Keeps the server from the memory under `mrs`, of a call that was given up, and waits until
     /// that is certain.
     pub(super) fn fence_and_wait(&self, flight: &Flight, mrs: MrList<Live>) {
@@ -452,28 +413,6 @@ impl Connection {
             drop(over);
         }
         was_open
-    }
-}
-
-impl_has_work! {
-    impl HasWork<Self> for Connection { self.growth }
-}
-
-impl WorkItem for Connection {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // Dirty pages may be waiting for the calls that wait for this.
-        let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
-
-        // Without memory the calls go on one after the other, as others give back what they had.
-        let mut grown = this.make_buffers();
-        if this.wants_mrs.xchg(false, Relaxed) {
-            grown |= this.make_mrs();
-        }
-        if grown {
-            this.shared.xprt.space_available();
-        }
     }
 }
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a connection has not enough of is made while it is in use: most get by with what they began
+//! with.
+
+use kernel::{
+    impl_has_work,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+    workqueue::WorkItem, //
+};
+
+use super::{
+    Connection,
+    Terms, //
+};
+use crate::os;
+
+/// Registrations, or buffers of either kind, that are made when there are not enough.
+const GROWTH: u32 = 32;
+
+impl Connection {
+    /// All registrations are in use: has more of them made, unless there are as many as may be.
+    pub(in crate::client) fn grow_pool(self: &Arc<Self>) {
+        self.wants_mrs.store(true, Relaxed);
+        self.grow();
+    }
+
+    /// Has more made of what there is not enough of.
+    pub(in crate::client) fn grow(self: &Arc<Self>) {
+        // If it is queued already, that will do.
+        let _ = os::transport_queue().enqueue(self.clone());
+    }
+
+    /// Makes more registrations. Returns whether there are any.
+    fn make_mrs(&self) -> bool {
+        let Some(Terms { pool, .. }) = self.terms() else {
+            return false;
+        };
+        let before = pool.made();
+
+        let _ = pool.grow(GROWTH);
+        let made = pool.made().saturating_sub(before);
+        self.shared.stats.mrs_allocated.add(made);
+        made != 0
+    }
+
+    /// Makes more buffers, if the queue pair runs short of them. Returns whether there are any.
+    fn make_buffers(&self) -> bool {
+        self.with_qp(|qp| qp.order(GROWTH))
+            .flatten()
+            .and_then(|order| order.make().ok())
+            .is_some_and(|buffers| self.with_qp(|qp| qp.add(buffers)).is_some())
+    }
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Connection { self.growth }
+}
+
+impl WorkItem for Connection {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // Dirty pages may be waiting for the calls that wait for this.
+        let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
+
+        // Without memory the calls go on one after the other, as others give back what they had.
+        let mut grown = this.make_buffers();
+        if this.wants_mrs.xchg(false, Relaxed) {
+            grown |= this.make_mrs();
+        }
+        if grown {
+            this.shared.xprt.space_available();
+        }
+    }
+}
