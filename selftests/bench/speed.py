@@ -20,6 +20,8 @@ from .measure import Progress
 SECONDS = 3
 CONNECTIONS = 15  # as many as nconnect=16 makes more than nconnect=1
 RECONNECTS = 10
+IOPS = ": IOPS"  # at the end of a value's name
+LEAST_IOPS = 0.97  # ours / in-tree
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Speed:
         text = self.lab.client.run(load.command, 30).out
         result = json.loads(text[text.index("{") :])["jobs"][0][load.what]
         percentiles = result["clat_ns"]["percentile"]
-        self._note(f"{load.name}: IOPS", transport, result["iops"])
+        self._note(load.name + IOPS, transport, result["iops"])
         for name in ("50.000000", "99.000000"):
             self._note(f"{load.name}: p{name[:2]} us", transport, percentiles[name] / 1000)
         self.progress.step(f"{transport:7} {load.name}: {result['iops']:.0f} IOPS")
@@ -112,8 +114,14 @@ class Speed:
 def table(values: Values) -> str:
     """Medians and their ratio."""
     text = [f"{'by the clock':44} {'ours':>10} {'in-tree':>10} {'ratio':>7}"]
+    iops, below = 0, []
     for what, both in values.items():
         ours, theirs = (median(both[transport]) for transport in TRANSPORTS)
         ratio = f"{ours / theirs:.3f}" if theirs > 0 else "-"
         text.append(f"{what:44} {ours:10,.0f} {theirs:10,.0f} {ratio:>7}")
+        if what.endswith(IOPS):
+            iops += 1
+            below += [what] if ours < LEAST_IOPS * theirs else []
+    text.append(f"IOPS: {iops - len(below)} of {iops} loads at or above {LEAST_IOPS:.2f}")
+    text += [f"    below: {what}" for what in below]
     return "\n".join(text)

@@ -139,6 +139,12 @@ def summary(records: list[Record]) -> str:
         over = [line.name for line in some if (line.ratio() or 0) > limit]
         text.append(f"{kind} rows: {len(some) - len(over)} of {len(some)} at or below {limit:.2f}")
         text += [f"    above: {name}" for name in over]
+    some = [line for line in all_lines if line.kind == "transport"]
+    for column in ("doorbells", "completions") if some else ():
+        more = {line.name: line.middle("ours", column) - line.middle("in-tree", column) for line in some}
+        over = [name for name, difference in more.items() if round(difference, 2) > 0]
+        text.append(f"{column} of transport rows: {len(some) - len(over)} of {len(some)} at or below the in-tree ones")
+        text += [f"    above: {name}" for name in over]
     loose = [line.name for line in all_lines if max(line.spread("ours"), line.spread("in-tree")) > 0.02]
     text.append(f"samples within 2 %: {len(all_lines) - len(loose)} of {len(all_lines)} rows")
     text += [f"    apart: {name}" for name in loose]
