@@ -5,7 +5,8 @@
 #
 #   run.sh PART...      parts: host kunit vm kunit-debug vm-debug
 #
-# TESTS="pattern..." limits the VM parts to the tests that match.
+# TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
+# say how many they have left out.
 
 set -uo pipefail
 
@@ -36,7 +37,7 @@ vm() {
 	local kernel=$1
 	shift
 	# shellcheck disable=SC2086 # patterns are words
-	selftests/harness/run.sh test --kernel "$kernel" ${CI:+--patience 1} "$@" ${TESTS:-}
+	selftests/harness/run.sh test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} "$@" ${TESTS:-}
 }
 
 [ $# -gt 0 ] || set -- host kunit vm

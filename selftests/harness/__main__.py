@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import signal
@@ -41,6 +42,7 @@ def common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--small", action="store_true", help="a tenth of the data, for the debug kernel")
     command.add_argument("--rounds", type=int, default=2, help="rounds of the mount/unmount/unload test")
     command.add_argument("--patience", type=int, default=0, help="how often to repeat a test that is only too slow")
+    command.add_argument("--until", type=float, default=math.inf, metavar="EPOCH", help="begin no test after this time")
     command.add_argument("--smp", type=int, default=2, help="virtual CPUs per guest")
     command.add_argument("--module", type=Path, help=f"default: {OUR_MODULE}")
     command.add_argument("--parameters", default="", help="module parameters for insmod")
@@ -56,6 +58,7 @@ def options_of(args: argparse.Namespace) -> Options:
         small=args.small,
         rounds=args.rounds,
         patience=args.patience,
+        until=args.until,
         smp=args.smp,
         module=args.module or REPO / OUR_MODULE.format(variant=args.kernel),
         module_parameters=args.parameters,
@@ -90,7 +93,7 @@ def main() -> int:
     args = arguments()
     if args.command == "list":
         for test in registry.select(registry.load(), args.pattern):
-            print(f"{test.group}: {test.name} [{' '.join(test.requirements)}]")
+            print(f"{test.title} [{' '.join(test.requirements)}]")
         return 0
     options = options_of(args)
     if args.command == "kunit" and options.client != "ours":

@@ -29,6 +29,11 @@ class Test:
     device: str | None = None
     arguments: dict[str, object] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        """The file and the name: what patterns are matched with."""
+        return f"{self.group}: {self.name}"
+
 
 TESTS: list[Test] = []
 
@@ -71,4 +76,4 @@ def load() -> list[Test]:
 
 def select(tests: list[Test], patterns: list[str]) -> list[Test]:
     """Those whose `file: name` contains any of the patterns; all without patterns."""
-    return [t for t in tests if not patterns or any(p in f"{t.group}: {t.name}" for p in patterns)]
+    return [t for t in tests if not patterns or any(p in t.title for p in patterns)]

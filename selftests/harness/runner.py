@@ -39,7 +39,10 @@ class Runner:
     def run(self, tests: list[Test]) -> int:
         """Runs the tests; 0 if all passed and there was one."""
         try:
-            for test in tests:
+            for number, test in enumerate(tests):
+                if self._time_is_up():
+                    print(f"left out, for the time is up: {len(tests) - number} tests, from '{test.title}' on")
+                    break
                 self._one(test)
             if self.pair is not None:
                 self._close_group()
@@ -50,10 +53,17 @@ class Runner:
         print(f"{self.passed} passed, {self.failed} failed")
         return 0 if self.passed and not self.failed else 1
 
+    def _time_is_up(self) -> bool:
+        return time.time() >= self.options.until
+
+    def _only_slow(self, error: Exception) -> bool:
+        """On a busy machine time alone proves nothing; a wrong result or a kernel report always does."""
+        return isinstance(error, (GuestTimeout, Late, Overrun)) and not self._reported()
+
     def _one(self, test: Test, patience: int | None = None) -> None:
         patience = self.options.patience if patience is None else patience
         start = time.monotonic()
-        title = f"{test.group}: {test.name}"
+        title = test.title
         try:
             pair = self._pair_for(test)
             start = time.monotonic()
@@ -63,8 +73,7 @@ class Runner:
             print(f"skip   {title}: {reason}")
             return
         except Exception as error:  # whatever goes wrong is the test's result
-            # On a busy machine time alone proves nothing; a wrong result or a kernel report always does.
-            if patience and isinstance(error, (GuestTimeout, Late, Overrun)) and not self._reported():
+            if patience and not self._time_is_up() and self._only_slow(error):
                 print(f"again  {title} ({time.monotonic() - start:.1f} s): {str(error).splitlines()[0]}")
                 self.repeated += 1
                 self.drop_pair()

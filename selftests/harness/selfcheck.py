@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from .config import Options
 from .guest import DiedAtBoot
@@ -148,6 +150,24 @@ BOOTS = [
 ]
 
 
+def nothing_fails(options: Options) -> bool:
+    """Whether a run without a test is a failure."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        status = Runner(options).run([])
+    return status != 0 and output.getvalue() == "0 passed, 0 failed\n"
+
+
+def time_is_up(options: Options) -> bool:
+    """Whether no test begins after the time given, and that is told: the second one here, which would fail."""
+    output = io.StringIO()
+    tests = [Test(function.__name__, "selfcheck", function, (), 8.0) for function in (passes, asserts)]
+    with contextlib.redirect_stdout(output):
+        status = Runner(replace(options, until=time.time() + 1)).run(tests)
+    said = output.getvalue()
+    return status == 0 and "1 tests, from 'selfcheck: asserts' on" in said and "1 passed, 0 failed" in said
+
+
 def run(options: Options) -> int:
     """0 if every test ended as it has to."""
     wrong = 0
@@ -167,11 +187,11 @@ def run(options: Options) -> int:
         print(f"{'ok    ' if right else 'not ok'} {function.__name__}")
         if not right:
             print(output.getvalue())
-    empty = io.StringIO()
-    with contextlib.redirect_stdout(empty):
-        status = Runner(options).run([])
-    right = status != 0 and empty.getvalue() == "0 passed, 0 failed\n"
-    print(f"{'ok    ' if right else 'not ok'} a run of nothing is a failure")
-    wrong += not right
-    print(f"{len(BOOTS) + len(EXPECTED) + 1 - wrong} passed, {wrong} failed")
+    for name, right in (
+        ("a run of nothing is a failure", nothing_fails(options)),
+        ("the time is up", time_is_up(options)),
+    ):
+        print(f"{'ok    ' if right else 'not ok'} {name}")
+        wrong += not right
+    print(f"{len(BOOTS) + len(EXPECTED) + 2 - wrong} passed, {wrong} failed")
     return 1 if wrong else 0
