@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness import accel, klog, network
+from harness.awake import awake
 
 from . import document, speed, table
 from .lab import BUILT, BenchOptions, Lab, counted
@@ -73,10 +74,11 @@ def main() -> int:
     network.make()
     accelerator = accel.choose(BenchOptions())
     kernel, values = "", {}
-    if args.only != "speed":
-        kernel = count(args, accelerator)
-    if args.only != "count" and not args.pattern:
-        values = by_the_clock(args, accelerator)
+    with awake():
+        if args.only != "speed":
+            kernel = count(args, accelerator)
+        if args.only != "count" and not args.pattern:
+            values = by_the_clock(args, accelerator)
     print()
     if kernel:
         records = table.read_csv(RESULTS)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from . import accel, kunit, network, registry, selfcheck
+from .awake import awake
 from .config import OUR_MODULE, REPO, Options
 from .demo import Demo
 from .runner import Runner
@@ -100,13 +101,14 @@ def main() -> int:
         sys.exit("error: the in-tree module has no KUnit tests")
     network.make()
     options.accel = accel.choose(options)
-    if args.command == "kunit":
-        return kunit.run(options)
-    if args.command == "selfcheck":
-        return selfcheck.run(options)
-    if args.command == "demo":
-        return Demo(options).run()
-    return Runner(options).run(registry.select(registry.load(), args.pattern))
+    with awake():
+        if args.command == "kunit":
+            return kunit.run(options)
+        if args.command == "selfcheck":
+            return selfcheck.run(options)
+        if args.command == "demo":
+            return Demo(options).run()
+        return Runner(options).run(registry.select(registry.load(), args.pattern))
 
 
 try:
