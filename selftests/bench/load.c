@@ -99,45 +99,71 @@ static void submit(aio_context_t context, struct iocb *cb, off_t offset)
 		err(1, "io_submit");
 }
 
+/* Blocks of a file that are moved one after the other, `depth` of them at a time. */
+struct blocks {
+	aio_context_t context;
+	struct iocb cbs[MAX_DEPTH];
+	size_t size;
+	long slots, next;
+	int depth;
+};
+
+static void next_block(struct blocks *blocks, struct iocb *cb)
+{
+	submit(blocks->context, cb, blocks->next++ % blocks->slots * blocks->size);
+}
+
 /*
- * One request is taken and one submitted at a time: the number of system calls
- * does not depend on how many completions happen to be there.
+ * One block is taken and one submitted at a time: the number of system calls
+ * does not depend on how many completions happen to be there. At the end
+ * nothing is on its way, so that what is counted is what this many blocks cost.
  */
+static void move(struct blocks *blocks, long number)
+{
+	struct io_event event;
+	long begun;
+
+	for (begun = 0; begun < number && begun < blocks->depth; begun++)
+		next_block(blocks, &blocks->cbs[begun]);
+	for (long done = 0; done < number; done++) {
+		if (syscall(SYS_io_getevents, blocks->context, 1, 1, &event, NULL) != 1)
+			err(1, "io_getevents");
+		if (event.res != (long)blocks->size)
+			errx(1, "%lld of %zu octets moved", (long long)event.res, blocks->size);
+		if (begun < number) {
+			next_block(blocks, (struct iocb *)(uintptr_t)event.obj);
+			begun++;
+		}
+	}
+}
+
 static void direct(int write, int fd, long warm, long count, size_t size, int depth)
 {
-	static struct iocb cbs[MAX_DEPTH];
-	aio_context_t context = 0;
-	struct io_event event;
+	static struct blocks blocks;
 	struct stat attributes;
-	long slots, next = 0;
 	char *memory;
 
 	if (depth < 1 || depth > MAX_DEPTH || fstat(fd, &attributes))
 		err(1, "depth or size");
-	slots = attributes.st_size / size;
-	if (!slots || posix_memalign((void **)&memory, 4096, size * depth))
+	blocks.size = size;
+	blocks.slots = attributes.st_size / size;
+	blocks.depth = depth;
+	if (!blocks.slots || posix_memalign((void **)&memory, 4096, size * depth))
 		errx(1, "the file is too small");
 	memset(memory, 0x5a, size * depth);
-	if (syscall(SYS_io_setup, depth, &context))
+	if (syscall(SYS_io_setup, depth, &blocks.context))
 		err(1, "io_setup");
 	for (int i = 0; i < depth; i++) {
-		cbs[i].aio_fildes = fd;
-		cbs[i].aio_lio_opcode = write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD;
-		cbs[i].aio_buf = (uintptr_t)(memory + i * size);
-		cbs[i].aio_nbytes = size;
-		submit(context, &cbs[i], next++ % slots * size);
+		blocks.cbs[i].aio_fildes = fd;
+		blocks.cbs[i].aio_lio_opcode = write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD;
+		blocks.cbs[i].aio_buf = (uintptr_t)(memory + i * size);
+		blocks.cbs[i].aio_nbytes = size;
 	}
-	for (long done = 0; done < warm + count; done++) {
-		if (done == warm)
-			mark_start();
-		if (syscall(SYS_io_getevents, context, 1, 1, &event, NULL) != 1)
-			err(1, "io_getevents");
-		if (event.res != (long)size)
-			errx(1, "%lld of %zu octets moved", (long long)event.res, size);
-		submit(context, (struct iocb *)(uintptr_t)event.obj, next++ % slots * size);
-	}
+	move(&blocks, warm);
+	mark_start();
+	move(&blocks, count);
 	mark_stop();
-	syscall(SYS_io_destroy, context);
+	syscall(SYS_io_destroy, blocks.context);
 	printf("%ld\n", count);
 }
 
