@@ -4,7 +4,8 @@
 How many interrupts, polls and task switches a reply costs depends on whether its frames come one by one or together,
 and that on how the host schedules two emulators. How many ticks of its timer the client sees depends on how long it
 waits for them. So a client that has nothing left to do is stopped, clock and all; frames for it are held back until the
-server has nothing left to do, either; then it gets them all at once and goes on.
+server has nothing left to do, either; then it gets them all at once and goes on. The server is stopped meanwhile: the
+emulated client takes seconds to answer requests for many megabytes, which the server would repeat before that.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.guest import Guest
-from harness.network import CLIENT, SERVER
+from harness.network import CLIENT, SERVER, ip
 
 HOLD = "hold"
 FOREVER = 4_000_000_000  # microseconds: after that the filter would let go by itself
+QUEUE = 50_000  # frames that wait for a guest while it is stopped
 PAUSE = 0.00005  # seconds between two looks
 
 
@@ -34,6 +36,8 @@ class Lockstep:
         self._server = server
         self._stop = threading.Event()
         self.turns = 0
+        for end in (SERVER, CLIENT):
+            ip("link", "set", end.tap, "txqueuelen", str(QUEUE))
         client.monitor.call(
             "object-add",
             **{"qom-type": "filter-buffer", "id": HOLD, "netdev": "n0", "queue": "tx", "interval": FOREVER},
@@ -44,6 +48,7 @@ class Lockstep:
     def running(self) -> Iterator[None]:
         """The guests take turns inside the block."""
         self._hold(True)
+        self._server.monitor.call("stop")
         self._stop.clear()
         thread = threading.Thread(target=self._run, daemon=True)
         thread.start()
@@ -52,6 +57,7 @@ class Lockstep:
         finally:
             self._stop.set()
             thread.join()
+            self._server.monitor.call("cont")
             self._hold(False)
 
     def _hold(self, on: bool) -> None:
@@ -64,14 +70,18 @@ class Lockstep:
                 time.sleep(PAUSE)
                 continue
             self._client.monitor.call("stop")
+            self._server.monitor.call("cont")
             frames = self._server_turn()
+            if frames != given:
+                self._server.monitor.call("stop")
             self._hold(False)
             self._hold(True)
             self._client.monitor.call("cont")
             self.turns += 1
             if frames == given:
-                # Nothing for it: it waits for its own clock.
+                # Nothing for it: each waits for its own clock.
                 self._wait_for_client(frames)
+                self._server.monitor.call("stop")
             given = frames
 
     def _server_turn(self) -> int:
