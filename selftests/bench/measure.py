@@ -115,8 +115,9 @@ class Measurement:
 
     def _row(self, row: Row, transport: str, visit: int) -> None:
         start = time.monotonic()
-        if row.rehearsed and not self.samples_of(row):
-            self._once(row)
+        if row.rehearsal and not self.samples_of(row):
+            self._prepare(row)
+            self.lab.count(row.rehearsal)
         totals = []
         for repeat, tally in enumerate(self._repeats(row)):
             self.samples.append(Sample(row, transport, visit, repeat, tally))
@@ -132,9 +133,12 @@ class Measurement:
         for _ in range(row.repeats):
             yield self._once(row)
 
-    def _once(self, row: Row) -> Tally:
+    def _prepare(self, row: Row) -> None:
         if row.before:
             self.lab.client.run(row.before, 120)
+
+    def _once(self, row: Row) -> Tally:
+        self._prepare(row)
         tallies = []
         for number, words in enumerate(row.loads):
             tally = self.lab.count(words)

@@ -42,7 +42,8 @@ class Row:
     """One line of the table.
 
     `loads` are arguments of the load program. Of two loads of different length the difference is taken, which rids the
-    row of what each run costs once.
+    row of what each run costs once. `rehearsal` is a load that comes before any that counts: what is done first in the life
+    of a guest costs more.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Row:
     before: str = ""  # a script that is not counted
     kind: str = "nfs"  # or transport: only sunrpc above it
     repeats: int = 1  # in each visit
-    rehearsed: bool = True  # done once before anything counts: what is done first in the life of a guest costs more
+    rehearsal: str = ""
 
 
 NFS3 = Setting("NFSv3", vers="3")
@@ -78,21 +79,30 @@ def direct(what: str, setting: Setting, octets: int, depth: int) -> Row:
     # Whole rounds of the depth, so that every visit sees the same ones.
     count = several if depth > 1 else one
     warm = max(2 * depth, 8) if octets < MIB else depth
-    return Row(
-        f"{setting.name} {what} {size(octets)}, depth {depth}",
-        setting,
-        (f"{what} {DATA} {warm} {count} {octets} {depth}",),
-        rehearsed=octets < MIB,  # what comes before the marks is rehearsal enough for the largest
-    )
+
+    def load(number: int) -> str:
+        return f"{what} {DATA} {warm} {number} {octets} {depth}"
+
+    # For the largest, what comes before the marks is rehearsal enough.
+    name = f"{setting.name} {what} {size(octets)}, depth {depth}"
+    return Row(name, setting, (load(count),), rehearsal=load(warm) if octets < MIB else "")
+
+
+def names(
+    setting: Setting, what: str, load: str, count: int = 0, before: str = "", operations: tuple[int, ...] = ()
+) -> Row:
+    """A load of names and attributes, `count` times of one that can be repeated; a tenth of that is its rehearsal."""
+    loads = [f"{load} {number}" if count else load for number in (count, count // 10)]
+    return Row(f"{setting.name} {what}", setting, (loads[0],), operations, before, rehearsal=loads[1])
 
 
 def nfs(setting: Setting) -> list[Row]:
     """The rows of one mount."""
     rows = [
-        Row(f"{setting.name} GETATTR", setting, (f"getattr {DATA} 20 400",)),
-        Row(f"{setting.name} LOOKUP", setting, (f"lookup {MANY} 20 600",), before=FORGET),
-        Row(f"{setting.name} CREATE + REMOVE", setting, (f"create {MOUNT_POINT} 10 150",)),
-        Row(f"{setting.name} READDIR of 3,000", setting, (f"readdir {MANY}",), operations=(1,), before=FORGET),
+        names(setting, "GETATTR", f"getattr {DATA} 20", 400),
+        names(setting, "LOOKUP", f"lookup {MANY} 20", 400, before=FORGET),
+        names(setting, "CREATE + REMOVE", f"create {MOUNT_POINT} 10", 150),
+        names(setting, "READDIR of 3,000", f"readdir {MANY}", operations=(1,), before=FORGET),
     ]
     rows += [
         direct(what, setting, octets, depth)
@@ -108,8 +118,8 @@ def nfs(setting: Setting) -> list[Row]:
     there, clear = (f"{script}; {programs}" for script in (there, clear))
     return [
         *rows,
-        Row(f"{setting.name} tree in, per file", setting, (inward,), (2000,), clear, rehearsed=False),
-        Row(f"{setting.name} tree out, per file", setting, (outward,), (2000,), there, rehearsed=False),
+        Row(f"{setting.name} tree in, per file", setting, (inward,), (2000,), clear),
+        Row(f"{setting.name} tree out, per file", setting, (outward,), (2000,), there),
     ]
 
 
@@ -130,13 +140,9 @@ def calls(name: str, setting: Setting, words: str, depth: int, count: int) -> Ro
     """Calls of the test module: what comes on top of the calls is the same for a short and a long run."""
     # At a depth the tasks of the client compete for its processor, and it takes many calls to see what that costs.
     short, count = (2 * depth, max(count, DEEP)) if depth > 1 else (16, count)
-    return Row(
-        name,
-        setting,
-        tuple(f"put {CONTROL} 'run {words} depth={depth} count={n} verify=0'" for n in (short, short + count)),
-        operations=(short, short + count),
-        kind="transport",
-    )
+    numbers = (short, short + count)
+    loads = tuple(f"put {CONTROL} 'run {words} depth={depth} count={number} verify=0'" for number in numbers)
+    return Row(name, setting, loads, numbers, kind="transport", rehearsal=loads[0])
 
 
 # Where data goes and how it is marked, and with that the transfer mode of a large one.
@@ -161,7 +167,8 @@ def transport() -> list[Row]:
             count = max(16, min(96, 4 * MIB // octets))
             rows.append(calls(f"RPC {mode} {size(octets)}", ECHO, f"proc=echo {words.format(octets)}", 1, count))
         rows.append(calls(f"RPC {mode} 16 KiB, depth 64", ECHO, f"proc=echo {words.format(16 * KIB)}", 64, 192))
-    rows.append(Row("RPC reconnect", ECHO, (f"put {CONTROL} reconnect",), operations=(1,), kind="transport", repeats=3))
+    again = f"put {CONTROL} reconnect"
+    rows.append(Row("RPC reconnect", ECHO, (again,), (1,), kind="transport", repeats=3, rehearsal=again))
     return rows
 
 
