@@ -13,8 +13,8 @@
 //!
 //! The rule that the types carry: what was posted belongs to the queue it was posted to. A [`Qp`]
 //! gives a buffer back when its completion says so, or after the drain; nothing else reaches it in
-//! between. A registration goes `Free -> Mapped -> Live -> (fence) -> Free`; a live one that is
-//! dropped anywhere is set aside and given up only after the drain.
+//! between. A registration goes `Free -> Mapped -> Live -> (fence) -> Quiet -> Free`; a live one
+//! that is dropped anywhere is set aside and given up only after the drain.
 
 mod buffer;
 mod cq;
@@ -44,7 +44,8 @@ pub(crate) use mr::{
     Live,
     Mapped,
     MrList,
-    MrPool, //
+    MrPool,
+    Quiet, //
 };
 pub(crate) use pd::Pd;
 pub(crate) use qp::{

@@ -42,7 +42,7 @@ class Server:
         self.first = options.first
         self.armed = {}  # NFS procedure -> mode
         self.used = set()
-        self.last_handle = self.last_tail = None
+        self.last_handle = self.last_middle = None
         self.held = []  # (connection, reply)
         self.kept = []  # likewise
         self.release_at = None
@@ -99,12 +99,12 @@ class Server:
             reply = wire.rpc_reply(header["xid"], status=wire.SYSTEM_ERR)
         else:
             return
-        lasts = (self.last_handle, self.last_tail)
+        lasts = (self.last_handle, self.last_middle)
         query = modes.Query(header, reply, self.options.credits, unused(header), header, *lasts)
         self.act(connection, query, self.mode_of(call, name))
         for chunk in [*header["write"], header["reply"] or []]:
             if chunk:
-                self.last_handle, self.last_tail = chunk[0]["handle"], chunk[-1]["handle"]
+                self.last_handle, self.last_middle = chunk[0]["handle"], chunk[len(chunk) // 2]["handle"]
 
     def mode_of(self, call, name):
         """In which mode to answer."""

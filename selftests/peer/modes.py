@@ -53,7 +53,7 @@ class Query:
     chunks: bytes | None = None  # the lists that the right reply returns
     offered: dict = field(default_factory=dict)  # the call's own lists, "write" and "reply"
     last_handle: int | None = None  # a handle of an earlier call, which is not valid any more
-    last_tail: int | None = None  # the handle of the last segment of that call
+    last_middle: int | None = None  # the handle of the segment in the middle of that call
     xid: int = field(init=False)
 
     def __post_init__(self):
@@ -163,7 +163,7 @@ MODES = {
     "unaligned": lambda q: [q.reply(payload=q.payload + b"\0")],
     "invalidate-dead": lambda q: wrong_handle(q, 0xDEAD),
     "invalidate-stale": lambda q: wrong_handle(q, q.last_handle),
-    "invalidate-tail": lambda q: wrong_handle(q, q.last_tail),
+    "invalidate-middle": lambda q: wrong_handle(q, q.last_middle),
     "unknown-xid-invalidate": lambda q: [
         Send(other_xid(q)[0].message, q.last_handle),
         q.reply(),

@@ -176,13 +176,54 @@ def long_write(pair: Pair) -> None:
     try_all(pair, list(zip(sizes(LONG), reversed(sizes(WRITE_CHUNK)), strict=True)), reply_end(pair, True))
 
 
+# A Long call or a Reply chunk, and the registrations that it takes: three if there is a gap between head, pages and tail.
+PIECES = {
+    "call=16384 call_in=pages": 1,
+    "call=1048576 call_in=pages": 1,
+    "call=20000 call_in=pages": 3,
+    "call=16384 call_in=pages call_base=512": 3,
+    "reply=16384 reply_in=pages": 1,
+    "reply=1048576 reply_in=pages": 1,
+    "reply=20000 reply_in=pages": 3,
+    "reply=16384 reply_in=pages reply_base=512": 3,
+    "call=16384 call_in=pages reply=16384 reply_in=pages": 2,
+}
+
+
+@test(
+    "a whole message in one piece, remote invalidation {remote}",
+    *("V1-47", "V1-99", "V1-126", "PD-30"),
+    cases=[{"remote": 1}, {"remote": 0}],
+)
+def pieces(pair: Pair, remote: int) -> None:
+    """Of a chunk with a single handle the server sees to the invalidation, if it may; any other is fenced."""
+    parameter = "/sys/module/rpcrdma_rs/parameters/remote_invalidation"
+    ours = pair.options.client == "ours"
+    if ours:
+        pair.client.run(f"echo {remote} >{parameter}")
+    with loaded(pair) as load:
+        load.open()
+        commands = [f"run {words} count=4 depth=2 seed={seed}" for seed, words in enumerate(PIECES)]
+        for outcome, registrations in zip(load.do(*commands, timeout=60), PIECES.values(), strict=True):
+            outcome.good()
+            check_counters(outcome)
+            if ours:
+                seen = outcome.counted["remote_invalidates"], outcome.counted["local_invalidates"]
+                wanted = (4, 0) if remote and registrations == 1 else (0, 4 * registrations)
+                assert seen == wanted, f"invalidated by the server and by us: {seen} instead of {wanted}\n{outcome}"
+        assert load.bad_calls() == 0
+    if ours:
+        pair.client.run(f"echo 1 >{parameter}")
+
+
 @test("reply shorter than its Reply chunk", "V1-50", "V1-99", "V1-100", "V1-102")
 def short_reply(pair: Pair) -> None:
     """The chunk is for the largest reply; the one that comes is smaller, and ends anywhere in it."""
     with loaded(pair) as load:
         load.open()
-        ends = [(size, place) for size in (0, 1, 4000, 4096, 12345, 200000) for place in ("pages", "parts")]
-        commands = [f"run call=10 reply={size} reply_in={place} reply_room=300000 count=3" for size, place in ends]
+        sizes = (0, 1, 4000, 4096, 12345, 200000, 294900, 294912)
+        ends = [(size, place, room) for size in sizes for place in ("pages", "parts") for room in (294912, 300000)]
+        commands = [f"run call=10 reply={n} reply_in={place} reply_room={room} count=3" for n, place, room in ends]
         for outcome in load.do(*commands):
             outcome.good()
             assert outcome.counted["reply_chunks"] >= 3, str(outcome)

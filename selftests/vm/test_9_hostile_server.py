@@ -62,6 +62,18 @@ def hostile(pair: Pair, *options: str, mount: str = "") -> Iterator[Peer]:
     nothing_left(pair)
 
 
+@contextmanager
+def directory(pair: Pair, segments: int) -> Iterator[Peer]:
+    """The same, with READDIRs that offer a Reply chunk of so many segments: one for all of the reply or, when its pages
+    end within a page, one each for its head, its pages and its tail."""
+    split = segments == 3
+    options = ["--private-data", "f6ab0e1801010000"] if split else []
+    with hostile(pair, *options, mount="nordirplus,rsize=2048" if split else "nordirplus") as server:
+        yield server
+        offered = {len(m["reply"]) for m in server.messages(NFS, READDIR) if m["reply"]}
+        assert offered <= {segments}, f"segments offered: {offered}"
+
+
 def misbehave(pair: Pair, server: Peer, mode: str) -> tuple[str, dict[str, int], int]:
     """Has a look-up answered in a mode: the client's verdict, what its counters rose by, how often it sent the call."""
     name = f"do-{mode}"
@@ -146,9 +158,9 @@ for wrong, rows in BAD_REPLIES:
     test("the call fails: reply with {mode}", *rows, limit=90, device="rxe", cases=[{"mode": wrong}])(bad_reply)
 
 
-def bad_chunk(pair: Pair, mode: str, procedure: str) -> None:
+def bad_chunk(pair: Pair, mode: str, procedure: str, segments: int) -> None:
     """What is said of the chunks that a call offered is compared with the offer."""
-    with hostile(pair, mount="nordirplus") as server:
+    with directory(pair, segments) as server:
         assert ABSENT in ask(pair, f"arm-{mode}-at-{procedure}")
         before = counters(pair)
         pair.client.run("echo 3 >/proc/sys/vm/drop_caches")
@@ -166,27 +178,38 @@ def bad_chunk(pair: Pair, mode: str, procedure: str) -> None:
         assert ABSENT in ask(pair, "do-right")
 
 
-# What a reply says of the Reply chunk of a READDIR and the Write chunk of a READ: mode, procedure, requirements.
+# What a reply says of the Reply chunk of a READDIR and the Write chunk of a READ: mode, procedure, segments,
+# requirements.
 BAD_CHUNKS = [
-    ("nomsg-longer", "READDIR", ("V1-91", "H-23")),
-    ("nomsg-wraps", "READDIR", ("V1-91", "H-23")),
-    ("nomsg-hole", "READDIR", ("V1-92", "H-23")),
-    ("nomsg-more-segments", "READDIR", ("V1-89", "H-23")),
-    ("nomsg-short", "READDIR", ("V1-102", "H-27")),
-    ("nomsg-unaligned", "READDIR", ("V1-1", "H-27")),
-    ("used-and-inline", "READDIR", ("V1-101", "H-23")),
-    ("write-longer", "READ", ("V1-91", "H-23")),
-    ("write-two", "READ", ("V1-90", "H-23")),
+    ("nomsg-longer", "READDIR", 1, ("V1-91", "H-23")),
+    ("nomsg-longer", "READDIR", 3, ("V1-91", "H-23")),
+    ("nomsg-wraps", "READDIR", 3, ("V1-91", "H-23")),
+    ("nomsg-hole", "READDIR", 3, ("V1-92", "H-23")),
+    ("nomsg-more-segments", "READDIR", 1, ("V1-89", "H-23")),
+    ("nomsg-short", "READDIR", 1, ("V1-102", "H-27")),
+    ("nomsg-unaligned", "READDIR", 1, ("V1-1", "H-27")),
+    ("used-and-inline", "READDIR", 1, ("V1-101", "H-23")),
+    ("write-longer", "READ", 1, ("V1-91", "H-23")),
+    ("write-two", "READ", 1, ("V1-90", "H-23")),
 ]
-for wrong, what, rows in BAD_CHUNKS:
-    case = {"mode": wrong, "procedure": what}
-    test("the call fails: reply to {procedure} with {mode}", *rows, limit=90, device="rxe", cases=[case])(bad_chunk)
+for wrong, what, parts, rows in BAD_CHUNKS:
+    case = {"mode": wrong, "procedure": what, "segments": parts}
+    of = "" if parts == 1 else " of {segments} segments"
+    test(f"the call fails: reply to {{procedure}} with {{mode}}{of}", *rows, limit=90, device="rxe", cases=[case])(
+        bad_chunk
+    )
 
 
-@test("a Reply chunk that nobody has written", "H-23", "V1-102", limit=90, device="rxe")
-def unwritten(pair: Pair) -> None:
+@test(
+    "a Reply chunk that nobody has written, segments: {segments}",
+    *("H-23", "V1-102"),
+    limit=90,
+    device="rxe",
+    cases=[{"segments": 1}, {"segments": 3}],
+)
+def unwritten(pair: Pair, segments: int) -> None:
     """Whatever the memory held is no reply; the call ends, and none of it reaches the caller."""
-    with hostile(pair, mount="nordirplus") as server:
+    with directory(pair, segments) as server:
         assert ABSENT in ask(pair, "arm-nomsg-unwritten-at-READDIR")
         pair.client.run("echo 3 >/proc/sys/vm/drop_caches")
         done = pair.client.run(f"timeout -s KILL 100 ls {MOUNT_POINT}", 45, check=False)
@@ -335,12 +358,14 @@ def foreign(pair: Pair, mode: str) -> None:
 )
 def another(pair: Pair) -> None:
     """Its own handle is good after that, so the reply must not count; the READ is sent again on the next connection."""
-    with hostile(pair, mount="nordirplus") as server:
+    # The READ takes the first or the last of the three registrations; the one between them is not in use.
+    with directory(pair, 3) as server:
         stale_handle(pair, server)
-        assert ABSENT in ask(pair, "arm-invalidate-tail-at-READ")
+        assert ABSENT in ask(pair, "arm-invalidate-middle-at-READ")
         before = counters(pair)
         # The peer has no data for it; what counts is when that is said.
-        pair.client.run(f"timeout -s KILL 100 dd if={MOUNT_POINT}/file of=/dev/null bs=1M count=1", 45, check=False)
+        read = f"timeout -s KILL 100 dd if={MOUNT_POINT}/file of=/dev/null iflag=direct bs=2048 count=1"
+        pair.client.run(read, 45, check=False)
         after = counters(pair)
         (order,) = server.of("misbehaves")
         assert [m["xid"] for m in server.messages() if m["write"]].count(order["xid"]) == 2, (

@@ -119,9 +119,11 @@ fn size_for(
 ) -> Option<(QpSize, u32)> {
     // CAST: A small constant.
     let max_segments = u32::try_from(MAX_SEGMENTS).ok()?;
+    // The largest payload, and either a page more since it may start anywhere in the first, or two
+    // for what stands around it.
     let pages = device
         .fast_reg_pages
-        .min(max_payload.div_ceil(PAGE_SIZE).saturating_add(1));
+        .min(max_payload.div_ceil(PAGE_SIZE).saturating_add(2));
     if pages == 0 {
         return None;
     }

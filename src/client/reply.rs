@@ -36,6 +36,7 @@ use crate::{
         Live,
         MrList,
         PostError,
+        Quiet,
         Received,
         RecvBuffer,
         WrId, //
@@ -58,31 +59,38 @@ impl Completions for Connection {
         }
     }
 
-    fn fenced(&self, context: usize, result: Result<(), Failure>) {
-        if let Err(failure) = result {
-            self.lost(failure.as_str());
-        }
-        self.shared.xprt.space_available();
+    fn fenced(&self, context: usize, result: Result<MrList<Quiet>, Failure>) {
+        let mrs = result
+            .inspect_err(|failure| self.lost(failure.as_str()))
+            .ok();
         let Some(flight) = self.shared.slots.get(context) else {
             return;
         };
         let mut state = flight.state.lock();
         if matches!(state.phase, Phase::Releasing) {
-            if result.is_ok() {
+            if mrs.is_some() {
                 state.phase = Phase::Idle;
             }
             drop(state);
+            drop(mrs);
             flight.released.signal();
-        } else if result.is_err() {
+        } else if let Some(mrs) = mrs {
+            let answer = state.fenced();
+            drop(state);
+            if let Some(mut answer) = answer {
+                place(&mut answer.pinned, answer.rest, &mrs);
+                drop(mrs);
+                self.finish(answer.pinned, answer.rest, answer.buf.message(answer.len));
+                self.recycle(answer.buf);
+            }
+        } else {
             // Not fenced, so not answered: the call is sent again after the teardown.
             let answer = state.set_aside();
             drop(state);
             drop(answer);
-        } else if let Some(answer) = state.fenced() {
-            drop(state);
-            self.finish(answer.pinned, answer.rest, answer.buf.message(answer.len));
-            self.recycle(answer.buf);
         }
+        // There are registrations again for whoever waits for some.
+        self.shared.xprt.space_available();
     }
 
     fn registration_failed(&self, failure: Failure) {
@@ -90,16 +98,25 @@ impl Completions for Connection {
     }
 }
 
-/// The server has invalidated `handle`: takes it out of what is `exposed`. Returns whether it was
+/// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
 /// there.
-fn retire(exposed: &mut Option<Exposed>, handle: u32) -> bool {
-    let Some(Exposed { connection, mrs }) = exposed.take() else {
-        return false;
-    };
+fn retire(exposed: &mut Option<Exposed>, handle: u32) -> Option<MrList<Quiet>> {
+    let Exposed { connection, mrs } = exposed.take()?;
     let mut mrs = Some(mrs);
-    let found = MrList::retire(&mut mrs, handle);
+    let retired = MrList::retire(&mut mrs, handle);
     *exposed = mrs.map(|mrs| Exposed { connection, mrs });
-    found
+    retired
+}
+
+/// If the reply of a call has come by RDMA, brings to its place what the server has written to
+/// memory of `mrs`.
+#[inline]
+fn place(pinned: &mut Pinned<Flight>, rest: Option<Rest>, mrs: &MrList<Quiet>) {
+    if let Some(Rest::Nothing { len }) = rest {
+        if let Some((head, tail)) = mrs.written() {
+            pinned.place(head, tail, len);
+        }
+    }
 }
 
 /// What a message from the server is to us.
@@ -217,7 +234,7 @@ impl Connection {
         judge: impl FnOnce(&Offered<'_>) -> Option<Rest>,
     ) -> Arrival {
         let stats = &self.shared.stats;
-        let Some(pinned) = self.shared.xprt.lookup(xid) else {
+        let Some(mut pinned) = self.shared.xprt.lookup(xid) else {
             stats.unknown_xids.inc();
             if self.answered_late() {
                 // What the call exposed was fenced when it was given up; what the server may have
@@ -250,7 +267,7 @@ impl Connection {
         };
 
         if let Some(handle) = invalidated {
-            if !retire(&mut exposed, handle) {
+            let Some(retired) = retire(&mut exposed, handle) else {
                 // The call stays as it was, and is sent again after the teardown.
                 pinned.slot().state.lock().phase = Phase::Sent {
                     generation: self.generation(),
@@ -258,7 +275,9 @@ impl Connection {
                 };
                 self.foreign_handle();
                 return Arrival::Unasked;
-            }
+            };
+            place(&mut pinned, rest, &retired);
+            drop(retired);
             stats.remote_invalidations.inc();
             self.shared.xprt.space_available();
         }

@@ -15,7 +15,6 @@ use super::{
     flight::{
         Exposed,
         Flight,
-        List,
         Phase,
         State, //
     },
@@ -93,66 +92,112 @@ fn expose(
     }
 
     let mut mrs = None;
+    let mut to_read = Chunk::new(&mut mrs, pool, Access::RemoteRead);
     match plan.call {
         CallMode::Inline => {}
         CallMode::ReadChunk => {
             let position = u32::try_from(send.head().len())?;
-            expose_to_read(&mut mrs, pool, &mut state.read, position, send.page_spans())?;
+            to_read.add(send.page_spans(), |segment| {
+                state.read.push(ReadSegment { position, segment })
+            })?;
         }
         CallMode::Long => {
-            expose_to_read(&mut mrs, pool, &mut state.read, 0, send.head_spans())?;
-            expose_to_read(&mut mrs, pool, &mut state.read, 0, send.page_spans())?;
-            expose_to_read(&mut mrs, pool, &mut state.read, 0, send.tail_spans())?;
+            let fill = |head: &mut [u8], tail: &mut [u8]| {
+                head.copy_from_slice(send.head());
+                tail.copy_from_slice(send.tail());
+            };
+            to_read.add_all(send, fill, |segment| {
+                let position = 0;
+                state.read.push(ReadSegment { position, segment })
+            })?;
         }
     }
+    let mut to_write = Chunk::new(&mut mrs, pool, Access::RemoteWrite);
     match plan.reply {
         ReplyMode::Inline => {}
         ReplyMode::WriteChunk => {
-            expose_to_write(&mut mrs, pool, &mut state.write, receive.page_spans())?;
+            to_write.add(receive.page_spans(), |segment| state.write.push(segment))?;
         }
         ReplyMode::ReplyChunk => {
-            expose_to_write(&mut mrs, pool, &mut state.reply, receive.head_spans())?;
-            expose_to_write(&mut mrs, pool, &mut state.reply, receive.page_spans())?;
-            expose_to_write(&mut mrs, pool, &mut state.reply, receive.tail_spans())?;
+            // As `Call::forget_old_reply`, and for the same reason.
+            let wipe = |head: &mut [u8], _: &mut [u8]| head.fill(0);
+            to_write.add_all(receive, wipe, |segment| state.reply.push(segment))?;
         }
     }
     Ok(mrs)
 }
 
-/// Registers `spans` for the server to read, as segments at `position`.
-fn expose_to_read(
-    mrs: &mut Option<MrList<Mapped>>,
-    pool: &Arc<MrPool>,
-    list: &mut List<ReadSegment>,
-    position: u32,
-    spans: impl Iterator<Item = PageSpan>,
-) -> Result {
-    let access = Access::RemoteRead;
-    MrList::register(mrs, pool, spans, access, |handle, length, offset| {
-        let segment = Segment {
-            handle,
-            length,
-            offset,
-        };
-        list.push(ReadSegment { position, segment })
-    })
+/// A chunk in the making.
+struct Chunk<'a> {
+    mrs: &'a mut Option<MrList<Mapped>>,
+    pool: &'a Arc<MrPool>,
+    access: Access,
 }
 
-/// Registers `spans` for the server to write to.
-fn expose_to_write(
-    mrs: &mut Option<MrList<Mapped>>,
-    pool: &Arc<MrPool>,
-    list: &mut List<Segment>,
-    spans: impl Iterator<Item = PageSpan>,
-) -> Result {
-    let access = Access::RemoteWrite;
-    MrList::register(mrs, pool, spans, access, |handle, length, offset| {
-        list.push(Segment {
-            handle,
-            length,
-            offset,
+impl<'a> Chunk<'a> {
+    /// A chunk without segments, whose registrations come from `pool` and are added to `mrs`.
+    #[inline]
+    fn new(mrs: &'a mut Option<MrList<Mapped>>, pool: &'a Arc<MrPool>, access: Access) -> Self {
+        Self { mrs, pool, access }
+    }
+
+    /// Registers `spans`, and tells `push` the segments.
+    ///
+    /// # Errors
+    ///
+    /// As [`MrList::register`].
+    #[inline]
+    fn add(
+        &mut self,
+        spans: impl Iterator<Item = PageSpan>,
+        mut push: impl FnMut(Segment) -> Result,
+    ) -> Result {
+        let (pool, access) = (self.pool, self.access);
+        MrList::register(self.mrs, pool, spans, access, |handle, length, offset| {
+            push(Segment {
+                handle,
+                length,
+                offset,
+            })
         })
-    })
+    }
+
+    /// Registers all of `buf`: as one if possible, with what `prepare` makes of its head and tail,
+    /// else part by part.
+    ///
+    /// # Errors
+    ///
+    /// As [`MrList::register`].
+    fn add_all(
+        &mut self,
+        buf: &XdrBuf<'_>,
+        prepare: impl FnOnce(&mut [u8], &mut [u8]),
+        mut push: impl FnMut(Segment) -> Result,
+    ) -> Result {
+        let (pool, access) = (self.pool, self.access);
+        let joined = buf.is_joinable()
+            && MrList::register_joined(
+                self.mrs,
+                pool,
+                (buf.head().len(), buf.tail().len()),
+                buf.page_spans(),
+                access,
+                prepare,
+                |handle, length, offset| {
+                    push(Segment {
+                        handle,
+                        length,
+                        offset,
+                    })
+                },
+            )?;
+        if !joined {
+            self.add(buf.head_spans(), &mut push)?;
+            self.add(buf.page_spans(), &mut push)?;
+            self.add(buf.tail_spans(), &mut push)?;
+        }
+        Ok(())
+    }
 }
 
 impl Connection {

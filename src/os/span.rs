@@ -12,14 +12,15 @@ pub(crate) const PAGE_SIZE: u32 = kernel::page::PAGE_SIZE as u32;
 
 /// A run of octets inside one page of kernel memory.
 ///
-/// A span says where memory is; it does not keep it. The layer that makes spans (`sunrpc`) makes
-/// them only of the buffers of a request, which stay until the transport's `release_buffers` has
-/// returned; whoever exposes a span to a device ends that exposure before.
+/// A span says where memory is; it does not keep it. It is one of the buffers of a request
+/// (`sunrpc`), which stay until the transport's `release_buffers` has returned, and whoever exposes
+/// it to a device ends that exposure before; or it is of a registration's own memory (`verbs`),
+/// which stays as long as that.
 ///
 /// # Invariants
 ///
 /// `offset + len <= PAGE_SIZE`, and `page` is a page of the linear map or of the page cache that is
-/// valid for the life of the request it was taken from.
+/// valid for the life of what it was taken from.
 #[derive(Clone, Copy)]
 pub(crate) struct PageSpan {
     page: NonNull<bindings::page>,

@@ -275,6 +275,26 @@ impl<D> Pinned<D> {
         Ok((total, u32::try_from(copied).unwrap_or(u32::MAX)))
     }
 
+    /// Brings a reply of `len` octets, of which the peer has written the first ones to `head` and
+    /// those behind the pages to `tail`, to where the upper layer will decode it.
+    pub(crate) fn place(&mut self, head: &[u8], tail: &[u8], len: u32) {
+        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
+        let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
+        let ([to_head], [to_tail]) = (&rcv_buf.head, &rcv_buf.tail);
+        let behind = (len as usize)
+            .saturating_sub(head.len())
+            .saturating_sub(rcv_buf.page_len as usize);
+
+        for (from, to, len) in [(head, to_head, len as usize), (tail, to_tail, behind)] {
+            let len = len.min(from.len()).min(to.iov_len);
+            if len != 0 {
+                // SAFETY: The part has room for `iov_len` octets and is distinct from the memory of
+                // a registration.
+                unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.iov_base.cast(), len) };
+            }
+        }
+    }
+
     /// Hands the reply of `len` octets up and lets go of the request. Nothing the peer can reach
     /// may be left of it.
     #[inline]

@@ -98,6 +98,19 @@ impl<'a> XdrBuf<'a> {
         u32::from(!self.head().is_empty()).wrapping_add(u32::from(!self.tail().is_empty()))
     }
 
+    /// Whether head, pages and tail could stand in memory one behind the other, if only head and
+    /// tail were elsewhere: the pages begin and, before a tail, end at the border of a page. A
+    /// single part stands behind nothing.
+    pub(crate) fn is_joinable(&self) -> bool {
+        let (base, len) = (self.0.page_base % PAGE_SIZE, self.0.page_len % PAGE_SIZE);
+
+        match (self.kvecs(), self.page_len()) {
+            (kvecs, 0) => kvecs > 1,
+            (0, _) => false,
+            _ => base == 0 && (len == 0 || self.tail().is_empty()),
+        }
+    }
+
     /// The head, page by page.
     pub(crate) fn head_spans(&self) -> impl Iterator<Item = PageSpan> + 'a {
         Linear(self.head())
@@ -252,6 +265,30 @@ mod tests {
         assert!(buf.head_spans().next().is_none());
         assert!(buf.tail_spans().next().is_none());
         assert!(buf.page_spans().next().is_none());
+    }
+
+    /// V1-47, V1-99: between the parts of a message in one piece there is no gap.
+    #[test]
+    fn joinable() {
+        let pages = |base, len, tail: &[u8]| {
+            let mut buf = raw(b"head", tail, len);
+            buf.page_base = base;
+            // SAFETY: The parts are constants, and nothing looks at the pages.
+            unsafe { XdrBuf::new(&buf) }.is_joinable()
+        };
+
+        assert!(pages(0, 2 * PAGE_SIZE, b"tail"));
+        assert!(pages(PAGE_SIZE, PAGE_SIZE, b"tail"));
+        assert!(pages(0, 5000, b""));
+        assert!(pages(100, 0, b"tail"));
+        assert!(!pages(0, 5000, b"tail"));
+        assert!(!pages(4, 2 * PAGE_SIZE, b"tail"));
+        assert!(!pages(4, PAGE_SIZE - 4, b""));
+        // One part alone needs no memory elsewhere.
+        assert!(!pages(0, 0, b""));
+        let buf = raw(b"", b"", PAGE_SIZE);
+        // SAFETY: As above.
+        assert!(!unsafe { XdrBuf::new(&buf) }.is_joinable());
     }
 
     /// RFC 4506 section 4: everything is a multiple of four octets.

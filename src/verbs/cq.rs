@@ -15,6 +15,8 @@ use kernel::{
 use super::{
     mr,
     Device,
+    MrList,
+    Quiet,
     RecvBuffer, //
 };
 use crate::bindings;
@@ -65,9 +67,9 @@ pub(crate) trait Completions: Send + Sync + 'static {
     /// A Receive has completed; what arrived is in its buffer.
     fn received(&self, buf: RecvBuffer, result: Result<Received, Failure>);
 
-    /// The fence posted with `context` has completed: its registrations are invalid, unmapped and
-    /// back in the pool. On failure they are set aside until the drain.
-    fn fenced(&self, context: usize, result: Result<(), Failure>);
+    /// The fence posted with `context` has completed, and these are its registrations. On failure
+    /// they are set aside until the drain.
+    fn fenced(&self, context: usize, result: Result<MrList<Quiet>, Failure>);
 
     /// A registration request failed. Its connection is of no further use.
     fn registration_failed(&self, failure: Failure);
@@ -229,7 +231,7 @@ pub(super) unsafe extern "C" fn fence_done<H: Completions>(
     let (handler, cqe, result) = unsafe { (handler::<H>(cq), cqe(wc), outcome(wc)) };
     // SAFETY: The entry is that of a fence, whose registrations the device holds until this
     // completion.
-    if let Some(context) = unsafe { mr::fence_completed(cqe, result.is_ok()) } {
+    if let Some((context, result)) = unsafe { mr::fence_completed(cqe, result) } {
         handler.fenced(context, result);
     }
 }

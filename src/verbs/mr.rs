@@ -48,7 +48,8 @@ pub(super) use list::{
 pub(crate) use list::{
     Live,
     Mapped,
-    MrList, //
+    MrList,
+    Quiet, //
 };
 pub(crate) use pool::MrPool;
 
@@ -91,6 +92,11 @@ struct Mr {
     next: *mut Mr,
     /// The pool that it is from, as long as it is the first of a list.
     pool: Option<Arc<MrPool>>,
+    /// A page for the two ends of a joined registration: the head at its end, the tail at its
+    /// beginning, so that neither leaves a gap to the pages between them.
+    margin: KVec<u8>,
+    /// Octets of head and tail; none unless it is a joined registration.
+    ends: (usize, usize),
     sg: KVec<bindings::scatterlist>,
     nents: c_int,
     access: Access,
@@ -113,6 +119,9 @@ impl Mr {
             sg.inc_len(pages as usize);
         }
 
+        // kmalloc aligns what is as large as a page to its size.
+        let margin = KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_KERNEL)?;
+
         // SAFETY: `pd` is valid.
         let raw = from_err_ptr(unsafe {
             bindings::ib_alloc_mr(pd.as_ptr(), bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, pages)
@@ -126,6 +135,8 @@ impl Mr {
                 raw,
                 next: null_mut(),
                 pool: None,
+                margin,
+                ends: (0, 0),
                 sg,
                 nents: 0,
                 access: Access::RemoteRead,
@@ -156,23 +167,52 @@ impl Mr {
         Ok(NonNull::from(KBox::leak(mr)))
     }
 
-    /// Maps the spans at the front of `spans` that one registration can cover without a gap.
-    /// Returns the octets covered.
-    fn map(
+    /// Covers a head of `ends.0` octets, `pages` and a tail of `ends.1` octets. Head and tail are
+    /// in the margin, where `prepare` gets at them. `None` if there is not enough room, or a gap.
+    fn join(
         &mut self,
-        device: *mut bindings::ib_device,
-        spans: &mut Spans<impl Iterator<Item = PageSpan>>,
-        access: Access,
-    ) -> Result<u32> {
-        let (mut n, mut octets, mut end) = (0usize, 0u64, PAGE_SIZE);
+        ends: (usize, usize),
+        pages: impl Iterator<Item = PageSpan>,
+        prepare: impl FnOnce(&mut [u8], &mut [u8]),
+    ) -> Option<Extent> {
+        let (tail, rest) = self.margin.split_at_mut_checked(ends.1)?;
+        let gap = rest.len().checked_sub(ends.0)?;
+        let (_, head) = rest.split_at_mut_checked(gap)?;
+        prepare(head, tail);
+        let (head, tail) = (margin_span(head), margin_span(tail));
 
-        for entry in &mut self.sg {
+        let mut extent = Extent::default();
+        let (mut head, mut pages, mut tail) = (
+            Spans::new(head.into_iter()),
+            Spans::new(pages),
+            Spans::new(tail.into_iter()),
+        );
+        self.ends = ends;
+        self.cover(&mut extent, &mut head);
+        self.cover(&mut extent, &mut pages);
+        self.cover(&mut extent, &mut tail);
+        let left = pages.peek().or(tail.peek());
+        (left.is_none() && extent.entries != 0).then_some(extent)
+    }
+
+    /// The head and the tail of a joined registration, which is not mapped.
+    fn margins(&self) -> Option<(&[u8], &[u8])> {
+        let (head, tail) = self.ends;
+        let start = self.margin.len().checked_sub(head)?;
+
+        Some((self.margin.get(start..)?, self.margin.get(..tail)?))
+    }
+
+    /// Adds the spans at the front of `spans` to `extent`, as many as fit without a gap.
+    #[inline]
+    fn cover(&mut self, extent: &mut Extent, spans: &mut Spans<impl Iterator<Item = PageSpan>>) {
+        for entry in self.sg.get_mut(extent.entries..).unwrap_or(&mut []) {
             let Some(span) = spans.peek() else {
                 break;
             };
             // Inside a registration only the first entry may begin, and only the last may end,
             // within a page.
-            if n > 0 && (span.offset() != 0 || end != PAGE_SIZE) {
+            if extent.entries > 0 && (span.offset() != 0 || extent.end != PAGE_SIZE) {
                 break;
             }
             // SAFETY: `entry` is an entry of an initialised table; the span's page is valid by its
@@ -181,13 +221,22 @@ impl Mr {
                 bindings::sg_set_page(entry, span.page().as_ptr(), span.len(), span.offset())
             };
             // No sum wraps around: a span ends within its page, and a table is not that long.
-            end = span.offset().wrapping_add(span.len());
-            octets = octets.wrapping_add(u64::from(span.len()));
-            n = n.wrapping_add(1);
+            extent.end = span.offset().wrapping_add(span.len());
+            extent.octets = extent.octets.wrapping_add(u64::from(span.len()));
+            extent.entries = extent.entries.wrapping_add(1);
             spans.advance();
         }
-        let octets = u32::try_from(octets)?;
-        let nents = c_int::try_from(n)?;
+    }
+
+    /// Maps what `extent` has, which may not be nothing. Returns its octets.
+    fn map(
+        &mut self,
+        device: *mut bindings::ib_device,
+        extent: &Extent,
+        access: Access,
+    ) -> Result<u32> {
+        let octets = u32::try_from(extent.octets)?;
+        let nents = c_int::try_from(extent.entries)?;
 
         // SAFETY: The first `nents` entries describe valid pages.
         let mapped = unsafe {
@@ -244,6 +293,23 @@ impl Mr {
     fn handle(&self) -> u32 {
         self.reg.key
     }
+}
+
+/// Part of a registration's margin, to be mapped; nothing if it is empty.
+fn margin_span(part: &mut [u8]) -> Option<PageSpan> {
+    let len = u32::try_from(part.len()).ok().filter(|&len| len != 0)?;
+    // SAFETY: The margin comes from kmalloc, and is freed with its registration, which is unmapped
+    // by then.
+    unsafe { PageSpan::of_linear(NonNull::from(part).cast(), len) }
+}
+
+/// What of its table a registration is going to cover.
+#[derive(Default)]
+struct Extent {
+    entries: usize,
+    octets: u64,
+    /// Where in its page the last entry ends.
+    end: u32,
 }
 
 /// A list of spans that is used up from the front.

@@ -19,13 +19,15 @@ use kernel::{
 
 use super::{
     Access,
+    Extent,
     Mr,
     MrPool,
     Spans, //
 };
 use crate::{
     bindings,
-    os::PageSpan, //
+    os::PageSpan,
+    verbs::Failure, //
 };
 
 /// State of a list whose registrations are mapped and not posted.
@@ -33,6 +35,10 @@ pub(crate) struct Mapped;
 
 /// State of a list whose registrations the peer may use.
 pub(crate) struct Live;
+
+/// State of a list whose registrations nobody but the owner can reach any more: neither valid nor
+/// mapped.
+pub(crate) struct Quiet;
 
 /// What all registrations of a list have in common.
 pub(crate) trait State {
@@ -46,6 +52,10 @@ impl State for Mapped {
 
 impl State for Live {
     const LIVE: bool = true;
+}
+
+impl State for Quiet {
+    const LIVE: bool = false;
 }
 
 /// Registrations in the same state, for one call: at least one.
@@ -122,44 +132,85 @@ impl MrList<Mapped> {
         access: Access,
         mut segment: impl FnMut(u32, u32, u64) -> Result,
     ) -> Result {
-        let device = pool.device();
         let mut spans = Spans::new(spans);
 
         while spans.peek().is_some() {
             let mut mr = pool.take().ok_or(ENOBUFS)?;
             // SAFETY: Taken from the pool, so that it is ours alone.
             let inner = unsafe { mr.as_mut() };
-            let octets = match inner.map(device, &mut spans, access) {
-                Ok(octets) => octets,
-                Err(e) => {
-                    pool.give_back(mr);
-                    return Err(e);
-                }
-            };
-            // SAFETY: The registration is valid.
-            let iova = unsafe { inner.raw.as_ref() }.iova;
-            let handle = inner.handle();
-
-            // In front of the others: their order is of no interest.
-            match list.take().map(Self::into_head) {
-                Some(mut next) => {
-                    inner.next = next.as_ptr();
-                    // SAFETY: The head of the list until now.
-                    inner.pool = unsafe { next.as_mut() }.pool.take();
-                }
-                None => {
-                    inner.next = null_mut();
-                    inner.pool = Some(pool.clone());
-                }
-            }
-            // INVARIANT: The registration is from the pool, and the first of the chain.
-            *list = Some(Self {
-                head: mr,
-                _state: PhantomData,
-            });
-            segment(handle, octets, iova)?;
+            let mut extent = Extent::default();
+            inner.ends = (0, 0);
+            inner.cover(&mut extent, &mut spans);
+            let octets = inner
+                .map(pool.device(), &extent, access)
+                .inspect_err(|_| pool.give_back(mr))?;
+            let (handle, offset) = Self::push(list, pool, mr);
+            segment(handle, octets, offset)?;
         }
         Ok(())
+    }
+
+    /// Registers a head of `ends.0` octets, `pages`, and a tail of `ends.1` octets as one, if there
+    /// is no gap between them: the pages begin and, before a tail, end at the border of a page.
+    /// Returns whether that could be done.
+    ///
+    /// With a single handle the peer can invalidate all of it with its answer, where several would
+    /// have to be fenced. Head and tail are in memory of the registration, which `prepare` gets
+    /// before it is mapped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::register`].
+    pub(crate) fn register_joined(
+        list: &mut Option<Self>,
+        pool: &Arc<MrPool>,
+        ends: (usize, usize),
+        pages: impl Iterator<Item = PageSpan>,
+        access: Access,
+        prepare: impl FnOnce(&mut [u8], &mut [u8]),
+        segment: impl FnOnce(u32, u32, u64) -> Result,
+    ) -> Result<bool> {
+        let mut mr = pool.take().ok_or(ENOBUFS)?;
+        // SAFETY: Taken from the pool, so that it is ours alone.
+        let inner = unsafe { mr.as_mut() };
+
+        let Some(extent) = inner.join(ends, pages, prepare) else {
+            pool.give_back(mr);
+            return Ok(false);
+        };
+        let octets = inner
+            .map(pool.device(), &extent, access)
+            .inspect_err(|_| pool.give_back(mr))?;
+        let (handle, offset) = Self::push(list, pool, mr);
+        segment(handle, octets, offset)?;
+        Ok(true)
+    }
+
+    /// Adds a mapped registration of `pool` to `list`; returns its handle and offset.
+    #[inline]
+    fn push(list: &mut Option<Self>, pool: &Arc<MrPool>, mut mr: NonNull<Mr>) -> (u32, u64) {
+        // SAFETY: The caller owns the registration.
+        let inner = unsafe { mr.as_mut() };
+
+        // In front of the others: their order is of no interest.
+        match list.take().map(Self::into_head) {
+            Some(mut next) => {
+                inner.next = next.as_ptr();
+                // SAFETY: The head of the list until now.
+                inner.pool = unsafe { next.as_mut() }.pool.take();
+            }
+            None => {
+                inner.next = null_mut();
+                inner.pool = Some(pool.clone());
+            }
+        }
+        // INVARIANT: The registration is from the pool, and the first of the chain.
+        *list = Some(Self {
+            head: mr,
+            _state: PhantomData,
+        });
+        // SAFETY: The registration is valid.
+        (inner.handle(), unsafe { inner.raw.as_ref() }.iova)
     }
 
     /// Chains the registration requests in front of `send`; returns the first request of the chain.
@@ -194,55 +245,69 @@ impl MrList<Mapped> {
 }
 
 impl MrList<Live> {
-    /// The peer has invalidated `handle`: if it is one of the list's, takes it out, unmaps it and
-    /// gives it back to the pool. Returns whether it was.
-    pub(crate) fn retire(list: &mut Option<Self>, handle: u32) -> bool {
-        let Some(own) = list else {
-            return false;
-        };
-        let head = own.head;
+    /// The peer has invalidated `handle`: if it is one of the list's, takes that one out and
+    /// returns it.
+    pub(crate) fn retire(list: &mut Option<Self>, handle: u32) -> Option<MrList<Quiet>> {
+        let own = list.as_mut()?;
+        let mut head = own.head;
         let mut before: Option<NonNull<Mr>> = None;
-        let mut at = Some(head);
+        let mut mr = own.head;
 
-        while let Some(mut mr) = at {
-            // SAFETY: The list owns its registrations.
-            let inner = unsafe { mr.as_mut() };
-            let next = NonNull::new(inner.next);
-            if inner.handle() != handle {
-                (before, at) = (at, next);
-                continue;
-            }
-
-            inner.next = null_mut();
-            let pool = match (before, next) {
-                (Some(mut before), _) => {
-                    // SAFETY: As above.
-                    unsafe { before.as_mut() }.next = next.map_or(null_mut(), NonNull::as_ptr);
-                    // SAFETY: As above; the head keeps its reference.
-                    unsafe { head.as_ref() }.pool.clone()
-                }
-                (None, Some(mut next)) => {
-                    let pool = inner.pool.take();
-                    // SAFETY: As above.
-                    unsafe { next.as_mut() }.pool = pool.clone();
-                    // INVARIANT: The second is the first now, and has its reference.
-                    own.head = next;
-                    pool
-                }
-                (None, None) => {
-                    let pool = inner.pool.take();
-                    if let Some(own) = list.take() {
-                        own.into_head();
-                    }
-                    pool
-                }
-            };
-            if let Some(pool) = pool {
-                pool.reclaim(mr.as_ptr());
-            }
-            return true;
+        // SAFETY: The list owns its registrations.
+        while unsafe { mr.as_ref() }.handle() != handle {
+            before = Some(mr);
+            // SAFETY: As above.
+            mr = NonNull::new(unsafe { mr.as_ref() }.next)?;
         }
-        false
+        // SAFETY: As above.
+        let inner = unsafe { mr.as_mut() };
+        match (before, NonNull::new(inner.next)) {
+            (Some(mut before), _) => {
+                // SAFETY: As above.
+                unsafe { before.as_mut() }.next = inner.next;
+                // SAFETY: As above; the head keeps its reference.
+                inner.pool = unsafe { head.as_mut() }.pool.clone();
+            }
+            (None, Some(mut next)) => {
+                // SAFETY: As above.
+                unsafe { next.as_mut() }.pool = inner.pool.clone();
+                // INVARIANT: The second is the first now, and has a reference.
+                own.head = next;
+            }
+            (None, None) => {
+                let _ = list.take().map(Self::into_head);
+            }
+        }
+        inner.next = null_mut();
+        // INVARIANT: Taken out of the list, and the only one of its chain, with a reference.
+        let retired = Self {
+            head: mr,
+            _state: PhantomData,
+        };
+        Some(retired.into_quiet())
+    }
+
+    /// The registrations are invalid: unmaps them.
+    #[inline]
+    fn into_quiet(self) -> MrList<Quiet> {
+        let head = self.into_head();
+
+        // SAFETY: The list owned its registrations, and we took them over.
+        if let Some(pool) = unsafe { &head.as_ref().pool } {
+            let device = pool.device();
+            let mut at = Some(head);
+            while let Some(mut mr) = at {
+                // SAFETY: As above.
+                let inner = unsafe { mr.as_mut() };
+                inner.unmap(device);
+                at = NonNull::new(inner.next);
+            }
+        }
+        // INVARIANT: As before.
+        MrList {
+            head,
+            _state: PhantomData,
+        }
     }
 
     /// Chains local invalidations of all registrations, the last one signalled, and leaves the list
@@ -310,25 +375,48 @@ impl FenceChain {
     }
 }
 
-/// Ends the fence whose last completion entry is `cqe`; returns its context. On success the
-/// registrations go back to their pool, else they are set aside until the drain. `None` if the
-/// entry belongs to an invalidation inside a chain (those complete only when flushed).
+/// Ends the fence whose last completion entry is `cqe`; returns its context and, on success, its
+/// registrations. Otherwise they are set aside until the drain. `None` if the entry belongs to an
+/// invalidation inside a chain (those complete only when flushed).
 ///
 /// # Safety
 ///
 /// `cqe` must be the completion entry of a local invalidation posted by
 /// [`crate::verbs::Qp::fence`].
-pub(crate) unsafe fn fence_completed(cqe: *mut bindings::ib_cqe, ok: bool) -> Option<usize> {
+pub(crate) unsafe fn fence_completed(
+    cqe: *mut bindings::ib_cqe,
+    result: Result<(), Failure>,
+) -> Option<(usize, Result<MrList<Quiet>, Failure>)> {
     // SAFETY: The completion entry is the first field of a registration, which stays until the
     // drain.
     let fence = unsafe { (*cqe.cast::<Mr>()).fence.take() }?;
+    let mut head = fence.head;
 
-    if let Some(pool) = fence.pool {
-        if ok {
-            pool.reclaim(fence.head.as_ptr());
-        } else {
-            pool.set_aside(fence.head.as_ptr());
+    // SAFETY: The chain is the fence's, and comes back with it.
+    unsafe { head.as_mut() }.pool = fence.pool;
+    // INVARIANT: The chain with the reference that it had as a list.
+    let mrs = MrList::<Live> {
+        head,
+        _state: PhantomData,
+    };
+    Some((fence.context, result.map(|()| mrs.into_quiet())))
+}
+
+impl MrList<Quiet> {
+    /// What the peer has written to the head and the tail of a joined registration, if there is
+    /// one ([`MrList::register_joined`]).
+    #[inline]
+    pub(crate) fn written(&self) -> Option<(&[u8], &[u8])> {
+        let mut at = Some(self.head);
+
+        while let Some(mr) = at {
+            // SAFETY: By the type invariants, as long as the list is borrowed.
+            let inner: &Mr = unsafe { &*mr.as_ptr() };
+            if inner.ends != (0, 0) && inner.access == Access::RemoteWrite {
+                return inner.margins();
+            }
+            at = NonNull::new(inner.next);
         }
+        None
     }
-    Some(fence.context)
 }

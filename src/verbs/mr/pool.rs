@@ -150,17 +150,27 @@ impl MrPool {
         Some(mr)
     }
 
-    /// Unmaps a chain of registrations that are known to be invalid and puts them on the free list.
-    pub(super) fn reclaim(&self, mut chain: *mut Mr) {
+    /// Unmaps a chain of registrations that are known to be invalid, unless that is done, and puts
+    /// them on the free list.
+    pub(super) fn reclaim(&self, chain: *mut Mr) {
         let device = self.device();
+        let Some(mut last) = NonNull::new(chain) else {
+            return;
+        };
 
-        while let Some(mut mr) = NonNull::new(chain) {
+        loop {
             // SAFETY: The caller owns the chain.
-            let inner = unsafe { mr.as_mut() };
-            chain = inner.next;
+            let inner = unsafe { last.as_mut() };
             inner.unmap(device);
-            self.give_back(mr);
+            let Some(next) = NonNull::new(inner.next) else {
+                break;
+            };
+            last = next;
         }
+        let mut lists = self.lists.lock();
+        // SAFETY: As above.
+        unsafe { last.as_mut() }.next = lists.free;
+        lists.free = chain;
     }
 
     /// Sets a chain aside until the drain; after it, gives the chain up at once.
