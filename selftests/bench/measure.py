@@ -97,7 +97,7 @@ class Measurement:
         self.results = results
         self.functions = by_function
         self.samples: list[Sample] = []
-        self.progress = Progress(len(rows) * visits * len(TRANSPORTS))
+        self.progress = Progress(sum(min(row.visits or visits, visits) for row in rows) * len(TRANSPORTS))
 
     def run(self) -> list[Sample]:
         """A B A B: whatever drifts in the course of a run hits both transports."""
@@ -107,7 +107,8 @@ class Measurement:
                 for setting, rows in groupby(self.rows, key=lambda row: row.setting):
                     with self.lab.setting(setting):
                         for row in rows:
-                            self._row(row, transport, visit)
+                            if not row.visits or visit < row.visits:
+                                self._row(row, transport, visit)
                     # What there is counts, should the run be ended before its time.
                     table.write_csv(self.results, [sample.record() for sample in self.samples])
                     table.write_csv(self.functions, list(functions(self.samples)))

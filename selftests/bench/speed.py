@@ -104,7 +104,7 @@ class Speed:
             with self.lab.setting(setting):
                 idle = sum(resources.memory(self.lab.client).values())
                 for what in ("read", "write"):
-                    self.lab.client.run(f"{LOAD} {what} {rows.DATA} 128 256 1048576 128", 120)
+                    self.lab.client.run(f"{LOAD} {what} {rows.DATA} 128 32 1048576 128", 120)
                 used[setting.options] = (idle, sum(resources.memory(self.lab.client).values()))
         for at, name in enumerate(("new", "used")):
             each = (used["nconnect=16"][at] - used[""][at]) / CONNECTIONS
