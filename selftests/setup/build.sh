@@ -30,3 +30,4 @@ build_modules() {
 
 build_modules /repo "out/$variant" "$@"
 build_modules /repo/selftests/rpcload "out/$variant/rpcload" "$@"
+build_modules /repo/selftests/ibfault "out/$variant/ibfault" "$@"

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Drives selftests/ibfault: the client's RDMA device becomes a small one, or refuses what it is told to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .config import REPO
+from .pair import Pair
+
+MODULE = "ibfault"
+FILES = f"/sys/module/{MODULE}/parameters"
+
+
+class Faults:
+    """The device, which can be told to refuse."""
+
+    def __init__(self, pair: Pair):
+        self._pair = pair
+
+    def refuse(self, what: str, when: str = "1") -> None:
+        """Has a call refused: `when` is its number from now on and, of a chain, how many requests go through."""
+        self._pair.client.run(f"echo {when} >{FILES}/{what}")
+
+    def refused(self, what: str) -> int:
+        """How many calls have been refused."""
+        return int(self._pair.client.run(f"cat {FILES}/{what}").out)
+
+
+@contextmanager
+def faults(pair: Pair, parameters: str = "") -> Iterator[Faults]:
+    """A lesser device for the block, before and after which nobody may be using it. After a failure the guests go anyway."""
+    path = REPO / "out" / pair.options.variant / MODULE / f"{MODULE}.ko"
+    assert path.exists(), f"{path} is not there: run selftests/setup/build.sh {pair.options.variant}"
+    pair.client.run(f"insmod {pair.send(pair.client, path)} {parameters}")
+    yield Faults(pair)
+    pair.client.run(f"rmmod {MODULE}")

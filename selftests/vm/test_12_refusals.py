@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A device that refuses, or is small: no call is lost or answered wrongly, nothing leaks, and the log says what was refused."""
+
+from __future__ import annotations
+
+import re
+
+from harness import resources
+from harness.ibfault import faults
+from harness.mountstats import transport
+from harness.network import SERVER
+from harness.pair import MOUNT_POINT, Pair, wait_until
+from harness.registry import test
+from harness.rpcload import loaded
+
+# What is refused while a connection is made, and the step that the log names.
+STEPS = {
+    "alloc_pd": "protection domain",
+    "create_cq": "completion queue",
+    "create_qp": "queue pair",
+    "alloc_mr": "queue pair",
+    "post_recv": "Receives",
+}
+
+
+def unchanged(pair: Pair, before: dict[str, int]) -> None:
+    """The client holds as many RDMA objects as before."""
+    # sunrpc gives up the last references from a workqueue.
+    limit = 20 * pair.options.slowness
+    wait_until(lambda: resources.rdma(pair.client) == before, f"RDMA objects are left beyond {before}", limit)
+
+
+@test(
+    "{what} refused while connecting",
+    *("V1-141", "PD-20", "H-57"),
+    limit=120,
+    device="rxe",
+    cases=[{"what": what} for what in STEPS],
+)
+def connecting(pair: Pair, what: str) -> None:
+    """The attempt ends, with a message that names the step, and leaves nothing; the next one succeeds."""
+    before = resources.rdma(pair.client)
+    with faults(pair) as device:
+        device.refuse(what)
+        said = len(pair.client.run("dmesg").out)
+        pair.mount("4.2")
+        assert device.refused(what) == 1, f"{what} was not asked for"
+        log = pair.client.run("dmesg").out[said:]
+        assert STEPS[what] in log, f"the log does not name the step:\n{log}"
+        assert transport(pair.client, MOUNT_POINT)["connect_count"] == 1
+        pair.client.run(f"head -c 300000 /dev/urandom >{MOUNT_POINT}/refused; rm {MOUNT_POINT}/refused")
+        pair.umount()
+        unchanged(pair, before)
+
+
+# Calls that register memory, with one piece or three, and calls that do not.
+WORDS = {
+    "inline": "call=1000 reply=1000",
+    "Read chunk": "call=65536 call_in=pages call_ddp=1",
+    "Write chunk": "reply=65536 reply_in=pages reply_ddp=1",
+    "three pieces": "call=20000 call_in=pages",
+    "Reply chunk": "reply=20000 reply_in=pages",
+}
+
+# What is refused while calls are under way, of which calls, and whether the connection is in doubt after that.
+REFUSALS = [
+    ("post_send", "5", "inline", True),
+    ("post_send", "5", "Read chunk", True),
+    ("post_send", "5 1", "Read chunk", True),
+    ("post_send", "5 2", "three pieces", True),
+    ("local_inv", "3", "three pieces", True),
+    ("local_inv", "3 1", "three pieces", True),
+    ("local_inv", "3 2", "Reply chunk", True),
+    ("post_recv", "1", "inline", True),
+    ("post_recv", "1 3", "Write chunk", True),
+    ("map_mr_sg", "5", "Read chunk", False),
+    ("map_mr_sg", "5", "three pieces", False),
+    ("map_mr_sg", "5", "Reply chunk", False),
+    ("alloc_mr", "1", "Read chunk", False),
+]
+
+
+@test(
+    "{what} {when} refused, {calls}",
+    *("V1-120", "V1-141", "H-6", "H-13", "H-30", "H-34"),
+    limit=120,
+    device="rxe",
+    cases=[{"what": w, "when": n, "calls": c, "fatal": f} for w, n, c, f in REFUSALS],
+)
+def working(pair: Pair, what: str, when: str, calls: str, fatal: bool) -> None:
+    """Every call is answered with its own data, over the same connection or over the next one."""
+    before = resources.rdma(pair.client)
+    with faults(pair) as device, loaded(pair) as load:
+        load.open()
+        load.one(f"run {WORDS[calls]}").good()
+        device.refuse(what, when)
+        said = len(pair.client.run("dmesg").out)
+        outcome = load.one(f"run count=128 depth=64 seed=1 {WORDS[calls]}", timeout=90).good()
+        assert outcome.values["calls"] == 128, str(outcome)
+        assert device.refused(what) == 1, f"{what} was not asked for so often"
+        assert outcome.counted["connect_count"] == fatal, str(outcome)
+        log = pair.client.run("dmesg").out[said:]
+        assert ("the device refused a work request" in log) == fatal, log
+        assert load.bad_calls() == 0
+        load.one("close").good()
+        unchanged(pair, before)
+
+
+# Calls of the largest size, and how many pages each of their chunks has. Head and tail are parts of their own.
+LARGEST = {
+    "call=1048576 call_in=pages call_ddp=1": (256, 0),
+    "reply=1048576 reply_in=pages reply_ddp=1": (256, 0),
+    "call=1048576 call_in=pages": (256, 2),
+    "reply=1048576 reply_in=pages": (256, 2),
+    "call=1048000 call_in=pages call_ddp=1 call_base=1234": (257, 0),
+}
+
+
+@test(
+    "registrations of {pages} pages",
+    *("V1-46", "V1-47", "V1-69", "V1-70", "H-4", "H-37"),
+    limit=120,
+    device="rxe",
+    cases=[{"pages": 20}, {"pages": 100}],
+)
+def pages_per_registration(pair: Pair, pages: int) -> None:
+    """A chunk has as many segments as it takes; every octet of it is moved, and every registration is fenced."""
+    before = resources.rdma(pair.client)
+    with faults(pair, f"fast_reg_pages={pages}"), loaded(pair) as load:
+        load.open()
+        commands = [f"run count=4 depth=2 seed={seed} {words}" for seed, words in enumerate(LARGEST)]
+        for outcome, (covered, ends) in zip(load.do(*commands, timeout=90), LARGEST.values(), strict=True):
+            outcome.good()
+            wanted = 4 * (-(-covered // pages) + ends)
+            fenced = outcome.counted["local_invalidates"]
+            assert fenced == wanted, f"{fenced} registrations instead of {wanted}\n{outcome}"
+        both = "call=1048576 call_in=pages reply=1048576 reply_in=pages"
+        load.one(f"run count=8 depth=4 seed=9 {both}", timeout=60).good()
+        assert load.bad_calls() == 0
+        load.one("close").good()
+        unchanged(pair, before)
+
+
+@test("registrations of 8 pages are too few", "V1-153", "V1-141", limit=60, device="rxe")
+def too_small(pair: Pair) -> None:
+    """A call of the largest size would need more segments than a chunk may have: the log says why there is no mount."""
+    before = resources.rdma(pair.client)
+    with faults(pair, "fast_reg_pages=8"):
+        said = len(pair.client.run("dmesg").out)
+        mount = f"mount -t nfs -o vers=4.2,proto=rdma,retry=0 {SERVER.ipv4}:/ {MOUNT_POINT}"
+        done = pair.client.run(f"timeout 60 {mount}", 70, check=False)
+        assert done.rc not in (0, 124), str(done)
+        log = pair.client.run("dmesg").out[said:]
+        assert "the device lacks fast registration or is too small" in log, log
+        unchanged(pair, before)
+
+
+@test(
+    "queues of {depth} requests", "V1-27", "H-4", "H-57", limit=90, device="rxe", cases=[{"depth": 500}, {"depth": 250}]
+)
+def queues(pair: Pair, depth: int) -> None:
+    """There are as many credits as the device has room for, and calls beyond them wait."""
+    before = resources.rdma(pair.client)
+    with faults(pair, f"max_qp_wr={depth}"), loaded(pair) as load:
+        said = len(pair.client.run("dmesg").out)
+        load.open()
+        asked = re.search(r"(\d+) credits asked for", pair.client.run("dmesg").out[said:])
+        assert asked and 4 <= int(asked[1]) < 128, f"{asked}"
+        for words in WORDS.values():
+            load.one(f"run count=128 depth=64 {words}", timeout=60).good()
+        assert load.bad_calls() == 0
+        load.one("close").good()
+        unchanged(pair, before)
