@@ -82,7 +82,7 @@ REFUSALS = [
 
 @test(
     "{what} {when} refused, {calls}",
-    *("V1-120", "V1-141", "H-6", "H-13", "H-30", "H-34"),
+    *("V1-120", "V1-141", "H-6", "H-11", "H-13", "H-30", "H-34"),
     limit=120,
     device="rxe",
     cases=[{"what": w, "when": n, "calls": c, "fatal": f} for w, n, c, f in REFUSALS],
@@ -95,7 +95,10 @@ def working(pair: Pair, what: str, when: str, calls: str, fatal: bool) -> None:
         load.one(f"run {WORDS[calls]}").good()
         device.refuse(what, when)
         said = len(pair.client.run("dmesg").out)
-        outcome = load.one(f"run count=128 depth=64 seed=1 {WORDS[calls]}", timeout=90).good()
+        # Few at a time: a queue pair of rxe that fails while many packets come in may lock itself up, since it frees them
+        # under a lock that soft interrupts want, and freeing them lets those in. Only a pool must be exhausted.
+        depth = 64 if what == "alloc_mr" else 2
+        outcome = load.one(f"run count=128 depth={depth} seed=1 {WORDS[calls]}", timeout=90).good()
         assert outcome.values["calls"] == 128, str(outcome)
         assert device.refused(what) == 1, f"{what} was not asked for so often"
         assert outcome.counted["connect_count"] == fatal, str(outcome)

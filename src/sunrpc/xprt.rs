@@ -381,7 +381,7 @@ impl<T: Transport> ConnectLock<T> {
             stat.connect_time = stat.connect_time.wrapping_add(took);
             bindings::xprt_set_connected(xprt);
         }
-        // The sleepers look again and find a connection.
+        // The sleepers look again, and find a connection.
         this.release(EAGAIN.to_errno());
         // SAFETY: `this` is not used again.
         drop(unsafe { core::ptr::read(&this.xprt) });
@@ -399,12 +399,15 @@ impl<T: Transport> ConnectLock<T> {
     fn release(&self, status: c_int) {
         let xprt = self.xprt.as_ptr();
 
+        // Waking comes first. On the same queue sleep the calls that wait for their reply: one that
+        // went out between the unlocking and the waking would be woken as well, go out once more,
+        // and so cost the new connection (H-11).
         // SAFETY: The object is valid, and by the type invariants the lock is held with this
         // cookie.
         unsafe {
+            bindings::xprt_wake_pending_tasks(xprt, status);
             bindings::xprt_clear_connecting(xprt);
             bindings::xprt_unlock_connect(xprt, cookie(&self.xprt));
-            bindings::xprt_wake_pending_tasks(xprt, status);
         }
     }
 }
