@@ -9,6 +9,7 @@
 //! - [`PageSpan`]: octets inside one page, the unit of copying and of memory registration.
 //! - [`Net`]: a network namespace that somebody keeps.
 //! - [`transport_queue`]: sunrpc's workqueue for transports.
+//! - [`text()`]: a C string that somebody keeps.
 //! - [`param`]: module parameters that can be changed while the module is loaded.
 
 mod net;
@@ -16,6 +17,7 @@ pub(crate) mod param;
 mod queue;
 mod reclaim;
 mod span;
+mod text;
 mod time;
 mod wait;
 
@@ -26,6 +28,7 @@ pub(crate) use span::{
     PageSpan,
     PAGE_SIZE, //
 };
+pub(crate) use text::text;
 pub(crate) use time::{
     jiffies,
     secs_to_jiffies, //

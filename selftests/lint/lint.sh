@@ -62,6 +62,21 @@ panic_paths() {
 	}
 }
 
+# What the compiler could not show to be impossible, checks of overflow among it: a call of a function of the core
+# library that does not return. Assertions of tests may fail.
+panic_calls() {
+	local found
+	found=$(llvm-objdump-19 --disassemble --reloc --demangle --no-show-raw-insn out/test/rpcrdma_rs.ko |
+		awk '/^[0-9a-f]+ <.*>:$/ { name = $0; code++ }
+			/R_X86_64.*core::.*(panic|fail)/ && name !~ /::tests::/ { print name, $NF }
+			END { if (code < 100) print "only", code + 0, "functions disassembled" }' | sort -u)
+	[ -z "$found" ] || {
+		echo "functions of the module that may panic, and how:"
+		echo "$found"
+		return 1
+	}
+}
+
 line_lengths() {
 	local found
 	found=$(git ls-files 'src/*.rs' 'src/**/*.rs' | xargs awk 'length > 100 && !/^ *\/\/! \|/ { print FILENAME ":" FNR }')
@@ -97,6 +112,7 @@ check "clippy, kernel lint set, no warnings" clippy
 check "build with helpers as calls" plain_helpers
 check "no unsafe code outside the wrapper layers" unsafe_rooms
 check "no panic paths in kernel code" panic_paths
+check "no calls to panic in the module" panic_calls
 check "lines of kernel code up to 100 columns" line_lengths
 check "checkpatch on C" c_files
 check "checkpatch on commit messages" commits

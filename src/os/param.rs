@@ -84,7 +84,7 @@ unsafe extern "C" fn set(text: *const c_char, param: *const bindings::kernel_par
     let (this, name) = unsafe {
         (
             &*(*param).__bindgen_anon_1.arg.cast::<Uint>(),
-            CStr::from_char_ptr((*param).name),
+            super::text((*param).name),
         )
     };
     let mut value = 0;

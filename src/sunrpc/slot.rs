@@ -38,7 +38,7 @@ impl Buffer {
     /// Makes the buffer at least `len` octets long; its content is lost. Returns its start.
     fn ensure(&mut self, len: usize, gfp: bindings::gfp_t) -> Option<NonNull<u8>> {
         if len > self.len || self.mem.is_null() {
-            let len = len.max(2048).next_power_of_two();
+            let len = len.max(2048).checked_next_power_of_two()?;
             // SAFETY: Any size and flags will do.
             let mem = NonNull::new(unsafe { bindings::kmalloc(len, gfp) })?;
             // SAFETY: `self.mem` is null or from kmalloc, and no request uses it any more.

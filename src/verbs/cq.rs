@@ -19,7 +19,10 @@ use super::{
     Quiet,
     RecvBuffer, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    os::text, //
+};
 
 /// Names a posted work request: the address of its completion entry. Compared, never followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +54,7 @@ impl Failure {
     /// The cause in words.
     pub(crate) fn as_str(&self) -> &'static CStr {
         // SAFETY: The function accepts any value and returns a string constant.
-        unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(self.0)) }
+        unsafe { text(bindings::ib_wc_status_msg(self.0)) }
     }
 }
 

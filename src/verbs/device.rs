@@ -10,7 +10,10 @@ use kernel::{
     sync::Arc, //
 };
 
-use crate::bindings;
+use crate::{
+    bindings,
+    os::text, //
+};
 
 /// What a device can do, as far as connections are sized by it.
 #[derive(Clone, Copy)]
@@ -70,7 +73,7 @@ impl Device {
     pub(crate) fn name(&self) -> &CStr {
         // SAFETY: By the type invariants the device is valid. Its name is a terminated array in the
         // object itself; renaming rewrites the array in place, as all readers accept.
-        unsafe { CStr::from_char_ptr((&raw const (*self.as_ptr()).name).cast()) }
+        unsafe { text((&raw const (*self.as_ptr()).name).cast()) }
     }
 
     /// The device's limits.

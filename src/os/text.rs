@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Text that C hands out.
+
+use core::slice;
+
+use kernel::{
+    ffi::c_char,
+    str::CStr, //
+};
+
+use crate::bindings;
+
+/// The C string at `raw`. As `CStr::from_ptr`, but without a path to a panic: that one checks
+/// whether the length overflows with the terminator added.
+///
+/// # Safety
+///
+/// `raw` points to a C string that stays valid for `'a`.
+pub(crate) unsafe fn text<'a>(raw: *const c_char) -> &'a CStr {
+    // SAFETY: As this function's; the terminator is part of the object.
+    unsafe {
+        let octets = bindings::strlen(raw).wrapping_add(1);
+        CStr::from_bytes_with_nul_unchecked(slice::from_raw_parts(raw.cast(), octets))
+    }
+}
