@@ -285,6 +285,14 @@ const struct rpc_procinfo rpcload_null_proc = {
 	.p_name		= "NULL",
 };
 
+/* Without a decoder sunrpc takes the call for one that has no reply. */
+const struct rpc_procinfo rpcload_unanswered_proc = {
+	.p_proc		= RPCLOAD_NULL,
+	.p_encode	= encode_nothing,
+	.p_statidx	= RPCLOAD_NULL,
+	.p_name		= "NULL",
+};
+
 /* Only the names are looked at: each call brings a procedure of its own. */
 static const struct rpc_procinfo procs[] = {
 	[RPCLOAD_NULL] = { .p_name = "NULL" },

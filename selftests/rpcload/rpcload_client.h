@@ -41,6 +41,7 @@ struct rpcload_params {
 	u32 flip;	/* enum rpcload_flip */
 	u32 vary;
 	u32 end;
+	u32 answer;
 	struct rpcload_shape call;
 	struct rpcload_shape reply;
 };
@@ -77,6 +78,7 @@ struct rpcload_result {
 };
 
 extern const struct rpc_procinfo rpcload_null_proc;
+extern const struct rpc_procinfo rpcload_unanswered_proc;
 extern const struct rpc_program rpcload_echo_program;
 extern const struct rpc_program rpcload_nfs_program;
 

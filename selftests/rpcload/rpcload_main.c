@@ -12,7 +12,7 @@
  *   close
  *   reconnect
  *	Has the transport give up its connection, and times a call of NULL over the next one.
- *   run [proc=null|echo] [count=N] [depth=N] [verify=0|1] [seed=N]
+ *   run [proc=null|echo] [count=N] [depth=N] [verify=0|1] [seed=N] [answer=0|1]
  *       [call=OCTETS] [call_in=head|pages|tail|parts] [call_ddp=0|1] [call_base=OCTETS]
  *       [reply=OCTETS] [reply_in=head|pages|tail|parts] [reply_ddp=0|1] [reply_base=OCTETS]
  *       [reply_room=OCTETS] [reply_end=0|1] [flip=none|call|reply] [vary=0|1]
@@ -27,6 +27,8 @@
  *	reply_end	whether a word follows the result.
  *	verify		whether both sides check what they get; the times then include our part of
  *			that. Without it neither side spends time on the data.
+ *	answer		whether a call waits for its reply; if not, it is over when it was sent. The
+ *			service replies all the same. Only with proc=null.
  *	flip		spoils one octet of the argument or of the result, to be found by verify=1.
  *	vary		gives each call sizes of its own up to those given, and places and marks
  *			of its own. They follow from the seed.
@@ -331,6 +333,8 @@ static int check_params(struct rpcload_params *params)
 		return refuse(-EINVAL, "%s is 1 at least", params->count ? "depth" : "count");
 	if (params->proc == RPCLOAD_ECHO && client_program == PROGRAM_NFS)
 		return refuse(-EINVAL, "program nfs has no echo");
+	if (params->proc == RPCLOAD_ECHO && !params->answer)
+		return refuse(-EINVAL, "answer=0 needs proc=null");
 	if (params->flip != RPCLOAD_FLIP_NONE && !params->verify)
 		return refuse(-EINVAL, "flip=%s needs verify=1", flips[params->flip]);
 	if ((params->flip == RPCLOAD_FLIP_CALL && !params->call.len) ||
@@ -358,7 +362,7 @@ static void say_result(const struct rpcload_result *res)
 static int do_run(char *line)
 {
 	struct rpcload_params params = {
-		.proc = RPCLOAD_ECHO, .count = 1, .depth = 1, .verify = 1, .end = 1,
+		.proc = RPCLOAD_ECHO, .count = 1, .depth = 1, .verify = 1, .end = 1, .answer = 1,
 	};
 	const struct field fields[] = {
 		{ .name = "proc", .value = &params.proc, .choices = procs },
@@ -366,6 +370,7 @@ static int do_run(char *line)
 		{ .name = "depth", .value = &params.depth, .max = MAX_DEPTH },
 		{ .name = "verify", .value = &params.verify, .max = 1 },
 		{ .name = "seed", .value = &params.seed, .max = U32_MAX },
+		{ .name = "answer", .value = &params.answer, .max = 1 },
 		{ .name = "flip", .value = &params.flip, .choices = flips },
 		{ .name = "vary", .value = &params.vary, .max = 1 },
 		{ .name = "call", .value = &params.call.len, .max = RPCLOAD_MAX_DATA },

@@ -46,7 +46,7 @@ struct run {
 static void one_call(struct run *run, struct rpcload_call *call, u32 number)
 {
 	struct rpc_message msg = {
-		.rpc_proc = &rpcload_null_proc,
+		.rpc_proc = run->params->answer ? &rpcload_null_proc : &rpcload_unanswered_proc,
 		.rpc_argp = call,
 		.rpc_resp = call,
 	};

@@ -272,6 +272,23 @@ def spoilt(pair: Pair) -> None:
         assert load.bad_calls() == 3 * len(messages)
 
 
+@test("calls that nobody waits for", "V1-41", "H-12")
+def unanswered(pair: Pair) -> None:
+    """A call is over when it was sent, once; its credit comes back with the reply, which finds nobody."""
+    if pair.options.client != "ours":
+        return  # it sends such a call, ends the connection and sends the call again, for ever
+    with loaded(pair) as load:
+        load.open()
+        late = 0
+        for seed in range(4):
+            commands = ["run proc=null answer=0 count=40 depth=4", f"run count=200 depth=64 call=1000 seed={seed}"]
+            for outcome, calls in zip(load.do(*commands), (40, 200), strict=True):
+                assert outcome.good().values["calls"] == outcome.counted["sends"] == calls, str(outcome)
+                assert outcome.counted["connect_count"] == 0, str(outcome)
+                late += outcome.counted["unknown_xids"]
+        assert late == 160, f"{late} replies found nobody waiting"
+
+
 @test("NULL calls to nfsd, lost connections", "V1-141", "PD-20")
 def null_calls(pair: Pair) -> None:
     """What a benchmark needs: many small calls with their times, and the time of a reconnect."""

@@ -253,6 +253,35 @@ impl Connection {
         }
     }
 
+    /// Sends a call that nobody waits for the reply to, as [`Connection::send`].
+    ///
+    /// The server may reply all the same, before the task of the call is done. So the call counts
+    /// as given up from the start, and takes a credit until a reply comes or the connection ends
+    /// (H-12).
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::send`].
+    #[cold]
+    pub(super) fn send_and_forget(
+        this: &Arc<Self>,
+        call: &Call<'_, Flight>,
+    ) -> Result<(), SendStatus> {
+        this.abandon();
+        let sent = Self::send(this, call);
+        if sent.is_err() {
+            this.answered_late();
+            return sent;
+        }
+
+        let mut state = call.slot().state.lock();
+        // Otherwise the server may reach memory of the call, which ends with its task.
+        if matches!(state.phase, Phase::Sent { exposed: None, .. }) {
+            state.phase = Phase::Idle;
+        }
+        Ok(())
+    }
+
     #[inline]
     fn take_send_buffer(
         self: &Arc<Self>,

@@ -272,13 +272,13 @@ impl Transport for RdmaTransport {
             return Err(SendStatus::NotConnected);
         }
 
-        let sent = Connection::send(connection, call);
-        // The server has used up a credit that no reply will give back: only a new connection does
-        // (H-12).
-        let unanswerable = sent.is_ok() && !call.expects_reply();
-        if unanswerable || sent == Err(SendStatus::NotConnected) {
+        let sent = if call.expects_reply() {
+            Connection::send(connection, call)
+        } else {
+            Connection::send_and_forget(connection, call)
+        };
+        if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
-            return Err(SendStatus::NotConnected);
         }
         sent
     }
