@@ -6,7 +6,7 @@ import re
 from harness import network, resources
 from harness.guest import Job
 from harness.mountstats import SUSPICIOUS, transport
-from harness.network import CLIENT
+from harness.network import CLIENT, SERVER
 from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
 
@@ -102,3 +102,66 @@ def device(pair: Pair, side: str, vers: str) -> None:
     guest.run("rdma link add rxe0 type rxe netdev eth0")
     pair.client.finish(job, "the writer", 60)
     check(pair, size, side)
+
+
+def log(pair: Pair) -> str:
+    """The client's kernel log."""
+    return pair.client.run("dmesg").out
+
+
+@test(
+    "the server's address moves to other hardware during I/O",
+    *("PD-20", "V1-141", "H-47"),
+    limit=120,
+    allowed=PROVOKED,
+    device="rxe",
+)
+def neighbour(pair: Pair) -> None:
+    """The connection manager calls the server unreachable while the connection still works: that ends it, once."""
+    pair.server.run("rm -f /export/broken")
+    size = pair.options.scaled(64, 8) * MIB + 5
+    pair.mount("4.2")
+    job = start_writer(pair, size, "neighbour")
+    said = len(log(pair))
+    pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr 52:54:00:77:00:99 nud reachable dev eth0")
+    lost = "connection lost: the server cannot be reached any more"
+    wait_until(lambda: lost in log(pair)[said:], "the connection went on", 20 * pair.options.slowness)
+    pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr {SERVER.mac} nud reachable dev eth0")
+    pair.client.finish(job, "the writer", 60)
+    check(pair, size, "neighbour")
+
+
+@test("unmount while the server does not answer", "V1-141", "H-49", limit=180, allowed=PROVOKED, device="rxe")
+def silence(pair: Pair) -> None:
+    """An attempt to connect holds up an unmount, and the module that is unloaded, no longer than it may take itself."""
+    pair.mount("3")
+    # So that the attempt gets as far as asking the server.
+    pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr {SERVER.mac} nud permanent dev eth0")
+    network.ip("link", "set", CLIENT.tap, "down")
+    try:
+        user = pair.client.spawn(f"timeout -s KILL 1000 stat {MOUNT_POINT}/nothing")
+        unanswered = "cannot connect: connecting: not reachable"
+        wait_until(lambda: unanswered in log(pair), "no attempt to connect has ended", 90 * pair.options.slowness)
+        trying = "comm [rpcrdma_rs]"
+        wait_until(
+            lambda: trying in pair.client.run("rdma resource show cm_id").out,
+            "there was no other attempt",
+            30 * pair.options.slowness,
+        )
+        pair.client.run("pkill -KILL -x stat")
+        pair.client.finish(user, "its user", 10, check=False)
+        uptime = "cut -d' ' -f1 /proc/uptime"
+        start = float(pair.client.run(uptime).out)
+        pair.client.run(f"umount -f {MOUNT_POINT}", 60)
+        pair.unload_module(60)
+        took = float(pair.client.run(uptime).out) - start
+        # Accepting may take 15 s.
+        assert took < 16 + 4 * pair.options.slowness, f"unmounting and unloading took {took:.1f} s"
+    finally:
+        network.ip("link", "set", CLIENT.tap, "up")
+    left = resources.rdma(pair.client)
+    assert not left["cm_id"], f"left: {left}"
+    pair.client.run(f"ip neigh del {SERVER.ipv4} dev eth0")
+    pair.load_module()
+    pair.mount("3")
+    pair.umount()

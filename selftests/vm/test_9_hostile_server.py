@@ -8,6 +8,7 @@ it any more; the last one uses the in-tree server, over the same module.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ DROPPED = ("short", "version", "type", "xid_mismatch", "malformed", "undecodable
 ABSENT, FAILED = "No such file or directory", "Input/output error"
 NFS, NULL, READDIR = 100003, 0, 16
 RDMA_ERROR, BADHEADER = 4, 2
+PAGE_SIZE = 4096
 
 # What the client says when it ends a connection by its own decision.
 FOREIGN = r"port \d+: ending the connection: it invalidated a handle that is not the call's"
@@ -59,7 +61,17 @@ def hostile(pair: Pair, *options: str, mount: str = "") -> Iterator[Peer]:
     """A mounted peer for the block, of which nothing is left after it."""
     with peer(pair, "--private-data", "f6ab0e1801010303", *options) as server, server.mounted(mount):
         yield server
+        tells_no_address(server)
     nothing_left(pair)
+
+
+def tells_no_address(server: Peer) -> None:
+    """What the client offers to a server is counted from the page it begins in: no address of its kernel gets out (H-36)."""
+    for message in server.messages():
+        if "reply" in message and "malformed" not in message:
+            segments = [*message["read"], *itertools.chain(*message["write"]), *(message["reply"] or [])]
+            offsets = [segment["offset"] for segment in segments]
+            assert all(offset < PAGE_SIZE for offset in offsets), f"offsets: {[hex(offset) for offset in offsets]}"
 
 
 @contextmanager
@@ -70,7 +82,8 @@ def directory(pair: Pair, segments: int) -> Iterator[Peer]:
     options = ["--private-data", "f6ab0e1801010000"] if split else []
     with hostile(pair, *options, mount="nordirplus,rsize=2048" if split else "nordirplus") as server:
         yield server
-        offered = {len(m["reply"]) for m in server.messages(NFS, READDIR) if m["reply"]}
+        offered = {len(m["reply"] or []) for m in server.messages(NFS, READDIR)}
+        # Some of those who ask do not read a directory at all.
         assert offered <= {segments}, f"segments offered: {offered}"
 
 
