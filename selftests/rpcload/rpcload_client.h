@@ -10,6 +10,7 @@
 
 #include "rpcload.h"
 
+#define RPCLOAD_MAX_CALL	SZ_2M	/* octets of data in a call, whether or not it can be sent */
 #define RPCLOAD_MAX_KVEC	SZ_64K	/* octets of data in a head or a tail */
 
 enum rpcload_place { RPCLOAD_HEAD, RPCLOAD_PAGES, RPCLOAD_TAIL, RPCLOAD_PARTS };

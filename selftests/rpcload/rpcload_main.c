@@ -17,7 +17,8 @@
  *       [reply=OCTETS] [reply_in=head|pages|tail|parts] [reply_ddp=0|1] [reply_base=OCTETS]
  *       [reply_room=OCTETS] [reply_end=0|1] [flip=none|call|reply] [vary=0|1]
  *	Makes count calls, depth of them at a time. call and reply are the octets of data in an
- *	ECHO's argument and result.
+ *	ECHO's argument and result. A call may have up to 2 MiB, to see what becomes of one that
+ *	no transport takes; the service takes 1 MiB.
  *	..._in		where in their buffer these are. "parts" is some in each of the three. Head
  *			and tail are contiguous memory, and take 64 KiB at most.
  *	..._ddp		marks the pages as fit for direct placement, so that the transport may take
@@ -373,7 +374,7 @@ static int do_run(char *line)
 		{ .name = "answer", .value = &params.answer, .max = 1 },
 		{ .name = "flip", .value = &params.flip, .choices = flips },
 		{ .name = "vary", .value = &params.vary, .max = 1 },
-		{ .name = "call", .value = &params.call.len, .max = RPCLOAD_MAX_DATA },
+		{ .name = "call", .value = &params.call.len, .max = RPCLOAD_MAX_CALL },
 		{ .name = "call_in", .value = &params.call.in, .choices = places },
 		{ .name = "call_ddp", .value = &params.call.ddp, .max = 1 },
 		{ .name = "call_base", .value = &params.call.base, .max = PAGE_SIZE - 1 },
