@@ -25,6 +25,15 @@ class Overrun(Exception):
     """A test ran over its time limit."""
 
 
+class Overlooked(Exception):
+    """siw has overlooked a call, and the test would wait for it to time out."""
+
+
+# Seconds between looks for that, and how often it may happen to a test.
+LOOK_EVERY = 5
+OVERLOOKED = 3
+
+
 class Runner:
     """The state of one run."""
 
@@ -60,7 +69,7 @@ class Runner:
         """On a busy machine time alone proves nothing; a wrong result or a kernel report always does."""
         return isinstance(error, (GuestTimeout, Late, Overrun)) and not self._reported()
 
-    def _one(self, test: Test, patience: int | None = None) -> None:
+    def _one(self, test: Test, patience: int | None = None, overlooked: int = OVERLOOKED) -> None:
         patience = self.options.patience if patience is None else patience
         start = time.monotonic()
         title = test.title
@@ -77,7 +86,12 @@ class Runner:
                 print(f"again  {title} ({time.monotonic() - start:.1f} s): {str(error).splitlines()[0]}")
                 self.repeated += 1
                 self.drop_pair()
-                self._one(test, patience - 1)
+                self._one(test, patience - 1, overlooked)
+                return
+            if overlooked and isinstance(error, Overlooked):
+                print(f"again  {title} ({time.monotonic() - start:.1f} s): {error}")
+                self.drop_pair()
+                self._one(test, patience, overlooked - 1)
                 return
             self.failed += 1
             print(f"not ok {title} ({time.monotonic() - start:.1f} s) [{' '.join(test.requirements)}]")
@@ -111,7 +125,13 @@ class Runner:
 
         thread = threading.Thread(target=body, daemon=True)
         thread.start()
-        thread.join(limit)
+        end = time.monotonic() + limit
+        while thread.is_alive() and (left := end - time.monotonic()) > 0:
+            thread.join(min(left, LOOK_EVERY))
+            if thread.is_alive() and pair.overlooked():
+                pair.stop()
+                thread.join(10)
+                raise Overlooked("siw has overlooked a call on the server")
         if thread.is_alive():
             hang = pair.describe_hang()
             tails = "\n".join(guest.console_tail() for guest in pair.guests)
@@ -132,11 +152,11 @@ class Runner:
             self._close_group()
 
     def _explain(self, error: Exception) -> str:
-        if isinstance(error, (GuestError, Overrun)):
+        if isinstance(error, (GuestError, Overrun, Overlooked)):
             text = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
         else:
             text = "".join(traceback.format_exception(error)).rstrip()
-        if self.pair is not None and not isinstance(error, Overrun):
+        if self.pair is not None and not isinstance(error, (Overrun, Overlooked)):
             text += self._late_messages(self.pair)
         return text
 
