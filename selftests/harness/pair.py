@@ -26,9 +26,11 @@ SHORT_GRACE = "options lockd nlm_grace_period=1 nlm_timeout=3\n"
 
 DRIVERS = {"rxe": "rdma_rxe", "siw": "siw"}
 
+# A frame that does not fit into the adapter's queue costs soft-RoCE the queue pair whose it is, and that of the connection
+# manager, whose messages are such frames, does not come back.
 NETWORK = """
 modprobe {driver}
-ip link set eth0 mtu {mtu} up
+ip link set eth0 mtu {mtu} txqueuelen 10000 up
 ip addr add {end.ipv4}/24 dev eth0
 ip addr add {end.ipv6}/64 dev eth0 nodad
 rdma link add {device}0 type {device} netdev eth0
