@@ -11,8 +11,9 @@ from statistics import median
 from .events import EVENTS
 from .symbols import PARTS
 
-Record = dict[str, str]
+Record = dict[str, str | float]  # strings where it comes from a file
 
+NEAR = 0.02  # of the median: samples this near to one another agree
 SHOWN = 20  # functions that are not the transport's in a row's profile
 
 HEAD = (
@@ -21,7 +22,7 @@ HEAD = (
 )
 
 
-def write_csv(path: Path, records: list[dict[str, str | float]]) -> None:
+def write_csv(path: Path, records: list[Record]) -> None:
     """One line for each sample."""
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, records[0].keys())
@@ -56,6 +57,13 @@ class Line:
         values = self.values(transport, column)
         return (max(values) - min(values)) / median(values) if median(values) else 0.0
 
+    def agrees(self, transport: str) -> bool:
+        """Whether most samples, and two at least, lie near to one another."""
+        values = sorted(self.values(transport, "instructions"))
+        most = len(values) // 2 + 1
+        nearest = min(high - low for low, high in zip(values, values[most - 1 :], strict=False))
+        return nearest <= NEAR * median(values)
+
     def ratio(self, column: str = "instructions") -> float | None:
         """Ours / in-tree; nothing if that says nothing."""
         theirs = self.middle("in-tree", column)
@@ -82,8 +90,8 @@ def lines(records: list[Record]) -> list[Line]:
     """Samples by row, in their order; rows that only one transport has are left out."""
     found: dict[str, Line] = {}
     for record in records:
-        line = found.setdefault(record["row"], Line(record["row"], record["kind"], {"ours": [], "in-tree": []}))
-        line.samples[record["client"]].append(record)
+        name, kind, client = (str(record[column]) for column in ("row", "kind", "client"))
+        found.setdefault(name, Line(name, kind, {"ours": [], "in-tree": []})).samples[client].append(record)
     return [line for line in found.values() if all(line.samples.values())]
 
 
@@ -111,9 +119,10 @@ def by_function(records: list[Record]) -> list[str]:
     costs: dict[str, dict[str, float]] = {client: {} for client in ("ours", "in-tree")}
     own: set[str] = set()
     for record in records:
-        costs[record["client"]][record["function"]] = float(record["instructions"])
+        client, name = str(record["client"]), str(record["function"])
+        costs[client][name] = float(record["instructions"])
         if record["part"] == "transport":
-            own.add(record["function"])
+            own.add(name)
     text = []
     for client, functions in costs.items():
         text.append(f"    functions of the transport, {client}:")
@@ -126,6 +135,11 @@ def by_function(records: list[Record]) -> list[str]:
     text.append("    the largest differences elsewhere, ours less in-tree:")
     largest = sorted(differences, key=lambda name: (-abs(differences[name]), name))[:SHOWN]
     return [*text, *(f"        {differences[name]:+10,.1f} {name}" for name in largest)]
+
+
+def apart(records: list[Record]) -> list[str]:
+    """The rows whose samples do not agree."""
+    return [line.name for line in lines(records) if not all(line.agrees(transport) for transport in line.samples)]
 
 
 def summary(records: list[Record]) -> str:
@@ -145,7 +159,7 @@ def summary(records: list[Record]) -> str:
         over = [name for name, difference in more.items() if round(difference, 2) > 0]
         text.append(f"{column} of transport rows: {len(some) - len(over)} of {len(some)} at or below the in-tree ones")
         text += [f"    above: {name}" for name in over]
-    loose = [line.name for line in all_lines if max(line.spread("ours"), line.spread("in-tree")) > 0.02]
-    text.append(f"samples within 2 %: {len(all_lines) - len(loose)} of {len(all_lines)} rows")
+    loose = apart(records)
+    text.append(f"most samples within 2 %: {len(all_lines) - len(loose)} of {len(all_lines)} rows")
     text += [f"    apart: {name}" for name in loose]
     return "\n".join(text)

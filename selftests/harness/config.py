@@ -31,6 +31,7 @@ class Options:
     # Its -cpu then. With five levels of page tables, booting the debug kernel sometimes met a wild access in KASAN.
     cpu: str = "max,la57=off"
     qemu: tuple[str, ...] = ()  # more arguments for QEMU
+    kernel_parameters: str = ""  # more of them
     client_guest: dict[str, object] = field(default_factory=dict)  # options that the client guest has otherwise
     server_guest: dict[str, object] = field(default_factory=dict)  # and the server guest
     module: Path = REPO / OUR_MODULE.format(variant="test")

@@ -122,7 +122,7 @@ class Guest:
             "console=ttyS0 root=root rootfstype=9p ro init=/sbin/guest-init "
             "rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose "
             "panic=-1 log_buf_len=8M printk.time=1 loglevel=7 tsc=reliable no_timer_check sysrq_always_enabled "
-            + clock_parameters(options)
+            f"{clock_parameters(options)} {options.kernel_parameters}"
         )
         command = ["qemu-system-x86_64", "-accel", accel, "-cpu", cpu]
         # One core per socket: the table that tells a kernel without ACPI of its processors lists one per socket.
