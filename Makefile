@@ -70,7 +70,7 @@ test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that lo
 	@$(selftests)/setup/build.sh debug
 	@$(selftests)/run.sh kunit-debug vm-debug
 
-bench: modules ## Compare the module with the in-tree client, in instructions per operation (30 minutes)
+bench: modules ## Compare the module with the in-tree client, in instructions per operation (20 to 40 minutes)
 	@$(selftests)/bench/run.sh $(ROWS)
 
 lint: modules ## Check format, lints and style of everything

@@ -27,7 +27,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="Compares our client transport with the in-tree one.")
     parser.add_argument("pattern", nargs="*", help="measure only rows whose name contains one of these")
     parser.add_argument("--visits", type=int, default=2, help="how often each transport has its turn")
-    parser.add_argument("--speed-visits", type=int, default=2, help="the same for what is measured by the clock")
+    parser.add_argument("--speed-visits", type=int, default=8, help="the same for what is measured by the clock")
     parser.add_argument("--only", choices=("count", "speed"), help="leave the other half out")
     parser.add_argument("--list", action="store_true", help="list the rows")
     parser.add_argument("--profile", action="store_true", help="tell where the instructions of each row go")

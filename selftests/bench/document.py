@@ -20,7 +20,7 @@ which is what the second table is for, and nothing about real RDMA hardware, whi
 counted here.
 
 This page was made on {date} by ``{command}`` with Linux {kernel}. Ratios are ours / in-tree, of medians; the spread is
-the distance between the smallest and the largest sample.
+the distance between the smallest and the largest sample. Rows of which not most samples are alike are measured again.
 
 {verdict}
 
@@ -36,7 +36,8 @@ The part of the transport is its own code alone. Doorbells, completions and regi
 By the clock
 ============
 
-Measured without counting, with turns of a few seconds each. Under emulation only the ratios mean anything.
+Measured without counting, in turns of a few seconds. Under emulation only the ratios mean anything; they are medians over
+the turns, each compared with the one of the other transport next to it.
 
 ::
 
