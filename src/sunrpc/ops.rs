@@ -228,8 +228,7 @@ unsafe extern "C" fn connect<T: Transport>(
 /// See above.
 unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c_int {
     // SAFETY: As this function's; the request belongs to the task.
-    let done =
-        unsafe { slot::alloc_buffers::<T::Slot>((*task).tk_rqstp, bindings::rpc_task_gfp_mask()) };
+    let done = unsafe { slot::alloc_buffers::<T::Slot>((*task).tk_rqstp) };
     if done {
         0
     } else {
@@ -249,7 +248,9 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
             slot::Slot::<T::Slot>::of(rqst),
         )
     };
-    transport.release_buffers(&slot.data);
+    if !slot.is_completed() {
+        transport.release_buffers(&slot.data);
+    }
 }
 
 /// Fills in the pages that the upper layer has left to the transport.
