@@ -51,6 +51,7 @@ pub(crate) use pd::Pd;
 pub(crate) use qp::{
     Expects,
     PostError,
+    Posted,
     Qp,
     QpOwner,
     QpSize, //

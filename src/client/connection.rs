@@ -160,8 +160,14 @@ impl Connection {
     }
 
     /// Does something with the queue pair, if the teardown has not taken it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn with_qp<R>(&self, act: impl FnOnce(&mut ConnectionQp) -> R) -> Option<R> {
+        /// Keeps the way out of the way.
+        #[cold]
+        fn too_late<A>(act: A) {
+            drop(act);
+        }
+
         let mut guard = self.qp.lock();
         let qp: &mut Option<ConnectionQp> = &mut guard;
 
@@ -170,7 +176,7 @@ impl Connection {
         }
         // What `act` owns may have to sleep to go.
         drop(guard);
-        drop(act);
+        too_late(act);
         None
     }
 

@@ -7,7 +7,8 @@ use kernel::{
     prelude::*,
     sync::{
         Arc,
-        SpinLock, //
+        SpinLock,
+        SpinLockGuard, //
     }, //
 };
 
@@ -152,6 +153,17 @@ impl State {
         }
     }
 
+    /// The call, which was idle, has been sent on the connection `generation`.
+    #[inline]
+    pub(super) fn sent(&mut self, generation: u64, exposed: Option<Exposed>) {
+        let sent = Phase::Sent {
+            generation,
+            exposed,
+        };
+        // An idle call owns nothing.
+        core::mem::forget(core::mem::replace(&mut self.phase, sent));
+    }
+
     /// The call that was sent has been answered: returns what the server may still reach.
     #[inline]
     pub(super) fn answered(&mut self) -> Option<Exposed> {
@@ -194,6 +206,28 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
+    /// The state of a call that is about to be sent, not for the first time perhaps.
+    #[inline]
+    pub(super) fn idle(&self) -> SpinLockGuard<'_, State> {
+        let state = self.state.lock();
+
+        if matches!(state.phase, Phase::Idle) {
+            state
+        } else {
+            self.forget(state)
+        }
+    }
+
+    /// Forgets the connection that the call was sent on before, and that is gone.
+    #[cold]
+    fn forget<'a>(&'a self, mut state: SpinLockGuard<'a, State>) -> SpinLockGuard<'a, State> {
+        let before = core::mem::replace(&mut state.phase, Phase::Idle);
+        // What was there goes without the lock.
+        drop(state);
+        drop(before);
+        self.state.lock()
+    }
+
     /// A call that is not sent.
     pub(super) fn new(index: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {

@@ -31,6 +31,7 @@ use super::{
         Flight,
         Phase, //
     },
+    send::Sender,
     stats::Stats, //
 };
 use crate::{
@@ -111,7 +112,7 @@ impl Shared {
 #[pin_data]
 pub(crate) struct RdmaTransport {
     /// The current connection, for whoever sends.
-    sender: WriteLocked<Option<Arc<Connection>>>,
+    sender: WriteLocked<Option<Sender>>,
     /// The same, for all others.
     #[pin]
     current: SpinLock<Option<Arc<Connection>>>,
@@ -153,7 +154,9 @@ impl RdmaTransport {
         let connection = connect::connect(&self.shared, generation)?;
 
         self.shared.xprt.reset_credits(&self.shared.slots);
-        self.sender.replace(lock, Some(connection.clone()));
+        if let Some(sender) = self.sender.get(lock) {
+            *sender = Some(Sender::new(connection.clone()));
+        }
         *self.current.lock() = Some(connection);
         Ok(())
     }
@@ -246,7 +249,7 @@ impl Transport for RdmaTransport {
     }
 
     fn close(&self, lock: &mut WriteLock<'_>) {
-        drop(self.sender.replace(lock, None));
+        drop(self.sender.get(lock).and_then(Option::take));
         let connection = self.current.lock().take();
 
         if let Some(connection) = connection {
@@ -255,9 +258,10 @@ impl Transport for RdmaTransport {
         self.shared.xprt.disconnected();
     }
 
+    #[inline]
     fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
-        let connection = self.sender.get(lock).and_then(Option::as_ref);
-        let connection = connection.ok_or(SendStatus::NotConnected)?;
+        let sender = self.sender.get(lock).and_then(Option::as_mut);
+        let sender = sender.ok_or(SendStatus::NotConnected)?;
         if !self.shared.xprt.is_connected() {
             return Err(SendStatus::NotConnected);
         }
@@ -273,9 +277,9 @@ impl Transport for RdmaTransport {
         }
 
         let sent = if call.expects_reply() {
-            Connection::send(connection, call)
+            sender.send(call)
         } else {
-            Connection::send_and_forget(connection, call)
+            sender.send_and_forget(call)
         };
         if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
@@ -288,14 +292,10 @@ impl Transport for RdmaTransport {
         lock: &mut WriteLock<'_>,
         reply: &BackwardReply<'_>,
     ) -> Result<(), SendStatus> {
-        let connection = self.sender.get(lock).and_then(Option::as_ref);
-        let connection = connection.ok_or(SendStatus::NotConnected)?;
+        let sender = self.sender.get(lock).and_then(Option::as_mut);
+        let sender = sender.ok_or(SendStatus::NotConnected)?;
 
-        // The server that asked is gone with its connection; it will ask again (BI-36).
-        if connection.generation() != reply.generation() {
-            return Ok(());
-        }
-        let sent = connection.send_backward(reply);
+        let sent = sender.send_backward(reply);
         if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
         }
