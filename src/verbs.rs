@@ -51,7 +51,6 @@ pub(crate) use pd::Pd;
 pub(crate) use qp::{
     Expects,
     PostError,
-    Posted,
     Qp,
     QpOwner,
     QpSize, //

@@ -160,14 +160,8 @@ impl Connection {
     }
 
     /// Does something with the queue pair, if the teardown has not taken it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn with_qp<R>(&self, act: impl FnOnce(&mut ConnectionQp) -> R) -> Option<R> {
-        /// Keeps the way out of the way.
-        #[cold]
-        fn too_late<A>(act: A) {
-            drop(act);
-        }
-
         let mut guard = self.qp.lock();
         let qp: &mut Option<ConnectionQp> = &mut guard;
 
@@ -176,7 +170,7 @@ impl Connection {
         }
         // What `act` owns may have to sleep to go.
         drop(guard);
-        too_late(act);
+        drop(act);
         None
     }
 

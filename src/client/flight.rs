@@ -7,8 +7,7 @@ use kernel::{
     prelude::*,
     sync::{
         Arc,
-        SpinLock,
-        SpinLockGuard, //
+        SpinLock, //
     }, //
 };
 
@@ -153,17 +152,6 @@ impl State {
         }
     }
 
-    /// The call, which was idle, has been sent on the connection `generation`.
-    #[inline]
-    pub(super) fn sent(&mut self, generation: u64, exposed: Option<Exposed>) {
-        let sent = Phase::Sent {
-            generation,
-            exposed,
-        };
-        // An idle call owns nothing.
-        core::mem::forget(core::mem::replace(&mut self.phase, sent));
-    }
-
     /// The call that was sent has been answered: returns what the server may still reach.
     #[inline]
     pub(super) fn answered(&mut self) -> Option<Exposed> {
@@ -206,28 +194,6 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// The state of a call that is about to be sent, not for the first time perhaps.
-    #[inline]
-    pub(super) fn idle(&self) -> SpinLockGuard<'_, State> {
-        let state = self.state.lock();
-
-        if matches!(state.phase, Phase::Idle) {
-            state
-        } else {
-            self.forget(state)
-        }
-    }
-
-    /// Forgets the connection that the call was sent on before, and that is gone.
-    #[cold]
-    fn forget<'a>(&'a self, mut state: SpinLockGuard<'a, State>) -> SpinLockGuard<'a, State> {
-        let before = core::mem::replace(&mut state.phase, Phase::Idle);
-        // What was there goes without the lock.
-        drop(state);
-        drop(before);
-        self.state.lock()
-    }
-
     /// A call that is not sent.
     pub(super) fn new(index: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {

@@ -52,7 +52,6 @@ impl Completions for Connection {
         self.shared.xprt.space_available();
     }
 
-    #[inline]
     fn received(&self, buf: RecvBuffer, result: Result<Received, Failure>) {
         match result {
             Ok(received) => self.handle(buf, received),
@@ -398,7 +397,7 @@ impl Connection {
                 buf.as_mut_slice(),
             );
             match encoded.ok().and_then(|len| u32::try_from(len).ok()) {
-                Some(len) => qp.post_unanswered(buf, len),
+                Some(len) => qp.post(None, buf, len, Expects::Nothing).map(drop),
                 None => {
                     qp.put_send(buf);
                     Ok(())

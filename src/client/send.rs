@@ -4,14 +4,14 @@
 
 use kernel::{
     prelude::*,
-    sync::{
-        Arc,
-        SpinLockGuard, //
-    }, //
+    sync::Arc, //
 };
 
 use super::{
-    connection::Connection,
+    connection::{
+        Connection,
+        Terms, //
+    },
     flight::{
         Exposed,
         Flight,
@@ -47,7 +47,6 @@ use crate::{
         MrList,
         MrPool,
         PostError,
-        Posted,
         SendBuffer, //
     }, //
 };
@@ -58,6 +57,8 @@ enum Unsendable {
     Later(SendStatus),
     /// Never: the call itself is the reason.
     Never,
+    /// It was built, and could not be posted.
+    Refused(PostError),
 }
 
 impl From<Error> for Unsendable {
@@ -204,102 +205,55 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// What whoever holds the write lock sends with.
-pub(super) struct Sender {
-    connection: Arc<Connection>,
-    /// The buffer for the next call, for whose answer there is a Receive: both were at hand when
-    /// the last one was posted, so that the queue pair is asked once for each call, not twice.
-    next: Option<SendBuffer>,
-}
-
-/// A message that has been built.
-struct Built<'c> {
-    /// Its call. Locked, since the reply may come before it is known that the message was sent.
-    state: SpinLockGuard<'c, State>,
-    /// What the server is to reach.
-    mrs: Option<MrList<Mapped>>,
-    /// Octets.
-    len: u32,
-}
-
-impl Sender {
-    /// Sends on `connection`.
-    pub(super) fn new(connection: Arc<Connection>) -> Self {
-        Self {
-            connection,
-            next: None,
-        }
-    }
-
+impl Connection {
     /// Sends `call`, or ends it when it can never be sent.
     ///
     /// # Errors
     ///
     /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
-    #[inline(always)]
-    pub(super) fn send(&mut self, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
-        let connection = &self.connection;
-        let mut buf = match self.next.take() {
-            Some(buf) => buf,
-            None => connection.take_send_buffer(Expects::Answer)?,
-        };
+    pub(super) fn send(this: &Arc<Self>, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
+        let stats = &this.shared.stats;
+        let terms = this.terms().ok_or(SendStatus::NotConnected)?;
+        let mut buf = this.take_send_buffer(Expects::Answer)?;
 
-        let mut built = connection.build(call, buf.as_mut_slice());
-        if matches!(built, Err(Unsendable::Later(SendStatus::NoSpace))) {
-            built = connection.build_again(call, buf.as_mut_slice());
+        let mut posted = this.build_and_post(terms, call, &mut buf);
+        if matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
+            // The calls that hold the other registrations will give them back, and tell.
+            stats.no_registration.inc();
+            this.grow_pool();
+            this.shared.xprt.wait_for_buffer_space();
+            // Those that came back in between told nobody.
+            posted = this.build_and_post(terms, call, &mut buf);
+            if !matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
+                this.shared.xprt.space_available();
+            }
         }
-        match built {
-            Ok(built) => self.post(call, built, buf),
-            Err(why) => {
-                self.next = Some(buf);
-                self.connection.not_sent(call, why)
+        match posted {
+            Ok(()) => {
+                call.count_sent();
+                Ok(())
+            }
+            Err(Unsendable::Later(status)) => {
+                this.put_send_buffer(buf);
+                Err(status)
+            }
+            Err(Unsendable::Never) => {
+                this.put_send_buffer(buf);
+                stats.failed_marshal.inc();
+                // The error must not go back through the sender, who may be another task (H-15).
+                if let Some(pinned) = this.shared.xprt.lookup(call.xid()) {
+                    pinned.fail();
+                }
+                Ok(())
+            }
+            Err(Unsendable::Refused(error)) => {
+                this.post_failed(error);
+                Err(SendStatus::NotConnected)
             }
         }
     }
 
-    /// Posts a message for `call`.
-    ///
-    /// # Errors
-    ///
-    /// [`SendStatus::NotConnected`].
-    #[inline(always)]
-    fn post(
-        &mut self,
-        call: &Call<'_, Flight>,
-        built: Built<'_>,
-        buf: SendBuffer,
-    ) -> Result<(), SendStatus> {
-        let Built {
-            mut state,
-            mrs,
-            len,
-        } = built;
-        let connection = &self.connection;
-
-        call.stamp();
-        let posted = connection
-            .with_qp(|qp| qp.post(mrs, buf, len))
-            .unwrap_or(Err(PostError::Closed));
-        let Posted { mrs, next } = match posted {
-            Ok(posted) => posted,
-            Err(error) => {
-                drop(state);
-                connection.post_failed(error);
-                return Err(SendStatus::NotConnected);
-            }
-        };
-        let exposed = mrs.map(|mrs| Exposed {
-            connection: connection.clone(),
-            mrs,
-        });
-        state.sent(connection.generation(), exposed);
-        drop(state);
-        self.next = next;
-        call.count_sent();
-        Ok(())
-    }
-
-    /// Sends a call that nobody waits for the reply to, as [`Self::send`].
+    /// Sends a call that nobody waits for the reply to, as [`Connection::send`].
     ///
     /// The server may reply all the same, before the task of the call is done. So the call counts
     /// as given up from the start, and takes a credit until a reply comes or the connection ends
@@ -307,13 +261,16 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// As [`Self::send`].
+    /// As [`Connection::send`].
     #[cold]
-    pub(super) fn send_and_forget(&mut self, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
-        self.connection.abandon();
-        let sent = self.send(call);
+    pub(super) fn send_and_forget(
+        this: &Arc<Self>,
+        call: &Call<'_, Flight>,
+    ) -> Result<(), SendStatus> {
+        this.abandon();
+        let sent = Self::send(this, call);
         if sent.is_err() {
-            self.connection.answered_late();
+            this.answered_late();
             return sent;
         }
 
@@ -325,63 +282,61 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends a reply to a backward call. It takes no credit: the calls that hold them all may be
-    /// waiting for this very reply (H-74).
-    ///
-    /// # Errors
-    ///
-    /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
-    pub(super) fn send_backward(&mut self, reply: &BackwardReply<'_>) -> Result<(), SendStatus> {
-        let connection = &self.connection;
-        // The server that asked is gone with its connection; it will ask again (BI-36).
-        if connection.generation() != reply.generation() {
-            return Ok(());
+    #[inline]
+    fn take_send_buffer(
+        self: &Arc<Self>,
+        expects: Expects,
+    ) -> Result<Option<SendBuffer>, SendStatus> {
+        match self.try_send_buffer(expects)? {
+            Some(buf) => Ok(Some(buf)),
+            None => self.wait_for_send_buffer(expects),
         }
-        let terms = connection.terms().ok_or(SendStatus::NotConnected)?;
-        // Nor does it wait for a Receive, which may come free only with the answer to such a call.
-        let mut buf = match self.next.take() {
-            Some(buf) => buf,
-            None => connection.take_send_buffer(Expects::Nothing)?,
-        };
-        let message = buf.as_mut_slice();
-
-        let len = encode_backward_reply_header(reply.xid(), BACKWARD_SLOTS, message)
-            .ok()
-            .and_then(|header| {
-                let payload = reply
-                    .send_buf()
-                    .copy_to(message.get_mut(header..)?, false)?;
-                u32::try_from(header).ok()?.checked_add(payload)
-            })
-            .filter(|&len| len <= terms.limits.thresholds.call);
-        let Some(len) = len else {
-            // The upper layer was told how long it may be. There are no chunks to move it by; the
-            // server asks again.
-            connection.with_qp(|qp| qp.put_send(buf));
-            connection.shared.stats.failed_marshal.inc();
-            return Ok(());
-        };
-
-        let posted = connection
-            .with_qp(|qp| qp.post_unanswered(buf, len))
-            .unwrap_or(Err(PostError::Closed));
-        posted.map_err(|error| {
-            connection.post_failed(error);
-            SendStatus::NotConnected
-        })
     }
-}
 
-impl Connection {
-    /// Builds the message for `call` in `message`.
-    fn build<'c>(
-        &self,
-        call: &Call<'c, Flight>,
-        message: &mut [u8],
-    ) -> Result<Built<'c>, Unsendable> {
-        let terms = self
-            .terms()
-            .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
+    #[cold]
+    fn wait_for_send_buffer(
+        self: &Arc<Self>,
+        expects: Expects,
+    ) -> Result<Option<SendBuffer>, SendStatus> {
+        // All buffers are with the device, and enough of them signalled: a completion will tell.
+        // Or all Receives wait for answers: one of those will.
+        self.shared.stats.no_send_buffer.inc();
+        self.shared.xprt.wait_for_buffer_space();
+        // One that came in between told nobody.
+        let buf = self.try_send_buffer(expects)?.ok_or(SendStatus::NoSpace)?;
+        self.shared.xprt.space_available();
+        Ok(Some(buf))
+    }
+
+    #[inline(always)]
+    fn try_send_buffer(
+        self: &Arc<Self>,
+        expects: Expects,
+    ) -> Result<Option<SendBuffer>, SendStatus> {
+        let (buf, short) = self
+            .with_qp(|qp| (qp.take_send(expects), qp.is_short()))
+            .ok_or(SendStatus::NotConnected)?;
+
+        if short {
+            self.grow();
+        }
+        Ok(buf)
+    }
+
+    fn put_send_buffer(&self, buf: Option<SendBuffer>) {
+        if let Some(buf) = buf {
+            self.with_qp(|qp| qp.put_send(buf));
+        }
+    }
+
+    /// Builds the message for `call` in `buf` and posts it. The buffer is left when it was not
+    /// posted.
+    fn build_and_post(
+        self: &Arc<Self>,
+        terms: &Terms,
+        call: &Call<'_, Flight>,
+        buf: &mut Option<SendBuffer>,
+    ) -> Result<(), Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let shape = CallShape {
             send_len: send.len(),
@@ -399,7 +354,8 @@ impl Connection {
             call.forget_old_reply();
         }
 
-        let mut state = call.slot().idle();
+        // The reply may come before this returns, and waits for the lock then.
+        let mut state = call.slot().state.lock();
         let mrs = expose(&plan, &send, &receive, &terms.pool, &mut state)?;
         let header = CallHeader {
             xid: call.xid(),
@@ -409,6 +365,7 @@ impl Connection {
             write: state.write.as_slice(),
             reply: state.reply.as_slice(),
         };
+        let message = buf.as_mut().ok_or(Unsendable::Never)?.as_mut_slice();
         let header_len = header.encode(message).map_err(|_| Unsendable::Never)?;
         let payload_len = if plan.call == CallMode::Long {
             0
@@ -423,76 +380,37 @@ impl Connection {
         if len > terms.limits.thresholds.call {
             return Err(Unsendable::Never);
         }
+
+        let buf = buf.take().ok_or(Unsendable::Never)?;
         self.shared.stats.count_call(&plan, &send);
-        Ok(Built { state, mrs, len })
-    }
-
-    /// There were not enough registrations for `call`.
-    #[cold]
-    fn build_again<'c>(
-        self: &Arc<Self>,
-        call: &Call<'c, Flight>,
-        message: &mut [u8],
-    ) -> Result<Built<'c>, Unsendable> {
-        // The calls that hold the other registrations will give them back, and tell.
-        self.shared.stats.no_registration.inc();
-        self.grow_pool();
-        self.shared.xprt.wait_for_buffer_space();
-        // Those that came back in between told nobody.
-        let built = self.build(call, message);
-        if !matches!(built, Err(Unsendable::Later(SendStatus::NoSpace))) {
-            self.shared.xprt.space_available();
-        }
-        built
-    }
-
-    /// What to tell sunrpc of a `call` of which no message could be built.
-    #[cold]
-    fn not_sent(&self, call: &Call<'_, Flight>, why: Unsendable) -> Result<(), SendStatus> {
-        match why {
-            Unsendable::Later(status) => Err(status),
-            Unsendable::Never => {
-                self.shared.stats.failed_marshal.inc();
-                // The error must not go back through the sender, who may be another task (H-15).
-                if let Some(pinned) = self.shared.xprt.lookup(call.xid()) {
-                    pinned.fail();
-                }
-                Ok(())
+        call.stamp();
+        let posted = self
+            .with_qp(|qp| qp.post(mrs, buf, len, Expects::Answer))
+            .unwrap_or(Err(PostError::Closed));
+        let (phase, result) = match posted {
+            Ok(mrs) => {
+                let exposed = mrs.map(|mrs| Exposed {
+                    connection: self.clone(),
+                    mrs,
+                });
+                let generation = self.generation();
+                (
+                    Phase::Sent {
+                        generation,
+                        exposed,
+                    },
+                    Ok(()),
+                )
             }
+            Err(error) => (Phase::Idle, Err(Unsendable::Refused(error))),
+        };
+        // What was there before goes without the lock.
+        let before = core::mem::replace(&mut state.phase, phase);
+        drop(state);
+        if !matches!(before, Phase::Idle) {
+            drop(before);
         }
-    }
-
-    fn take_send_buffer(self: &Arc<Self>, expects: Expects) -> Result<SendBuffer, SendStatus> {
-        match self.try_send_buffer(expects)? {
-            Some(buf) => Ok(buf),
-            None => self.wait_for_send_buffer(expects),
-        }
-    }
-
-    #[cold]
-    fn wait_for_send_buffer(self: &Arc<Self>, expects: Expects) -> Result<SendBuffer, SendStatus> {
-        // All buffers are with the device, and enough of them signalled: a completion will tell.
-        // Or all Receives wait for answers: one of those will.
-        self.shared.stats.no_send_buffer.inc();
-        self.shared.xprt.wait_for_buffer_space();
-        // One that came in between told nobody.
-        let buf = self.try_send_buffer(expects)?.ok_or(SendStatus::NoSpace)?;
-        self.shared.xprt.space_available();
-        Ok(buf)
-    }
-
-    fn try_send_buffer(
-        self: &Arc<Self>,
-        expects: Expects,
-    ) -> Result<Option<SendBuffer>, SendStatus> {
-        let (buf, short) = self
-            .with_qp(|qp| (qp.take_send(expects), qp.is_short()))
-            .ok_or(SendStatus::NotConnected)?;
-
-        if short {
-            self.grow();
-        }
-        Ok(buf)
+        result
     }
 
     /// Something could not be posted: the connection is of no further use.
@@ -501,11 +419,52 @@ impl Connection {
             self.lost(c"the device refused a work request");
         }
     }
+
+    /// Sends a reply to a backward call. It takes no credit: the calls that hold them all may be
+    /// waiting for this very reply (H-74).
+    ///
+    /// # Errors
+    ///
+    /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
+    pub(super) fn send_backward(
+        self: &Arc<Self>,
+        reply: &BackwardReply<'_>,
+    ) -> Result<(), SendStatus> {
+        let terms = self.terms().ok_or(SendStatus::NotConnected)?;
+        // Nor does it wait for a Receive, which may come free only with the answer to such a call.
+        let buf = self.take_send_buffer(Expects::Nothing)?;
+        let mut buf = buf.ok_or(SendStatus::NotConnected)?;
+        let message = buf.as_mut_slice();
+
+        let len = encode_backward_reply_header(reply.xid(), BACKWARD_SLOTS, message)
+            .ok()
+            .and_then(|header| {
+                let payload = reply
+                    .send_buf()
+                    .copy_to(message.get_mut(header..)?, false)?;
+                u32::try_from(header).ok()?.checked_add(payload)
+            })
+            .filter(|&len| len <= terms.limits.thresholds.call);
+        let Some(len) = len else {
+            // The upper layer was told how long it may be. There are no chunks to move it by; the
+            // server asks again.
+            self.put_send_buffer(Some(buf));
+            self.shared.stats.failed_marshal.inc();
+            return Ok(());
+        };
+
+        let posted = self
+            .with_qp(|qp| qp.post(None, buf, len, Expects::Nothing))
+            .unwrap_or(Err(PostError::Closed));
+        posted.map(drop).map_err(|error| {
+            self.post_failed(error);
+            SendStatus::NotConnected
+        })
+    }
 }
 
 impl Stats {
     /// Counts the transfer modes of a call that is about to go out.
-    #[inline(always)]
     fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>) {
         match plan.call {
             CallMode::Inline => {

@@ -31,7 +31,6 @@ use super::{
         Flight,
         Phase, //
     },
-    send::Sender,
     stats::Stats, //
 };
 use crate::{
@@ -112,7 +111,7 @@ impl Shared {
 #[pin_data]
 pub(crate) struct RdmaTransport {
     /// The current connection, for whoever sends.
-    sender: WriteLocked<Option<Sender>>,
+    sender: WriteLocked<Option<Arc<Connection>>>,
     /// The same, for all others.
     #[pin]
     current: SpinLock<Option<Arc<Connection>>>,
@@ -154,9 +153,7 @@ impl RdmaTransport {
         let connection = connect::connect(&self.shared, generation)?;
 
         self.shared.xprt.reset_credits(&self.shared.slots);
-        if let Some(sender) = self.sender.get(lock) {
-            *sender = Some(Sender::new(connection.clone()));
-        }
+        self.sender.replace(lock, Some(connection.clone()));
         *self.current.lock() = Some(connection);
         Ok(())
     }
@@ -249,7 +246,7 @@ impl Transport for RdmaTransport {
     }
 
     fn close(&self, lock: &mut WriteLock<'_>) {
-        drop(self.sender.get(lock).and_then(Option::take));
+        drop(self.sender.replace(lock, None));
         let connection = self.current.lock().take();
 
         if let Some(connection) = connection {
@@ -258,10 +255,9 @@ impl Transport for RdmaTransport {
         self.shared.xprt.disconnected();
     }
 
-    #[inline]
     fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
-        let sender = self.sender.get(lock).and_then(Option::as_mut);
-        let sender = sender.ok_or(SendStatus::NotConnected)?;
+        let connection = self.sender.get(lock).and_then(Option::as_ref);
+        let connection = connection.ok_or(SendStatus::NotConnected)?;
         if !self.shared.xprt.is_connected() {
             return Err(SendStatus::NotConnected);
         }
@@ -277,9 +273,9 @@ impl Transport for RdmaTransport {
         }
 
         let sent = if call.expects_reply() {
-            sender.send(call)
+            Connection::send(connection, call)
         } else {
-            sender.send_and_forget(call)
+            Connection::send_and_forget(connection, call)
         };
         if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
@@ -292,10 +288,14 @@ impl Transport for RdmaTransport {
         lock: &mut WriteLock<'_>,
         reply: &BackwardReply<'_>,
     ) -> Result<(), SendStatus> {
-        let sender = self.sender.get(lock).and_then(Option::as_mut);
-        let sender = sender.ok_or(SendStatus::NotConnected)?;
+        let connection = self.sender.get(lock).and_then(Option::as_ref);
+        let connection = connection.ok_or(SendStatus::NotConnected)?;
 
-        let sent = sender.send_backward(reply);
+        // The server that asked is gone with its connection; it will ask again (BI-36).
+        if connection.generation() != reply.generation() {
+            return Ok(());
+        }
+        let sent = connection.send_backward(reply);
         if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
         }

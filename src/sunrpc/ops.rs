@@ -228,7 +228,8 @@ unsafe extern "C" fn connect<T: Transport>(
 /// See above.
 unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c_int {
     // SAFETY: As this function's; the request belongs to the task.
-    let done = unsafe { slot::alloc_buffers::<T::Slot>((*task).tk_rqstp) };
+    let done =
+        unsafe { slot::alloc_buffers::<T::Slot>((*task).tk_rqstp, bindings::rpc_task_gfp_mask()) };
     if done {
         0
     } else {
@@ -248,9 +249,7 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
             slot::Slot::<T::Slot>::of(rqst),
         )
     };
-    if !slot.is_completed() {
-        transport.release_buffers(&slot.data);
-    }
+    transport.release_buffers(&slot.data);
 }
 
 /// Fills in the pages that the upper layer has left to the transport.

@@ -39,8 +39,6 @@ impl<'a, D> Call<'a, D> {
     /// The type invariants must hold.
     #[inline]
     pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
-        // SAFETY: Promised by the caller.
-        unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(false);
         // INVARIANT: Promised by the caller.
         Self {
             rqst,
@@ -213,27 +211,6 @@ impl<D> Pinned<D> {
         placed: Option<u32>,
     ) -> Result<(u32, u32), TooLong> {
         // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
-        let [head] = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf.head };
-
-        // Most replies are small.
-        if placed.is_none() && payload.len() <= head.iov_len {
-            // SAFETY: The head has room for `iov_len` octets and is distinct from the Receive
-            // buffer.
-            unsafe {
-                core::ptr::copy_nonoverlapping(
-                    payload.as_ptr(),
-                    head.iov_base.cast(),
-                    payload.len(),
-                )
-            };
-            // CAST: The head is shorter than 4 GiB.
-            return Ok((payload.len() as u32, 0));
-        }
-        self.fill_parts(payload, placed)
-    }
-
-    fn fill_parts(&mut self, payload: &[u8], placed: Option<u32>) -> Result<(u32, u32), TooLong> {
-        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
         let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
         let len = u32::try_from(payload.len()).map_err(|_| TooLong)?;
         let skip = placed
@@ -323,8 +300,6 @@ impl<D> Pinned<D> {
     #[inline]
     pub(crate) fn complete(self, len: u32) {
         let rqst = core::mem::ManuallyDrop::new(self).rqst;
-        // SAFETY: By the type invariants.
-        unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
         // CAST: Replies are shorter than the 4 MiB that any buffer has.
         let len = c_int::try_from(len).unwrap_or(0);
 

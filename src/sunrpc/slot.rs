@@ -15,10 +15,6 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
         Arc,
         SpinLock, //
     },
@@ -40,25 +36,17 @@ impl Buffer {
     };
 
     /// Makes the buffer at least `len` octets long; its content is lost. Returns its start.
-    #[inline]
-    fn ensure(&mut self, len: usize) -> Option<NonNull<u8>> {
+    fn ensure(&mut self, len: usize, gfp: bindings::gfp_t) -> Option<NonNull<u8>> {
         if len > self.len || self.mem.is_null() {
-            self.grow(len)?;
+            let len = len.max(2048).checked_next_power_of_two()?;
+            // SAFETY: Any size and flags will do.
+            let mem = NonNull::new(unsafe { bindings::kmalloc(len, gfp) })?;
+            // SAFETY: `self.mem` is null or from kmalloc, and no request uses it any more.
+            unsafe { bindings::kfree(self.mem.cast()) };
+            self.mem = mem.as_ptr().cast();
+            self.len = len;
         }
         NonNull::new(self.mem)
-    }
-
-    #[cold]
-    fn grow(&mut self, len: usize) -> Option<()> {
-        let len = len.max(2048).checked_next_power_of_two()?;
-        // SAFETY: Any size will do, and these are the flags for memory that a task's calls need.
-        let mem = unsafe { bindings::kmalloc(len, bindings::rpc_task_gfp_mask()) };
-        let mem = NonNull::new(mem)?;
-        // SAFETY: `self.mem` is null or from kmalloc, and no request uses it any more.
-        unsafe { bindings::kfree(self.mem.cast()) };
-        self.mem = mem.as_ptr().cast();
-        self.len = len;
-        Some(())
     }
 }
 
@@ -81,10 +69,6 @@ pub(super) struct Slot<D> {
     #[pin]
     pub(super) rqst: Opaque<bindings::rpc_rqst>,
     index: u32,
-    /// Whether the call that was sent last has been completed: then nothing of it is left with the
-    /// transport, and nobody need look for it. Whoever writes this has pinned the request, and a
-    /// task waits for the pins to go before it frees its buffers.
-    completed: Atomic<bool>,
     call: UnsafeCell<Buffer>,
     reply: UnsafeCell<Buffer>,
     #[pin]
@@ -102,18 +86,6 @@ impl<D> Slot<D> {
         const { assert!(offset_of!(Slot<D>, rqst) == 0) };
         // SAFETY: The request is the first field of its slot.
         unsafe { &*rqst.cast::<Self>() }
-    }
-
-    /// Notes that the request is about to be sent, or has been completed.
-    #[inline]
-    pub(super) fn set_completed(&self, completed: bool) {
-        self.completed.store(completed, Relaxed);
-    }
-
-    /// Whether the request has been completed since it was last sent.
-    #[inline]
-    pub(super) fn is_completed(&self) -> bool {
-        self.completed.load(Relaxed)
     }
 }
 
@@ -152,7 +124,6 @@ impl<D> Slots<D> {
                         unsafe { slot.write_bytes(0, 1) }
                     }),
                     index,
-                    completed: Atomic::new(false),
                     call: UnsafeCell::new(Buffer::EMPTY),
                     reply: UnsafeCell::new(Buffer::EMPTY),
                     data <- data,
@@ -250,7 +221,7 @@ impl<D> Slots<D> {
 /// # Safety
 ///
 /// As `buf_alloc` of `struct rpc_xprt_ops`, with a request of a `Slots<D>`.
-pub(super) unsafe fn alloc_buffers<D>(rqst: *mut bindings::rpc_rqst) -> bool {
+pub(super) unsafe fn alloc_buffers<D>(rqst: *mut bindings::rpc_rqst, gfp: bindings::gfp_t) -> bool {
     // SAFETY: Promised by the caller.
     let slot = unsafe { Slot::<D>::of(rqst) };
     // SAFETY: The request's task calls this, and by the type invariants nobody else touches the
@@ -259,8 +230,10 @@ pub(super) unsafe fn alloc_buffers<D>(rqst: *mut bindings::rpc_rqst) -> bool {
     // SAFETY: The request is valid, and its task calls this.
     let rqst = unsafe { &mut *rqst };
 
-    let (Some(call), Some(reply)) = (call.ensure(rqst.rq_callsize), reply.ensure(rqst.rq_rcvsize))
-    else {
+    let (Some(call), Some(reply)) = (
+        call.ensure(rqst.rq_callsize, gfp),
+        reply.ensure(rqst.rq_rcvsize, gfp),
+    ) else {
         return false;
     };
     rqst.rq_buffer = call.as_ptr().cast();

@@ -100,14 +100,6 @@ pub(crate) enum Expects {
     Nothing,
 }
 
-/// What is left of a message that was posted.
-pub(crate) struct Posted {
-    /// Its registrations.
-    pub(crate) mrs: Option<MrList<Live>>,
-    /// A buffer for the next one.
-    pub(crate) next: Option<SendBuffer>,
-}
-
 /// What keeps a queue pair alive and can drain it.
 pub(crate) trait QpOwner: Send + Sync {
     /// Moves the queue pair to the error state and waits until every posted request has completed.
@@ -239,27 +231,20 @@ impl<O: QpOwner> Qp<O> {
 
     /// A buffer for the next message, or `None` while all of them are out, or while there is no
     /// Receive for what the message `expects`.
-    pub(crate) fn take_send(&mut self, expects: Expects) -> Option<SendBuffer> {
-        let buf = match expects {
-            Expects::Answer => self.answerable_send(),
-            Expects::Nothing => self.free.pop(),
-        };
-        if buf.is_none() {
-            self.refused = true;
-            self.run_short();
-        }
-        buf
-    }
-
-    /// A buffer for a message that expects an answer, if there is a Receive for that, which no
-    /// other kind of message takes away.
     #[inline]
-    fn answerable_send(&mut self) -> Option<SendBuffer> {
-        if self.ahead > 0 || !self.spare.is_empty() {
-            self.free.pop()
-        } else {
-            None
+    pub(crate) fn take_send(&mut self, expects: Expects) -> Option<SendBuffer> {
+        let receivable = match expects {
+            Expects::Answer => self.ahead > 0 || !self.spare.is_empty(),
+            Expects::Nothing => true,
+        };
+        if receivable {
+            if let Some(buf) = self.free.pop() {
+                return Some(buf);
+            }
         }
+        self.refused = true;
+        self.run_short();
+        None
     }
 
     /// Whether more buffers would do good: then [`Self::order`] them.
@@ -293,75 +278,42 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// Gives a buffer back that was not posted after all.
-    #[inline]
     pub(crate) fn put_send(&mut self, buf: SendBuffer) {
         // There is room: the list was made for all buffers of the queue pair.
         let _ = self.free.push_within_capacity(buf);
     }
 
     /// Posts the registrations of `mrs`, then a Send of the first `len` octets of `buf`, as one
-    /// chain. There is a Receive for the answer.
+    /// chain. There is a Receive for what the message `expects`.
     ///
     /// The registrations are live when this returns, also on failure, when part of the chain may
-    /// have gone out. A buffer for the next message that expects an answer comes with them, if
-    /// there is one at hand: so the sender need not come back for it.
+    /// have gone out.
     ///
     /// # Errors
     ///
     /// [`PostError`]; the connection is of no further use then. Registrations of another pool count
     /// as [`PostError::Closed`].
-    #[inline(always)]
+    #[inline]
     pub(crate) fn post(
         &mut self,
-        mut mrs: Option<MrList<Mapped>>,
-        buf: SendBuffer,
+        mrs: Option<MrList<Mapped>>,
+        mut buf: SendBuffer,
         len: u32,
-    ) -> Result<Posted, PostError> {
+        expects: Expects,
+    ) -> Result<Option<MrList<Live>>, PostError> {
         // The registrations of another queue pair would go with that one.
         let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
         if !self.open || foreign {
             self.put_send(buf);
             return Err(PostError::Closed);
         }
-        if let Err(error) = self.expect_message() {
-            self.put_send(buf);
-            return Err(error);
+        if let Expects::Answer = expects {
+            if let Err(error) = self.expect_message() {
+                self.put_send(buf);
+                return Err(error);
+            }
         }
 
-        let posted = self.enqueue(mrs.as_mut(), buf, len);
-        let mrs = mrs.map(MrList::posted);
-        posted.map(|()| Posted {
-            mrs,
-            // Whoever is to see that buffers run short has to come back.
-            next: if self.short {
-                None
-            } else {
-                self.answerable_send()
-            },
-        })
-    }
-
-    /// Posts a Send of the first `len` octets of `buf`, to which there is no answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::post`].
-    pub(crate) fn post_unanswered(&mut self, buf: SendBuffer, len: u32) -> Result<(), PostError> {
-        if !self.open {
-            self.put_send(buf);
-            return Err(PostError::Closed);
-        }
-        self.enqueue(None, buf, len)
-    }
-
-    /// Puts a message on the send queue, with the registrations that go in front of it.
-    #[inline(always)]
-    fn enqueue(
-        &mut self,
-        mrs: Option<&mut MrList<Mapped>>,
-        mut buf: SendBuffer,
-        len: u32,
-    ) -> Result<(), PostError> {
         // Completions are asked for now and then; always while buffers are short, so that the queue
         // cannot run dry with nothing left to complete.
         let unsignalled = self.unsignalled.saturating_add(1);
@@ -369,28 +321,30 @@ impl<O: QpOwner> Qp<O> {
         self.unsignalled = if signalled { 0 } else { unsignalled };
 
         let send = buf.arm(len, signalled);
-        let first = mrs.map_or(send, |mrs| mrs.chain(send));
+        let mut mrs = mrs;
+        let first = mrs.as_mut().map_or(send, |mrs| mrs.chain(send));
         if let Err(buf) = self.sends.push(buf) {
             // Cannot be: the queue holds as many as there are buffers.
             self.put_send(buf);
             return Err(PostError::Device(ENOBUFS));
         }
-        self.post_send(first)
+        let posted = self.post_send(first);
+        let mrs = mrs.map(MrList::posted);
+        posted.map(|()| mrs)
     }
 
     /// Hands a chain of requests to the device. On failure closes the queue pair.
-    #[inline(always)]
+    #[inline]
     fn post_send(&mut self, first: *mut bindings::ib_send_wr) -> Result<(), PostError> {
         let mut bad = null();
 
         // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
         // memory the queue pair or the pool keeps until they have completed.
         let ret = unsafe { bindings::ib_post_send(self.raw.as_ptr(), first, &mut bad) };
-        if ret == 0 {
-            return Ok(());
-        }
-        self.open = false;
-        Err(PostError::Device(Error::from_errno(ret)))
+        kernel::error::to_result(ret).map_err(|e| {
+            self.open = false;
+            PostError::Device(e)
+        })
     }
 
     /// Makes the peer unable to use any of `mrs`: the completion of this fence, which carries

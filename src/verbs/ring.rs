@@ -50,9 +50,8 @@ impl<T> Ring<T> {
         let at = self.head.wrapping_add(self.len);
         let at = at.checked_sub(capacity).unwrap_or(at);
         match self.slots.get_mut(at) {
-            // What is not there need not be dropped.
-            Some(slot @ None) => core::mem::forget(core::mem::replace(slot, Some(item))),
-            _ => return Err(item),
+            Some(slot) => *slot = Some(item),
+            None => return Err(item),
         }
         self.len = self.len.saturating_add(1);
         Ok(())
