@@ -6,6 +6,7 @@
 
 #include <linux/types.h>
 #include <linux/completion.h>
+#include <linux/debugfs.h>
 #include <linux/in.h>
 #include <linux/in6.h>
 #include <linux/mm.h>

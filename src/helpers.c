@@ -21,6 +21,34 @@ __rdma_helper void rpcrdma_rs_helper_reinit_completion(struct completion *done)
 	reinit_completion(done);
 }
 
+/* linux/dcache.h; linux/debugfs.h, whose functions are inline where there is no debugfs */
+
+__rdma_helper void rpcrdma_rs_helper_dentry_put(struct dentry *dentry)
+{
+	dput(dentry);
+}
+
+__rdma_helper struct dentry *rpcrdma_rs_helper_debugfs_dir(const char *name, struct dentry *parent)
+{
+	return debugfs_create_dir(name, parent);
+}
+
+__rdma_helper struct dentry *rpcrdma_rs_helper_debugfs_find(const char *name, struct dentry *parent)
+{
+	return debugfs_lookup(name, parent);
+}
+
+__rdma_helper struct dentry *rpcrdma_rs_helper_debugfs_show(const char *name, umode_t mode, struct dentry *parent,
+							    void *data, const struct file_operations *ops)
+{
+	return debugfs_create_file(name, mode, parent, data, ops);
+}
+
+__rdma_helper void rpcrdma_rs_helper_debugfs_unlink(struct dentry *dentry)
+{
+	debugfs_remove(dentry);
+}
+
 /* linux/jiffies.h */
 
 __rdma_helper unsigned long rpcrdma_rs_helper_jiffies_now(void)

@@ -3,6 +3,7 @@
 //! Kernel facilities that the `kernel` crate does not offer yet, each as small as this module needs
 //! it.
 //!
+//! - [`debugfs`]: files that show something.
 //! - [`Event`]: something that happens and that a task waits for with a time limit (`struct
 //!   completion`).
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
@@ -12,6 +13,7 @@
 //! - [`text()`]: a C string that somebody keeps.
 //! - [`param`]: module parameters that can be changed while the module is loaded.
 
+pub(crate) mod debugfs;
 mod net;
 pub(crate) mod param;
 mod queue;

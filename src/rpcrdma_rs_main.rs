@@ -26,13 +26,18 @@ mod proto;
 mod sunrpc;
 mod verbs;
 
+/// The directory in debugfs with a file for each transport.
+const DEBUGFS: &CStr = c"rpcrdma_rs";
+
 /// The loaded module: the transport classes, as long as it is there.
 struct RpcRdma {
     _client: sunrpc::Registration,
+    _debugfs: os::debugfs::Dir,
 }
 
 impl kernel::Module for RpcRdma {
     fn init(_module: &'static ThisModule) -> Result<Self> {
+        let debugfs = os::debugfs::Dir::new(DEBUGFS);
         let client = sunrpc::Registration::new(&client::CLASS).inspect_err(|&e| {
             if e == EEXIST {
                 pr_err!(
@@ -41,7 +46,10 @@ impl kernel::Module for RpcRdma {
             }
         })?;
 
-        Ok(Self { _client: client })
+        Ok(Self {
+            _client: client,
+            _debugfs: debugfs,
+        })
     }
 }
 

@@ -9,7 +9,7 @@ import time
 from . import corpus, klog, resources
 from .capture import Capture, capturing
 from .config import Options
-from .mountstats import MEANING, SUSPICIOUS, named, of_mount
+from .mountstats import MEANING, SUSPICIOUS, named, of_mount, own
 from .network import CLIENT, SERVER
 from .pair import MOUNT_POINT, Pair
 from .runner import bring_up
@@ -151,7 +151,7 @@ class Demo:
         self.title("the transport's line of /proc/self/mountstats")
         numbers, _ = of_mount(pair.client, MOUNT_POINT)
         print(f"   xprt: rdma {' '.join(map(str, numbers))}")
-        values = named(numbers)
+        values = named(numbers) | own(pair.client)
         for name, words in MEANING.items():
             if name in values:
                 print(f"   {values[name]:12}  {words}")

@@ -16,14 +16,14 @@ FIELDS = (
     "empty_sendctx reply_waits"
 ).split()
 
-# What our transport appends. After these comes one number for each reason to drop a message.
-OUR_FIELDS = (
-    "remote_invalidates foreign_invalidates unknown_xids duplicate_replies zero_grants version_errors header_errors "
-    "backward_calls backward_unserved backward_overflows"
+# Counters of our transport that are above zero only if a peer misbehaved, or the transport did. They are not in mountstats
+# but in a file of debugfs.
+SUSPICIOUS = (
+    "foreign_invalidates unknown_xids duplicate_replies zero_grants version_errors header_errors reverse_unserved "
+    "reverse_overflows"
 ).split()
 
-# Of ours, those that are above zero only if a peer misbehaved, or we did.
-SUSPICIOUS = (*OUR_FIELDS[1:7], *OUR_FIELDS[8:])
+DEBUGFS = "/sys/kernel/debug/rpcrdma_rs"
 
 MEANING = {
     "connect_count": "connections made",
@@ -45,29 +45,53 @@ MEANING = {
     "mrs_allocated": "registrations allocated",
     "local_invalidates": "registrations the client had to invalidate itself",
     "remote_invalidates": "registrations the server invalidated with its reply",
-    "backward_calls": "calls that the server made to the client",
+    "reverse_calls": "calls that the server made to the client",
 }
+
+
+def block_of(guest: Guest, mount_point: str) -> str:
+    """The part of mountstats that is about a mount."""
+    text = guest.run("cat /proc/self/mountstats").out
+    block = re.search(rf"^device \S+ mounted on {re.escape(mount_point)} .*?(?=^device |\Z)", text, re.M | re.S)
+    assert block, f"{mount_point} is not in mountstats:\n{text}"
+    return block[0]
 
 
 def of_mount(guest: Guest, mount_point: str) -> tuple[list[int], dict[str, list[int]]]:
     """The numbers of the transport's line, and the numbers of each operation by its name."""
-    text = guest.run("cat /proc/self/mountstats").out
-    block = re.search(rf"^device \S+ mounted on {re.escape(mount_point)} .*?(?=^device |\Z)", text, re.M | re.S)
-    assert block, f"{mount_point} is not in mountstats:\n{text}"
-    xprt = re.search(r"^\txprt:\s+rdma (.*)$", block[0], re.M)
-    assert xprt, f"no transport of type rdma in:\n{block[0]}"
-    operations = re.findall(r"^\s+([A-Z_0-9]+): ((?:\d+ ?)+)$", block[0], re.M)
+    block = block_of(guest, mount_point)
+    xprt = re.search(r"^\txprt:\s+rdma (.*)$", block, re.M)
+    assert xprt, f"no transport of type rdma in:\n{block}"
+    operations = re.findall(r"^\s+([A-Z_0-9]+): ((?:\d+ ?)+)$", block, re.M)
     return [int(n) for n in xprt[1].split()], {name: [int(n) for n in numbers.split()] for name, numbers in operations}
 
 
 def transport(guest: Guest, mount_point: str) -> dict[str, int]:
-    """The transport's numbers by name; those of `OUR_FIELDS` only from our transport."""
-    return named(of_mount(guest, mount_point)[0])
+    """The transport's numbers by name, with those that only our transport has."""
+    options = guest.run(f"grep ' {mount_point} ' /proc/mounts").out
+    port = re.search(r"\bport=(\d+)", options)
+    return named(of_mount(guest, mount_point)[0]) | own(guest, int(port[1]) if port else None)
 
 
 def named(numbers: list[int]) -> dict[str, int]:
     """The numbers of the transport's line by name."""
-    return dict(zip(FIELDS + OUR_FIELDS, numbers, strict=False))
+    return dict(zip(FIELDS, numbers, strict=True))
+
+
+def own(guest: Guest, port: int | None = None) -> dict[str, int]:
+    """The counters that only our transport has, added up over its transports to a port of the server."""
+    return parse_own(guest.run(f"cat {DEBUGFS}/* 2>/dev/null || true").out, port)
+
+
+def parse_own(text: str, port: int | None = None) -> dict[str, int]:
+    """The same, from the text of the files; empty if there is none."""
+    counters: dict[str, int] = {}
+    for block in re.split(r"^peer ", text, flags=re.M)[1:]:
+        peer, *lines = block.splitlines()
+        if port is None or peer.endswith(f" port {port}"):
+            for name, number in (line.split() for line in lines):
+                counters[name] = counters.get(name, 0) + int(number)
+    return counters
 
 
 def calls(guest: Guest, mount_point: str, operation: str) -> int:

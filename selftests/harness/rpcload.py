@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .config import REPO, Options
-from .mountstats import named
+from .mountstats import DEBUGFS, named, parse_own
 from .network import SERVER
 from .pair import Pair
 
@@ -68,8 +68,9 @@ class Load:
     def do(self, *commands: str, timeout: float = 30.0) -> list[Outcome]:
         """Gives commands, one after the other and whatever comes of them."""
         steps = [f"echo {shlex.quote(c)} 2>/dev/null >{FILES}/control || true; echo =====" for c in commands]
-        look = f"cat {FILES}/control {FILES}/stats"
-        text = self._pair.client.run("\n".join([f"cat {FILES}/stats", *[f"{s}; {look}" for s in steps]]), timeout).out
+        counters_of = f"cat {FILES}/stats; cat {DEBUGFS}/* 2>/dev/null || true"
+        look = f"cat {FILES}/control; {counters_of}"
+        text = self._pair.client.run("\n".join([counters_of, *[f"{s}; {look}" for s in steps]]), timeout).out
         first, *blocks = text.split("=====\n")
         outcomes, before = [], counters(first)
         for command, block in zip(commands, blocks, strict=True):
@@ -92,7 +93,7 @@ class Load:
 def counters(text: str) -> dict[str, int]:
     """The transport's counters by name; empty when there is no transport."""
     found = re.search(r"^\txprt:\s+rdma (.*)$", text, re.M)
-    return named([int(n) for n in found[1].split()]) if found else {}
+    return named([int(n) for n in found[1].split()]) | parse_own(text) if found else {}
 
 
 def outcome(command: str, text: str, counted: dict[str, int]) -> Outcome:

@@ -64,7 +64,7 @@ def statistics(pair: Pair, vers: str) -> None:
     )
     pair.mount(vers)
     numbers, _ = of_mount(pair.client, MOUNT_POINT)
-    assert len(numbers) >= len(FIELDS), f"{len(numbers)} numbers: {numbers}"
+    assert len(numbers) == len(FIELDS), f"{len(numbers)} numbers: {numbers}"
     before = transport(pair.client, MOUNT_POINT)
     script = f"cd {MOUNT_POINT}; cat data >/dev/null; ls many >/dev/null; head -c 1M /dev/zero >written; sync"
     pair.client.run(script)

@@ -31,7 +31,7 @@ def recall(pair: Pair) -> None:
     take_delegation(pair, "shared")
     assert re.search(r"callback state: UP", server_view(pair, "info")), server_view(pair, "info")
     before = calls(pair.client, MOUNT_POINT, "DELEGRETURN")
-    called = transport(pair.client, MOUNT_POINT).get("backward_calls")
+    called = transport(pair.client, MOUNT_POINT).get("reverse_calls")
     start = float(pair.server.run("cut -d' ' -f1 /proc/uptime").out)
     end = float(pair.server.run("echo two >>/export/shared; cut -d' ' -f1 /proc/uptime", 30).out)
     limit = 3 * pair.options.slowness
@@ -39,7 +39,7 @@ def recall(pair: Pair) -> None:
     assert calls(pair.client, MOUNT_POINT, "DELEGRETURN") == before + 1
     assert "deleg" not in server_view(pair, "states")
     if called is not None:
-        assert transport(pair.client, MOUNT_POINT)["backward_calls"] > called, "the transport counted no backward call"
+        assert transport(pair.client, MOUNT_POINT)["reverse_calls"] > called, "the transport counted no reverse call"
     assert pair.client.run(f"cat {MOUNT_POINT}/shared").out == "one\ntwo\n"
     pair.umount()
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness import resources
-from harness.mountstats import FIELDS, OUR_FIELDS, of_mount
+from harness.mountstats import transport
 from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
 from peer.driver import Peer, peer
 
-# Our numbers after those of OUR_FIELDS: messages dropped, by reason.
+# Counters of messages dropped, by reason.
 DROPPED = ("short", "version", "type", "xid_mismatch", "malformed", "undecodable")
 ABSENT, FAILED = "No such file or directory", "Input/output error"
 NFS, NULL, READDIR = 100003, 0, 16
@@ -35,7 +35,7 @@ SECOND = r"port \d+: ending the connection: a second reply to the same call"
 
 def counters(pair: Pair) -> dict[str, int]:
     """All numbers of the transport."""
-    return dict(zip(FIELDS + list(OUR_FIELDS) + list(DROPPED), of_mount(pair.client, MOUNT_POINT)[0], strict=True))
+    return transport(pair.client, MOUNT_POINT)
 
 
 def ask(pair: Pair, name: str) -> str:
@@ -114,7 +114,7 @@ DROPS = [
     ("error-cut", ("V1-105",), "undecodable"),
     ("error-code", ("V1-105",), "undecodable"),
     ("error-bare", ("V1-105",), "undecodable"),
-    ("backward-call", ("BI-16", "BI-3"), "backward_unserved"),
+    ("backward-call", ("BI-16", "BI-3"), "reverse_unserved"),
     ("credits-zero", ("V1-25",), "zero_grants"),
 ]
 

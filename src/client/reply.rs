@@ -278,7 +278,7 @@ impl Connection {
             };
             place(&mut pinned, rest, &retired);
             drop(retired);
-            stats.remote_invalidations.inc();
+            stats.remote_invalidates.inc();
             self.shared.xprt.space_available();
         }
         Arrival::Answer(Answered {
@@ -326,7 +326,7 @@ impl Connection {
                 .and_then(|payload| pinned.fill(payload, placed).ok())
                 .map(|(len, copied)| {
                     if copied != 0 {
-                        self.shared.stats.fixup_octets.add(copied);
+                        self.shared.stats.fixup_bytes.add(copied);
                     }
                     len
                 }),
@@ -352,11 +352,11 @@ impl Connection {
 
         let placed = match reply::check(reply, offered).ok()? {
             Placed::ReplyChunk { length } => {
-                stats.rdma_reply_octets.add(length);
+                stats.written_bytes.add(length);
                 return (length % 4 == 0).then_some(Rest::Nothing { len: length });
             }
             Placed::WriteChunk { length } => {
-                stats.rdma_reply_octets.add(length);
+                stats.written_bytes.add(length);
                 (length != 0).then_some(length)
             }
             Placed::Inline => None,
@@ -374,10 +374,10 @@ impl Connection {
             .backchannel
             .deliver(&self.shared.xprt, xid, payload, self.generation())
         {
-            Ok(()) => stats.backward_calls.inc(),
-            Err(DeliverError::NotSetUp | DeliverError::TooLong) => stats.backward_unserved.inc(),
+            Ok(()) => stats.reverse_calls.inc(),
+            Err(DeliverError::NotSetUp | DeliverError::TooLong) => stats.reverse_unserved.inc(),
             Err(DeliverError::NoSlot) => {
-                stats.backward_overflows.inc();
+                stats.reverse_overflows.inc();
                 self.violated(c"more backward calls than granted");
             }
         }
@@ -412,7 +412,7 @@ impl Connection {
     /// The server has invalidated a handle that was not its to invalidate: what else it can reach
     /// is in doubt.
     fn foreign_handle(&self) {
-        self.shared.stats.foreign_invalidations.inc();
+        self.shared.stats.foreign_invalidates.inc();
         self.violated(c"it invalidated a handle that is not the call's");
     }
 }

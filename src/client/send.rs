@@ -382,7 +382,7 @@ impl Connection {
         }
 
         let buf = buf.take().ok_or(Unsendable::Never)?;
-        self.shared.stats.count_call(&plan, &send);
+        self.shared.stats.count_call(&plan, &send, &header);
         call.stamp();
         let posted = self
             .with_qp(|qp| qp.post(mrs, buf, len, Expects::Answer))
@@ -464,27 +464,32 @@ impl Connection {
 }
 
 impl Stats {
-    /// Counts the transfer modes of a call that is about to go out.
-    fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>) {
+    /// Counts the transfer modes of a call that is about to go out with `header`.
+    fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, header: &CallHeader<'_>) {
+        // CAST: A list has at most `MAX_SEGMENTS`, and a tail is shorter than 4 GiB.
+        let count = |segments: usize| segments as u32;
+
         match plan.call {
             CallMode::Inline => {
-                if send.page_len() != 0 {
-                    self.pullup_octets.add(send.page_len());
+                let copied = send.page_len().saturating_add(count(send.tail().len()));
+                if copied != 0 {
+                    self.pullup_bytes.add(copied);
                 }
             }
-            CallMode::ReadChunk => {
-                self.read_chunks.inc();
-                self.rdma_request_octets.add(send.page_len());
-            }
+            CallMode::ReadChunk => self.read_segments.add(count(header.read.len())),
             CallMode::Long => {
                 self.long_calls.inc();
-                self.rdma_request_octets.add(send.len());
+                self.read_segments.add(count(header.read.len()));
             }
         }
-        match plan.reply {
-            ReplyMode::Inline => {}
-            ReplyMode::WriteChunk => self.write_chunks.inc(),
-            ReplyMode::ReplyChunk => self.reply_chunks.inc(),
+        let (segments, counter) = match plan.reply {
+            ReplyMode::Inline => return,
+            ReplyMode::WriteChunk => (header.write, &self.write_segments),
+            ReplyMode::ReplyChunk => (header.reply, &self.reply_segments),
+        };
+        counter.add(count(segments.len()));
+        for segment in segments {
+            self.offered_bytes.add(segment.length);
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a transport counts.
+//! The counters of a transport, and where they are shown.
 
 use kernel::{
     seq_file::SeqFile,
@@ -11,12 +11,10 @@ use kernel::{
     }, //
 };
 
+use super::transport::RdmaTransport;
 use crate::{
     proto::Discard,
-    sunrpc::{
-        Transport,
-        Xprt, //
-    }, //
+    sunrpc::Xprt, //
 };
 
 /// A number that only grows.
@@ -47,11 +45,15 @@ impl Counter {
 }
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    (
+        mountstats { $($(#[$known_doc:meta])* $known:ident,)* }
+        debugfs { $($(#[$own_doc:meta])* $own:ident,)* }
+    ) => {
         /// The counters of one transport, over all its connections.
         pub(super) struct Stats {
-            $($(#[$doc])* pub(super) $name: Counter,)*
-            /// Messages dropped, by [`Discard::index`].
+            $($(#[$known_doc])* pub(super) $known: Counter,)*
+            $($(#[$own_doc])* pub(super) $own: Counter,)*
+            /// Messages dropped or taken for a broken reply, by [`Discard::index`].
             pub(super) discarded: [Counter; Discard::REASONS],
         }
 
@@ -59,8 +61,18 @@ macro_rules! counters {
             /// All zero.
             pub(super) const fn new() -> Self {
                 Self {
-                    $($name: Counter::new(),)*
+                    $($known: Counter::new(),)*
+                    $($own: Counter::new(),)*
                     discarded: [const { Counter::new() }; Discard::REASONS],
+                }
+            }
+
+            /// Prints the counters that the line of mountstats has no place for, a name and a
+            /// number on each line.
+            pub(super) fn print_own(&self, seq: &SeqFile) {
+                $(seq_print!(seq, "{} {}\n", stringify!($own), self.$own.get());)*
+                for (name, counter) in Discard::NAMES.iter().zip(&self.discarded) {
+                    seq_print!(seq, "{} {}\n", *name, counter.get());
                 }
             }
         }
@@ -68,65 +80,68 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Calls with a Read chunk for their data.
-    read_chunks,
-    /// Calls that offered a Write chunk.
-    write_chunks,
-    /// Calls that offered a Reply chunk.
-    reply_chunks,
-    /// Octets of calls moved by RDMA Read.
-    rdma_request_octets,
-    /// Octets of replies moved by RDMA Write.
-    rdma_reply_octets,
-    /// Octets of page data copied into Send buffers.
-    pullup_octets,
-    /// Octets of page data copied out of Receive buffers.
-    fixup_octets,
-    /// Calls that could not be built for this connection.
-    failed_marshal,
-    /// Replies that were not as the protocol or their call wants them.
-    bad_replies,
-    /// Calls sent as Long messages.
-    long_calls,
-    /// Registrations allocated.
-    mrs_allocated,
-    /// Registrations that we invalidated.
-    local_invalidations,
-    /// Registrations that the server invalidated.
-    remote_invalidations,
-    /// Times that no Send buffer was free.
-    no_send_buffer,
-    /// Times that no registration was free.
-    no_registration,
-    /// Remote invalidations of a handle that was not the call's.
-    foreign_invalidations,
-    /// Replies to no known call.
-    unknown_xids,
-    /// Replies to a call that already had one, or was not sent on this connection.
-    duplicate_replies,
-    /// Grants of zero credits.
-    zero_grants,
-    /// Errors reported by the server: it takes no version 1.
-    version_errors,
-    /// Errors reported by the server: it could not parse a call.
-    header_errors,
-    /// Backward calls delivered.
-    backward_calls,
-    /// Backward calls without anybody to serve them.
-    backward_unserved,
-    /// Backward calls beyond the grant.
-    backward_overflows,
+    // What these count is what the in-tree transport counts: tools label them by position.
+    mountstats {
+        /// Segments of Read lists, those of Long calls included.
+        read_segments,
+        /// Segments of the Write chunks that calls offered.
+        write_segments,
+        /// Segments of the Reply chunks that calls offered.
+        reply_segments,
+        /// Bytes registered for Write and Reply chunks.
+        offered_bytes,
+        /// Bytes of replies moved by RDMA Write.
+        written_bytes,
+        /// Bytes of pages and tails copied into Send buffers.
+        pullup_bytes,
+        /// Bytes of pages copied out of Receive buffers.
+        fixup_bytes,
+        /// Calls that could not be built for this connection.
+        failed_marshal,
+        /// Replies that were not as the protocol or their call wants them.
+        bad_replies,
+        /// Calls sent as Long messages.
+        long_calls,
+        /// Registrations allocated.
+        mrs_allocated,
+        /// Registrations that we invalidated.
+        local_invalidations,
+        /// Times that no Send buffer was free.
+        no_send_buffer,
+    }
+    debugfs {
+        /// Registrations that the server invalidated.
+        remote_invalidates,
+        /// Remote invalidations of a handle that was not the call's.
+        foreign_invalidates,
+        /// Times that no registration was free.
+        no_registration,
+        /// Replies to no known call, late ones included.
+        unknown_xids,
+        /// Replies to a call that already had one, or was not sent on this connection.
+        duplicate_replies,
+        /// Grants of zero credits.
+        zero_grants,
+        /// Errors reported by the server: it takes no version 1.
+        version_errors,
+        /// Errors reported by the server: it could not parse a call.
+        header_errors,
+        /// Reverse calls delivered.
+        reverse_calls,
+        /// Reverse calls without a service for them.
+        reverse_unserved,
+        /// Reverse calls beyond the grant.
+        reverse_overflows,
+    }
 }
 
 impl Stats {
-    /// Prints the line that mountstats shows: tools read it by position. After the 27 numbers that
-    /// they know come ours: handles invalidated by the server, foreign handles among them, replies
-    /// of unknown calls, duplicate replies, grants of zero, version errors, header errors, backward
-    /// calls, of those not served, of those beyond the grant, then one number per reason for which
-    /// a message was dropped.
-    pub(super) fn print<T: Transport>(&self, xprt: &Xprt<T>, seq: &SeqFile) {
+    /// Prints the line that mountstats shows. Tools read it by position and know exactly these 27
+    /// numbers; some crash when there are more.
+    pub(super) fn print(&self, xprt: &Xprt<RdmaTransport>, hardway_bytes: u64, seq: &SeqFile) {
         let c = xprt.counters();
 
+        // No local port: connections do not have one.
         seq_print!(
             seq,
             "\txprt:\trdma 0 {} {} {} {} {} {} {} {} {} ",
@@ -140,49 +155,33 @@ impl Stats {
             c.requests,
             c.backlog,
         );
-        let known = [
-            &self.read_chunks,
-            &self.write_chunks,
-            &self.reply_chunks,
-            &self.rdma_request_octets,
-            &self.rdma_reply_octets,
-            &self.pullup_octets,
-            &self.fixup_octets,
-        ];
-        for counter in known {
+        for counter in [
+            &self.read_segments,
+            &self.write_segments,
+            &self.reply_segments,
+            &self.offered_bytes,
+            &self.written_bytes,
+            &self.pullup_bytes,
+            &self.fixup_bytes,
+        ] {
             seq_print!(seq, "{} ", counter.get());
         }
-        // Nothing is ever registered in any way but by fast registration.
         seq_print!(
             seq,
-            "0 {} {} {} ",
+            "{} {} {} {} ",
+            hardway_bytes,
             self.failed_marshal.get(),
             self.bad_replies.get(),
             self.long_calls.get(),
         );
-        // No registration is recycled or orphaned: each lives and dies with its connection.
+        // No registration is recycled or orphaned: each lives and dies with its connection. The
+        // last number is always 0 in-tree, too.
         seq_print!(
             seq,
-            "0 0 {} {} {} 0",
+            "0 0 {} {} {} 0\n",
             self.mrs_allocated.get(),
             self.local_invalidations.get(),
             self.no_send_buffer.get(),
         );
-        let ours = [
-            &self.remote_invalidations,
-            &self.foreign_invalidations,
-            &self.unknown_xids,
-            &self.duplicate_replies,
-            &self.zero_grants,
-            &self.version_errors,
-            &self.header_errors,
-            &self.backward_calls,
-            &self.backward_unserved,
-            &self.backward_overflows,
-        ];
-        for counter in Iterator::chain(ours.into_iter(), &self.discarded) {
-            seq_print!(seq, " {}", counter.get());
-        }
-        seq_print!(seq, "\n");
     }
 }

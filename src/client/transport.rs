@@ -8,6 +8,7 @@ use kernel::{
     new_spinlock,
     prelude::*,
     seq_file::SeqFile,
+    seq_print,
     sync::{
         atomic::{
             Atomic,
@@ -36,6 +37,10 @@ use super::{
 use crate::{
     os::{
         self,
+        debugfs::{
+            File,
+            Show, //
+        },
         jiffies,
         secs_to_jiffies,
         PAGE_SIZE, //
@@ -107,6 +112,14 @@ impl Shared {
     }
 }
 
+impl Show for Shared {
+    /// Prints the peer, and what this transport counts besides the numbers of mountstats.
+    fn show(&self, seq: &SeqFile) {
+        seq_print!(seq, "peer {}\n", self.xprt.peer());
+        self.stats.print_own(seq);
+    }
+}
+
 /// A client transport to one server.
 #[pin_data]
 pub(crate) struct RdmaTransport {
@@ -121,6 +134,7 @@ pub(crate) struct RdmaTransport {
     #[pin]
     work: DelayedWork<Self>,
     generation: Atomic<u64>,
+    _counters: File<Shared>,
     // Last, since the module may go with it.
     shared: Arc<Shared>,
 }
@@ -210,6 +224,11 @@ impl Transport for RdmaTransport {
             }),
             GFP_KERNEL,
         )?;
+        let counters = File::new(
+            crate::DEBUGFS,
+            fmt!("xprt-{}", shared.xprt.id()),
+            shared.clone(),
+        );
         Arc::pin_init(
             pin_init!(Self {
                 sender: WriteLocked::new(&shared.xprt, None),
@@ -217,6 +236,7 @@ impl Transport for RdmaTransport {
                 lock <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::lock"),
                 work <- new_delayed_work!("rpcrdma_rs::connect"),
                 generation: Atomic::new(0),
+                _counters: counters,
                 shared,
             }),
             GFP_KERNEL,
@@ -350,6 +370,9 @@ impl Transport for RdmaTransport {
     }
 
     fn print_stats(&self, seq: &SeqFile) {
-        self.shared.stats.print(&self.shared.xprt, seq);
+        let Shared {
+            stats, xprt, slots, ..
+        } = &*self.shared;
+        stats.print(xprt, slots.grown_bytes(), seq);
     }
 }

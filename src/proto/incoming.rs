@@ -97,6 +97,16 @@ impl Discard {
     /// The number of reasons; [`Discard::index`] is below it.
     pub(crate) const REASONS: usize = 6;
 
+    /// The names of the counters, in the order of [`Discard::index`].
+    pub(crate) const NAMES: [&'static str; Self::REASONS] = [
+        "short",
+        "version",
+        "type",
+        "xid_mismatch",
+        "malformed",
+        "undecodable",
+    ];
+
     /// The reason as the index of a counter.
     pub(crate) const fn index(self) -> usize {
         match self {

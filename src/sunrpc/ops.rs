@@ -228,8 +228,12 @@ unsafe extern "C" fn connect<T: Transport>(
 /// See above.
 unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c_int {
     // SAFETY: As this function's; the request belongs to the task.
-    let done =
-        unsafe { slot::alloc_buffers::<T::Slot>((*task).tk_rqstp, bindings::rpc_task_gfp_mask()) };
+    let done = unsafe {
+        let rqst = (*task).tk_rqstp;
+        transport::<T>((*rqst).rq_xprt)
+            .slots()
+            .alloc_buffers(rqst, bindings::rpc_task_gfp_mask())
+    };
     if done {
         0
     } else {

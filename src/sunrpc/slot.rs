@@ -15,6 +15,10 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         SpinLock, //
     },
@@ -22,6 +26,10 @@ use kernel::{
 };
 
 use crate::bindings;
+
+/// Bytes of a buffer that is enough for nearly all requests. What statistics count is the memory of
+/// the others.
+const USUAL: usize = 8192;
 
 /// Memory from kmalloc that a request encodes into or decodes from. Grows, never shrinks.
 struct Buffer {
@@ -35,9 +43,18 @@ impl Buffer {
         len: 0,
     };
 
-    /// Makes the buffer at least `len` octets long; its content is lost. Returns its start.
-    fn ensure(&mut self, len: usize, gfp: bindings::gfp_t) -> Option<NonNull<u8>> {
+    /// Makes the buffer at least `len` bytes long; its content is lost. Returns its start. Adds
+    /// `len` to `grown` when the buffer was too short and `len` is more than [`USUAL`].
+    fn ensure(
+        &mut self,
+        len: usize,
+        gfp: bindings::gfp_t,
+        grown: &Atomic<u64>,
+    ) -> Option<NonNull<u8>> {
         if len > self.len || self.mem.is_null() {
+            if len > USUAL {
+                grown.add(len as u64, Relaxed);
+            }
             let len = len.max(2048).checked_next_power_of_two()?;
             // SAFETY: Any size and flags will do.
             let mem = NonNull::new(unsafe { bindings::kmalloc(len, gfp) })?;
@@ -95,6 +112,8 @@ pub(crate) struct Slots<D> {
     all: KVec<Pin<KBox<Slot<D>>>>,
     #[pin]
     free: SpinLock<KVec<u32>>,
+    /// Bytes by which buffers had to grow beyond the usual.
+    grown: Atomic<u64>,
 }
 
 // SAFETY: Requests are handed out to one task each; their own data is `Sync`.
@@ -138,6 +157,7 @@ impl<D> Slots<D> {
             pin_init!(Self {
                 all,
                 free <- new_spinlock!(free, "rpcrdma_rs::Slots"),
+                grown: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -214,29 +234,37 @@ impl<D> Slots<D> {
         let index = self.free.lock().pop()?;
         Some(self.all.get(index as usize)?.rqst.get())
     }
-}
+    /// Sets up the encode and decode buffers of a request. Returns whether there was memory.
+    ///
+    /// # Safety
+    ///
+    /// As `buf_alloc` of `struct rpc_xprt_ops`, with a request of this table.
+    pub(super) unsafe fn alloc_buffers(
+        &self,
+        rqst: *mut bindings::rpc_rqst,
+        gfp: bindings::gfp_t,
+    ) -> bool {
+        // SAFETY: By the safety requirements of this function.
+        let slot = unsafe { Slot::<D>::of(rqst) };
+        // SAFETY: The request's task calls this, and by the type invariants of `Slot` nothing else
+        // touches the buffers.
+        let (call, reply) = unsafe { (&mut *slot.call.get(), &mut *slot.reply.get()) };
+        // SAFETY: The request is valid, and its task, which calls this, is the only one to use it.
+        let (rqst, grown) = (unsafe { &mut *rqst }, &self.grown);
 
-/// Sets up the encode and decode buffers of a request.
-///
-/// # Safety
-///
-/// As `buf_alloc` of `struct rpc_xprt_ops`, with a request of a `Slots<D>`.
-pub(super) unsafe fn alloc_buffers<D>(rqst: *mut bindings::rpc_rqst, gfp: bindings::gfp_t) -> bool {
-    // SAFETY: Promised by the caller.
-    let slot = unsafe { Slot::<D>::of(rqst) };
-    // SAFETY: The request's task calls this, and by the type invariants nobody else touches the
-    // buffers.
-    let (call, reply) = unsafe { (&mut *slot.call.get(), &mut *slot.reply.get()) };
-    // SAFETY: The request is valid, and its task calls this.
-    let rqst = unsafe { &mut *rqst };
+        let (Some(call), Some(reply)) = (
+            call.ensure(rqst.rq_callsize, gfp, grown),
+            reply.ensure(rqst.rq_rcvsize, gfp, grown),
+        ) else {
+            return false;
+        };
+        rqst.rq_buffer = call.as_ptr().cast();
+        rqst.rq_rbuffer = reply.as_ptr().cast();
+        true
+    }
 
-    let (Some(call), Some(reply)) = (
-        call.ensure(rqst.rq_callsize, gfp),
-        reply.ensure(rqst.rq_rcvsize, gfp),
-    ) else {
-        return false;
-    };
-    rqst.rq_buffer = call.as_ptr().cast();
-    rqst.rq_rbuffer = reply.as_ptr().cast();
-    true
+    /// Bytes by which the buffers of unusually large requests have grown.
+    pub(crate) fn grown_bytes(&self) -> u64 {
+        self.grown.load(Relaxed)
+    }
 }

@@ -119,6 +119,12 @@ impl<T: Transport> Xprt<T> {
         self.memory.raw.cast()
     }
 
+    /// The number by which sunrpc names the transport in sysfs and debugfs.
+    pub(crate) fn id(&self) -> u32 {
+        // SAFETY: The object is valid; the number is fixed when it is allocated.
+        unsafe { (*self.as_ptr()).id }
+    }
+
     /// Whether sunrpc may send over it.
     #[inline]
     pub(crate) fn is_connected(&self) -> bool {
