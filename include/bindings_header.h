@@ -12,6 +12,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
 #include <linux/workqueue.h>
 #include <linux/sunrpc/addr.h>

@@ -5,19 +5,20 @@
 //! - [`transport`]: what sunrpc sees, and which connection is the current one.
 //! - [`connection`]: one connection, from its first event to its teardown. All that belongs to it
 //!   is born and dies with it.
-//! - [`connect`]: how a connection is made.
+//! - [`connect`]: how a connection is made; [`probe`], a call of our own that may be part of that.
 //! - [`flight`]: where a call is between its Send and its completion.
 //! - [`send`], [`reply`]: the two hot paths.
 //! - [`stats`]: what is counted.
 //!
-//! Lock order: a flight's lock, then the connection's queue-pair lock, then the pool of
-//! registrations. sunrpc's locks are never taken under any of them.
+//! Lock order: sunrpc's `transport_lock`, the current connection's, a flight's, the connection's
+//! queue-pair lock, the pool of registrations. sunrpc's locks are never taken under any of ours.
 
 #![forbid(unsafe_code)]
 
 mod connect;
 mod connection;
 mod flight;
+mod probe;
 mod reply;
 mod send;
 mod stats;

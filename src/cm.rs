@@ -12,7 +12,8 @@ mod id;
 
 pub(crate) use endpoint::{
     ConnectParams,
-    Endpoint, //
+    Endpoint,
+    EndpointError, //
 };
 pub(crate) use id::{
     Event,

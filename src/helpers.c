@@ -80,6 +80,11 @@ __rdma_helper void rpcrdma_rs_helper_page_unmap(const void *addr)
 	kunmap_local(addr);
 }
 
+__rdma_helper void rpcrdma_rs_helper_page_written(struct page *page)
+{
+	flush_dcache_page(page);
+}
+
 __rdma_helper unsigned int rpcrdma_rs_helper_memalloc_nofs_save(void)
 {
 	return memalloc_nofs_save();
@@ -98,6 +103,13 @@ __rdma_helper unsigned int rpcrdma_rs_helper_memalloc_noreclaim_save(void)
 __rdma_helper void rpcrdma_rs_helper_memalloc_noreclaim_restore(unsigned int flags)
 {
 	memalloc_noreclaim_restore(flags);
+}
+
+/* linux/rcupdate.h */
+
+__rdma_helper void rpcrdma_rs_helper_wait_for_stragglers(void)
+{
+	synchronize_rcu_tasks();
 }
 
 /* linux/scatterlist.h */
@@ -134,12 +146,7 @@ __rdma_helper int rpcrdma_rs_helper_bc_prealloc(struct rpc_rqst *rqst)
 	return bc_prealloc(rqst);
 }
 
-/* linux/sunrpc/sched.h, linux/sunrpc/clnt.h */
-
-__rdma_helper int rpcrdma_rs_helper_rpc_reply_expected(struct rpc_task *task)
-{
-	return rpc_reply_expected(task);
-}
+/* linux/sunrpc/auth.h */
 
 __rdma_helper bool rpcrdma_rs_helper_rqst_data_touch(struct rpc_rqst *rqst)
 {
@@ -161,6 +168,16 @@ __rdma_helper void rpcrdma_rs_helper_xprt_set_connected(struct rpc_xprt *xprt)
 __rdma_helper int rpcrdma_rs_helper_xprt_connected(struct rpc_xprt *xprt)
 {
 	return xprt_connected(xprt);
+}
+
+__rdma_helper void rpcrdma_rs_helper_xprt_clear_cwnd_wait(struct rpc_xprt *xprt)
+{
+	clear_bit(XPRT_CWND_WAIT, &xprt->state);
+}
+
+__rdma_helper unsigned int rpcrdma_rs_helper_xprt_refs(struct rpc_xprt *xprt)
+{
+	return kref_read(&xprt->kref);
 }
 
 __rdma_helper void rpcrdma_rs_helper_xprt_clear_connecting(struct rpc_xprt *xprt)
@@ -226,6 +243,11 @@ __rdma_helper struct ib_cq *rpcrdma_rs_helper_ib_alloc_cq_any(struct ib_device *
 							      int nr_cqe, enum ib_poll_context ctx)
 {
 	return ib_alloc_cq_any(dev, private, nr_cqe, ctx);
+}
+
+__rdma_helper int rpcrdma_rs_helper_ib_cq_users(struct ib_cq *cq)
+{
+	return atomic_read(&cq->usecnt);
 }
 
 __rdma_helper u64 rpcrdma_rs_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,

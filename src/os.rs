@@ -10,6 +10,7 @@
 //! - [`PageSpan`]: octets inside one page, the unit of copying and of memory registration.
 //! - [`Net`]: a network namespace that somebody keeps.
 //! - [`transport_queue`]: sunrpc's workqueue for transports.
+//! - [`Stragglers`]: tasks that have not left the module yet when it is unloaded.
 //! - [`text()`]: a C string that somebody keeps.
 //! - [`param`]: module parameters that can be changed while the module is loaded.
 
@@ -19,6 +20,7 @@ pub(crate) mod param;
 mod queue;
 mod reclaim;
 mod span;
+mod stragglers;
 mod text;
 mod time;
 mod wait;
@@ -30,6 +32,7 @@ pub(crate) use span::{
     PageSpan,
     PAGE_SIZE, //
 };
+pub(crate) use stragglers::Stragglers;
 pub(crate) use text::text;
 pub(crate) use time::{
     jiffies,

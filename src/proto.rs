@@ -17,6 +17,7 @@
 //! | [`reply`] | whether a reply keeps to what its call offered |
 //! | [`call`] | what a responder makes of a received message |
 //! | [`credits`] | how many calls may be unanswered |
+//! | [`rpc`] | the few RPC messages that a transport writes itself |
 //!
 //! Source: RFC 8797 and draft-ietf-nfsv4-rfc5666bis-04; section numbers in the files are those of
 //! the latter.
@@ -42,6 +43,7 @@ pub(crate) mod incoming;
 pub(crate) mod plan;
 pub(crate) mod private_data;
 pub(crate) mod reply;
+pub(crate) mod rpc;
 pub(crate) mod segments;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod vectors;
@@ -96,4 +98,5 @@ pub(crate) use self::{
         Offered,
         Placed, //
     },
+    rpc::Program,
 };

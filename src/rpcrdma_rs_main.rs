@@ -33,6 +33,8 @@ const DEBUGFS: &CStr = c"rpcrdma_rs";
 struct RpcRdma {
     _client: sunrpc::Registration,
     _debugfs: os::debugfs::Dir,
+    // Last: nothing of the module may begin to run after it.
+    _stragglers: os::Stragglers,
 }
 
 impl kernel::Module for RpcRdma {
@@ -49,6 +51,7 @@ impl kernel::Module for RpcRdma {
         Ok(Self {
             _client: client,
             _debugfs: debugfs,
+            _stragglers: os::Stragglers,
         })
     }
 }

@@ -14,6 +14,7 @@ use kernel::{
 use super::{
     connection::{
         Connection,
+        ConnectionQp,
         Obstacle,
         Terms, //
     },
@@ -27,19 +28,27 @@ use crate::{
     cm::{
         ConnectParams,
         Endpoint,
+        EndpointError,
         Id, //
     },
-    os::PAGE_SIZE,
+    os::{
+        secs_to_jiffies,
+        PAGE_SIZE, //
+    },
     policy,
     proto::{
         Limits,
         PrivateData,
         Thresholds, //
     },
-    sunrpc::ConnectStatus,
+    sunrpc::{
+        ConnectStatus,
+        WriteLock, //
+    },
     verbs::{
         self,
         Cq,
+        Device,
         Pd,
         QpSize, //
     }, //
@@ -47,9 +56,6 @@ use crate::{
 
 /// Seconds that resolving an address or a route may take.
 const RESOLVE_LIMIT_SECS: u32 = 5;
-/// Seconds that the server may take to accept. The connection manager alone would try for more than
-/// a minute, during which neither an unmount nor a removal of the device could go on (H-49).
-const CONNECT_LIMIT_SECS: u32 = 15;
 /// Octets that the buffers of one connection may take; with large inline thresholds fewer calls are
 /// outstanding.
 const BUFFER_BUDGET: u32 = 32 << 20;
@@ -64,7 +70,7 @@ const FIRST_RECVS: u32 = 8;
 const MRS_PER_CALL: u32 = 3;
 /// The fewest credits that a connection is made for.
 const MIN_CREDITS: u32 = 4;
-/// How often a message is sent again before the connection is given up.
+/// How often a message is sent again before the connection ends.
 const RETRY_COUNT: u8 = 6;
 
 /// Why an attempt has failed, for the log and for sunrpc.
@@ -80,7 +86,9 @@ impl Failed {
         move |error| {
             let status = match error {
                 e if e == ENOMEM => ConnectStatus::NoMemory,
-                e if e == ENODEV || e == EADDRNOTAVAIL || e == EHOSTUNREACH || e == ENETUNREACH => {
+                e if e == ENETUNREACH => ConnectStatus::NetUnreachable,
+                e if e == ENETDOWN => ConnectStatus::NetDown,
+                e if e == ENODEV || e == EADDRNOTAVAIL || e == EHOSTUNREACH => {
                     ConnectStatus::Unreachable
                 }
                 e if e == ECONNREFUSED => ConnectStatus::Refused,
@@ -181,10 +189,11 @@ fn size_for(
 pub(super) fn connect(
     shared: &Arc<Shared>,
     generation: u64,
+    lock: &WriteLock<'_>,
 ) -> Result<Arc<Connection>, ConnectStatus> {
     let connection = Connection::new(shared, generation).map_err(|_| ConnectStatus::NoMemory)?;
 
-    match attempt(shared, &connection) {
+    match attempt(shared, &connection, lock) {
         Ok(()) => Ok(connection),
         Err(failed) => {
             connection.tear_down();
@@ -196,6 +205,10 @@ pub(super) fn connect(
 
 /// Tells the log about a failed attempt, unless it has heard the same since the last success.
 fn report(shared: &Shared, failed: Failed) {
+    // Nothing waits for the connection any more.
+    if failed.code == ECANCELED.to_errno() {
+        return;
+    }
     // Distinguishes reasons well enough: the place of the text, which is a constant, and the
     // status. CAST: Only compared.
     let reason = (failed.step.as_ptr().addr() as u32) ^ (failed.status as u32) ^ 1;
@@ -204,6 +217,8 @@ fn report(shared: &Shared, failed: Failed) {
         let why = match failed.status {
             ConnectStatus::Refused => "refused",
             ConnectStatus::Unreachable => "not reachable",
+            ConnectStatus::NetUnreachable => "no route",
+            ConnectStatus::NetDown => "network down",
             ConnectStatus::NoMemory => "out of memory",
             ConnectStatus::Retry => "failed",
         };
@@ -217,41 +232,92 @@ fn report(shared: &Shared, failed: Failed) {
     }
 }
 
-fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Failed> {
+/// A queue pair of the size that the device can have, with a completion queue and a protection
+/// domain of its own.
+struct Made {
+    qp: ConnectionQp,
+    size: QpSize,
+    credits: u32,
+}
+
+/// Makes a queue pair for `id`. Drivers count queue entries in units of their own, so that one may
+/// refuse what it says it can have: then with half the credits, and so on.
+fn make_qp(
+    shared: &Shared,
+    connection: &Arc<Connection>,
+    mut id: Id<Connection>,
+    device: &Arc<Device>,
+    own: &PrivateData,
+) -> Result<Made, Failed> {
+    let limits = device.limits();
+    let max_payload = shared.xprt.max_payload();
+    let mut slots = shared.xprt.max_requests();
+
+    loop {
+        let sized = size_for(&limits, own, slots, max_payload);
+        let (size, credits) = sized.filter(|_| limits.mem_mgt_extensions).ok_or(Failed {
+            step: "the device lacks fast registration or is too small",
+            status: ConnectStatus::Unreachable,
+            code: EOPNOTSUPP.to_errno(),
+        })?;
+        let pd = Pd::new(device.clone()).map_err(Failed::at("protection domain"))?;
+        let refused = match Cq::new(device.clone(), connection.clone(), size.completions()) {
+            Ok(cq) => match Endpoint::new(id, cq, pd, &size) {
+                Ok(qp) => return Ok(Made { qp, size, credits }),
+                Err(EndpointError::Failed(error)) => return Err(Failed::at("queue pair")(error)),
+                Err(EndpointError::Refused(same, error)) => {
+                    id = same;
+                    ("queue pair", error)
+                }
+            },
+            Err(error) => ("completion queue", error),
+        };
+        let (what, error) = refused;
+        if credits <= MIN_CREDITS || !(error == ENOMEM || error == EINVAL) {
+            return Err(Failed::at(what)(error));
+        }
+        slots = (credits / 2).max(MIN_CREDITS);
+        pr_info!(
+            "{}: {} refuses a {} for {} credits ({}); trying {}\n",
+            shared.xprt.peer(),
+            device.name(),
+            what,
+            credits,
+            error.to_errno(),
+            slots
+        );
+    }
+}
+
+fn attempt(
+    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
+    lock: &WriteLock<'_>,
+) -> Result<(), Failed> {
     let resolve_ms = RESOLVE_LIMIT_SECS * 1000;
+    let resolve_limit = secs_to_jiffies(RESOLVE_LIMIT_SECS + 1);
 
     let id = Id::new(shared.xprt.net(), connection.clone()).map_err(Failed::at("identifier"))?;
-    id.resolve_address(&shared.xprt.address(), resolve_ms)
+    id.resolve_address(&shared.xprt.address(lock), resolve_ms)
         .map_err(Failed::at("resolving the address"))?;
     connection
-        .wait_step(RESOLVE_LIMIT_SECS + 1)
+        .wait_step(resolve_limit)
         .map_err(Failed::with("resolving the address"))?;
     id.resolve_route(resolve_ms)
         .map_err(Failed::at("resolving the route"))?;
     connection
-        .wait_step(RESOLVE_LIMIT_SECS + 1)
+        .wait_step(resolve_limit)
         .map_err(Failed::with("resolving the route"))?;
 
     let device = id.device().map_err(Failed::at("device"))?;
-    let limits = device.limits();
-    let mut own = policy::private_data();
-    // CAST: There are at most 16384 slots.
-    let slots = shared.slots.iter().count() as u32;
-    let max_payload = shared.xprt.max_payload();
-    let sized = size_for(&limits, &own, slots, max_payload).filter(|_| limits.mem_mgt_extensions);
-    let (size, credits) = sized.ok_or(Failed {
-        step: "the device lacks fast registration or is too small",
-        status: ConnectStatus::Unreachable,
-        code: EOPNOTSUPP.to_errno(),
-    })?;
     // All registrations are made for one call each, so the server may invalidate any of them
     // (PD-27).
-    own.remote_invalidation &= limits.mem_mgt_extensions;
-
-    let pd = Pd::new(device.clone()).map_err(Failed::at("protection domain"))?;
-    let cq = Cq::new(device.clone(), connection.clone(), size.completions())
-        .map_err(Failed::at("completion queue"))?;
-    let mut qp = Endpoint::new(id, cq, pd, &size).map_err(Failed::at("queue pair"))?;
+    let own = policy::private_data();
+    let Made {
+        mut qp,
+        size,
+        credits,
+    } = make_qp(shared, connection, id, &device, &own)?;
     let pool = qp.pool().clone();
     shared.stats.mrs_allocated.add(pool.made());
     let posted = qp.post_receives();
@@ -262,18 +328,20 @@ fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Fai
     let octets = own.encode();
     let params = ConnectParams {
         private_data: &octets,
-        responder_resources: limits.max_rd_atom,
+        responder_resources: device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
     endpoint
         .connect(&params)
         .map_err(Failed::at("connecting"))?;
     drop(endpoint);
+    let limit = shared.xprt.connect_timeout();
     let peer = connection
-        .wait_step(CONNECT_LIMIT_SECS)
+        .wait_step(limit)
         .map_err(Failed::with("connecting"))?;
 
-    let thresholds = Thresholds::for_client(&own, &peer.unwrap_or_default());
+    let announced = peer.and_then(|octets| PrivateData::find(&octets));
+    let thresholds = Thresholds::for_client(&own, &announced.unwrap_or_default());
     connection.agree(Terms {
         limits: Limits {
             thresholds,
@@ -283,6 +351,7 @@ fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Fai
             max_segments: size.mrs_per_send / 2,
         },
         credits,
+        remote_invalidation: own.remote_invalidation,
         pool,
     });
     // Backward messages have no chunks, so that they fit either way (BI-20).
@@ -294,11 +363,20 @@ fn attempt(shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Fai
         shared.xprt.peer(),
         device.name(),
         Octets(Some(octets)),
-        Octets(peer.map(|peer| peer.encode())),
+        Octets(peer),
         thresholds.call,
         thresholds.reply,
         credits,
     );
+    if let Some(program) = shared.program_to_probe() {
+        connection
+            .probe(program, credits)
+            .map_err(Failed::at("asking the server"))?;
+        connection
+            .wait_step(limit)
+            .map_err(Failed::with("asking the server"))?;
+        shared.wary.store(false, Relaxed);
+    }
     Ok(())
 }
 

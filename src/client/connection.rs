@@ -2,6 +2,7 @@
 
 //! One connection, from its first event to its teardown.
 
+mod abandoned;
 mod growth;
 
 use kernel::{
@@ -21,6 +22,9 @@ use kernel::{
     },
     workqueue::Work, //
 };
+
+pub(in crate::client) use abandoned::Late;
+use abandoned::Records;
 
 use super::{
     flight::{
@@ -55,12 +59,17 @@ use crate::{
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
 const FENCE_LIMIT_SECS: u32 = 10;
 
+/// Jiffies between two looks whether sunrpc is done with a transport that is connecting.
+pub(super) const RELEASE_POLL: usize = secs_to_jiffies(1) / 10;
+
 /// What both ends agreed on, fixed for the life of the connection (PD-19).
 pub(super) struct Terms {
     /// What calls and replies are planned with.
     pub(super) limits: Limits,
     /// Calls that we ask leave to have outstanding.
     pub(super) credits: u32,
+    /// Whether the server was told that it may invalidate registrations.
+    pub(super) remote_invalidation: bool,
     /// The registrations of this connection.
     pub(super) pool: Arc<MrPool>,
 }
@@ -89,7 +98,21 @@ pub(super) struct Obstacle {
 /// What the connection manager last said.
 struct Progress {
     outcome: Option<Result<(), Obstacle>>,
-    peer: Option<PrivateData>,
+    /// The message in the peer's private data, as it came.
+    peer: Option<[u8; PrivateData::LEN]>,
+}
+
+impl Obstacle {
+    /// What to tell sunrpc of a failure for which the connection manager gave this (negative)
+    /// errno.
+    fn of(code: i32) -> Self {
+        let status = match code {
+            code if code == ENETUNREACH.to_errno() => ConnectStatus::NetUnreachable,
+            code if code == ENETDOWN.to_errno() => ConnectStatus::NetDown,
+            _ => ConnectStatus::Unreachable,
+        };
+        Self { status, code }
+    }
 }
 
 pub(super) type ConnectionQp = Qp<Arc<Endpoint<Connection>>>;
@@ -117,9 +140,12 @@ pub(crate) struct Connection {
     terms: SetOnce<Terms>,
     proven: Atomic<bool>,
     /// The last grant.
-    grant: Atomic<u32>,
-    /// Calls that were given up and may still be answered.
+    pub(super) grant: Atomic<u32>,
+    /// Calls that were abandoned and may still get a reply.
     abandoned: Atomic<u32>,
+    /// Those of them whose flights are free again.
+    #[pin]
+    records: SpinLock<Records>,
     // Last, since the module may go with it.
     pub(super) shared: Arc<Shared>,
 }
@@ -153,6 +179,7 @@ impl Connection {
                 proven: Atomic::new(false),
                 grant: Atomic::new(1),
                 abandoned: Atomic::new(0),
+                records <- new_spinlock!(Records::new(), "rpcrdma_rs::Connection::records"),
                 shared,
             }),
             GFP_KERNEL,
@@ -191,18 +218,35 @@ impl Connection {
         self.terms.populate(terms);
     }
 
-    /// Waits at most `secs` seconds for the answer to a step of connecting. Returns what the peer
-    /// sent, if anything.
+    /// Waits at most `limit` jiffies for the end of a step of connecting, and not once sunrpc is
+    /// done with the transport. Returns what the peer sent, if anything.
     ///
     /// # Errors
     ///
     /// What to tell sunrpc.
-    pub(super) fn wait_step(&self, secs: u32) -> Result<Option<PrivateData>, Obstacle> {
-        if !self.stepped.wait(secs_to_jiffies(secs)) {
-            return Err(Obstacle {
-                status: ConnectStatus::Unreachable,
-                code: ETIMEDOUT.to_errno(),
-            });
+    pub(super) fn wait_step(
+        &self,
+        limit: usize,
+    ) -> Result<Option<[u8; PrivateData::LEN]>, Obstacle> {
+        let mut left = limit;
+
+        // sunrpc tells nothing when it drops its last reference: it waits for the write lock, which
+        // is held here (H-49).
+        loop {
+            let slice = left.min(RELEASE_POLL);
+            if self.stepped.wait(slice) {
+                break;
+            }
+            left = left.saturating_sub(slice);
+            if self.shared.xprt.is_released() {
+                return Err(Obstacle {
+                    status: ConnectStatus::Retry,
+                    code: ECANCELED.to_errno(),
+                });
+            }
+            if left == 0 {
+                return Err(Obstacle::of(ETIMEDOUT.to_errno()));
+            }
         }
         let mut progress = self.progress.lock();
         // A signal without an outcome belongs to a step before this one.
@@ -213,7 +257,7 @@ impl Connection {
         Ok(progress.peer)
     }
 
-    fn step(&self, outcome: Result<(), Obstacle>, peer: Option<PrivateData>) {
+    fn step(&self, outcome: Result<(), Obstacle>, peer: Option<[u8; PrivateData::LEN]>) {
         {
             let mut progress = self.progress.lock();
             progress.outcome = Some(outcome);
@@ -222,8 +266,24 @@ impl Connection {
         self.stepped.signal();
     }
 
+    /// A step of connecting is over, and the next one may begin.
+    pub(super) fn next_step(&self) {
+        self.step(Ok(()), None);
+    }
+
     fn failed(&self, status: ConnectStatus, code: i32) {
         self.step(Err(Obstacle { status, code }), None);
+    }
+
+    /// Whether sunrpc has not been told of the connection yet.
+    #[inline]
+    pub(super) fn is_forming(&self) -> bool {
+        self.life.load(Relaxed) == life::FORMING
+    }
+
+    /// Whether a valid reply has come.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven.load(Relaxed)
     }
 
     /// The connection is in use from here on.
@@ -293,34 +353,26 @@ impl Connection {
         let granted = credits::grant(wire, requested);
 
         self.grant.store(granted, Relaxed);
-        self.open_window(granted, self.abandoned.load(Relaxed));
+        self.open_window();
     }
 
-    fn open_window(&self, granted: u32, abandoned: u32) {
+    /// Lets as many calls be unanswered as the last grant says.
+    #[inline]
+    pub(super) fn open_window(&self) {
+        let (granted, abandoned) = (self.grant.load(Relaxed), self.abandoned.load(Relaxed));
+
         self.shared
             .xprt
             .set_credits(credits::window(granted, abandoned));
     }
 
-    /// A call was given up before its answer came: the server may still be at work on it, so its
-    /// credit is not free (V1-41).
-    pub(super) fn abandon(&self) {
-        let abandoned = self.abandoned.fetch_add(1, Relaxed).saturating_add(1);
+    /// As [`Self::open_window`], and wakes a sender that may have waited for that.
+    pub(super) fn reopen_window(&self) {
+        let (granted, abandoned) = (self.grant.load(Relaxed), self.abandoned.load(Relaxed));
 
-        self.open_window(self.grant.load(Relaxed), abandoned);
-    }
-
-    /// The answer to a call that nobody waits for has come. Returns whether one was given up.
-    pub(super) fn answered_late(&self) -> bool {
-        loop {
-            let abandoned = self.abandoned.load(Relaxed);
-            let Some(left) = abandoned.checked_sub(1) else {
-                return false;
-            };
-            if self.abandoned.cmpxchg(abandoned, left, Relaxed).is_ok() {
-                return true;
-            }
-        }
+        self.shared
+            .xprt
+            .raise_credits(credits::window(granted, abandoned));
     }
 
     /// A valid reply has come: the connection works, and if it is lost it may be made anew at once.
@@ -334,8 +386,8 @@ impl Connection {
         }
     }
 
-    /// Keeps the server from the memory under `mrs`, of a call that was given up, and waits until
-    /// that is certain.
+    /// Keeps the server from the memory under `mrs`, of an abandoned call, and waits until that is
+    /// certain.
     pub(super) fn fence_and_wait(&self, flight: &Flight, mrs: MrList<Live>) {
         self.shared.stats.local_invalidations.add(mrs.count());
         // A signal of a fence that was waited for too long is not for this one.
@@ -385,18 +437,16 @@ impl Connection {
         // up before that finds it set aside, and waits for this teardown.
         for flight in self.shared.slots.iter() {
             let mut state = flight.state.lock();
-            let mrs = match &mut state.phase {
-                Phase::Sent {
-                    generation,
-                    exposed,
-                } if *generation == self.generation => exposed.take().map(|exposed| {
-                    state.phase = Phase::Aside(exposed.connection);
-                    exposed.mrs
-                }),
-                _ => continue,
+            let Some(exposed) = state.exposed_on(self.generation).and_then(Option::take) else {
+                // A call whose fence the drain did not complete gets no reply either.
+                let stuck = state.set_aside_on(self.generation);
+                drop(state);
+                drop(stuck);
+                continue;
             };
+            state.phase = Phase::Aside(exposed.connection);
             drop(state);
-            drop(mrs);
+            drop(exposed.mrs);
         }
         if let Some(qp) = qp {
             qp.finish(drained);
@@ -423,8 +473,8 @@ impl cm::Events for Connection {
         const STALE_CONNECTION: i32 = 10;
 
         match event {
-            cm::Event::AddressResolved | cm::Event::RouteResolved => self.step(Ok(()), None),
-            cm::Event::Established(octets) => self.step(Ok(()), PrivateData::find(octets)),
+            cm::Event::AddressResolved | cm::Event::RouteResolved => self.next_step(),
+            cm::Event::Established(octets) => self.step(Ok(()), PrivateData::locate(octets)),
             cm::Event::Rejected(code) => {
                 let status = match code {
                     STALE_CONNECTION => ConnectStatus::Retry,
@@ -435,7 +485,7 @@ impl cm::Events for Connection {
             }
             cm::Event::Failed(code) | cm::Event::Unreachable(code) => {
                 self.lost(c"the server cannot be reached any more");
-                self.failed(ConnectStatus::Unreachable, code);
+                self.step(Err(Obstacle::of(code)), None);
             }
             cm::Event::Disconnected => {
                 self.lost(c"the server hung up");

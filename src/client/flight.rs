@@ -70,21 +70,59 @@ impl<T: Copy + Default> List<T> {
     }
 }
 
+/// The chunks of a call, as they are in its header.
+pub(super) struct Lists {
+    /// Its Read list.
+    pub(super) read: List<ReadSegment>,
+    /// The Write chunk it offers.
+    pub(super) write: List<Segment>,
+    /// The Reply chunk it offers.
+    pub(super) reply: List<Segment>,
+}
+
+impl Lists {
+    /// No chunks.
+    fn new() -> Self {
+        Self {
+            read: List::new(),
+            write: List::new(),
+            reply: List::new(),
+        }
+    }
+
+    /// Forgets all chunks.
+    pub(super) fn clear(&mut self) {
+        self.read.clear();
+        self.write.clear();
+        self.reply.clear();
+    }
+
+    /// The handles of all segments.
+    pub(super) fn handles(&self) -> impl Iterator<Item = u32> + '_ {
+        let read = self.read.as_slice().iter().map(|read| &read.segment);
+        let written = Iterator::chain(self.write.as_slice().iter(), self.reply.as_slice());
+        Iterator::chain(read, written).map(|segment| segment.handle)
+    }
+}
+
 /// How far a call has come.
 pub(super) enum Phase {
     /// Not sent, or done.
     Idle,
-    /// Sent on the connection with this number, which has not answered yet.
+    /// Sent on the connection with this number, which has not replied yet.
     Sent {
         /// The number of the connection.
         generation: u64,
         /// What the server may reach, and where to fence it.
         exposed: Option<Exposed>,
     },
+    /// The reply has come after the task of the call had left it, and before it let go of the
+    /// buffers, of which the server may still reach this.
+    Late(Option<Exposed>),
     /// Answered; the server is being kept from the memory. Then the call gets its reply, which
     /// waits in the state.
     Fencing,
-    /// Given up by its task, which waits until the server is kept from the memory.
+    /// Abandoned by its task, which waits until the server is kept from the memory.
     Releasing,
     /// Answered or not, the server may reach memory of the call until this connection is torn down.
     Aside(Arc<Connection>),
@@ -135,20 +173,54 @@ pub(super) struct State {
     pub(super) phase: Phase,
     /// The reply, while the call is being fenced.
     pub(super) answer: Option<Answer>,
-    /// Its Read list.
-    pub(super) read: List<ReadSegment>,
-    /// The Write chunk it offers.
-    pub(super) write: List<Segment>,
-    /// The Reply chunk it offers.
-    pub(super) reply: List<Segment>,
+    /// The xid of the call that was sent last.
+    pub(super) xid: u32,
+    /// Whether that call counts as abandoned.
+    pub(super) abandoned: bool,
+    /// How many errors about that call could not be decoded.
+    pub(super) undecodable: u32,
+    /// Whether that call has chunks.
+    pub(super) chunked: bool,
+    /// Its chunks if so; not there while they are filled in.
+    pub(super) lists: Option<KBox<Lists>>,
 }
 
 impl State {
+    /// The chunks of the call, if it has any.
+    pub(super) fn chunks(&self) -> Option<&Lists> {
+        self.lists.as_deref().filter(|_| self.chunked)
+    }
+
     /// What the call offers to its reply.
+    #[inline]
     pub(super) fn offered(&self) -> Offered<'_> {
-        Offered {
-            write: self.write.as_slice(),
-            reply: self.reply.as_slice(),
+        self.chunks().map_or(Offered::default(), |lists| Offered {
+            write: lists.write.as_slice(),
+            reply: lists.reply.as_slice(),
+        })
+    }
+
+    /// Whether the call may be sent: the server cannot reach any memory of it.
+    #[inline]
+    pub(super) fn is_sendable(&self) -> bool {
+        matches!(self.phase, Phase::Idle | Phase::Sent { exposed: None, .. })
+    }
+
+    /// What of the call the server may reach on the connection with this number.
+    pub(super) fn exposed_on(&mut self, connection: u64) -> Option<&mut Option<Exposed>> {
+        match &mut self.phase {
+            Phase::Sent {
+                generation,
+                exposed,
+            } if *generation == connection => Some(exposed),
+            Phase::Late(exposed)
+                if exposed
+                    .as_ref()
+                    .is_some_and(|exposed| exposed.connection.generation() == connection) =>
+            {
+                Some(exposed)
+            }
+            _ => None,
         }
     }
 
@@ -171,6 +243,15 @@ impl State {
         Some(answer)
     }
 
+    /// As [`State::set_aside`], if the fence was posted on the connection with this number.
+    pub(super) fn set_aside_on(&mut self, connection: u64) -> Option<Answer> {
+        self.answer
+            .as_ref()
+            .is_some_and(|answer| answer.connection.generation() == connection)
+            .then(|| self.set_aside())
+            .flatten()
+    }
+
     /// The fence of an answered call has failed, or could not be posted: the call is not completed,
     /// and its memory is the server's until the connection is torn down. Returns what has to be
     /// dropped without the flight's lock.
@@ -188,7 +269,7 @@ pub(crate) struct Flight {
     pub(super) index: u32,
     #[pin]
     pub(super) state: SpinLock<State>,
-    /// Signalled when the fence of a call that was given up is over.
+    /// Signalled when the fence of an abandoned call is over.
     #[pin]
     pub(super) released: Event,
 }
@@ -202,9 +283,11 @@ impl Flight {
                 State {
                     phase: Phase::Idle,
                     answer: None,
-                    read: List::new(),
-                    write: List::new(),
-                    reply: List::new(),
+                    xid: 0,
+                    abandoned: false,
+                    undecodable: 0,
+                    chunked: false,
+                    lists: Some(KBox::new(Lists::new(), GFP_KERNEL)?),
                 },
                 "rpcrdma_rs::Flight"
             ),

@@ -5,7 +5,10 @@
 use kernel::prelude::*;
 
 use super::{
-    connection::Connection,
+    connection::{
+        Connection,
+        Late, //
+    },
     flight::{
         Answer,
         Exposed,
@@ -17,8 +20,10 @@ use super::{
 use crate::{
     proto::{
         classify,
+        credits,
         encode_error,
         reply,
+        Discard,
         Incoming,
         Offered,
         Placed,
@@ -100,7 +105,7 @@ impl Completions for Connection {
 
 /// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
 /// there.
-fn retire(exposed: &mut Option<Exposed>, handle: u32) -> Option<MrList<Quiet>> {
+pub(super) fn retire(exposed: &mut Option<Exposed>, handle: u32) -> Option<MrList<Quiet>> {
     let Exposed { connection, mrs } = exposed.take()?;
     let mut mrs = Some(mrs);
     let retired = MrList::retire(&mut mrs, handle);
@@ -123,9 +128,9 @@ fn place(pinned: &mut Pinned<Flight>, rest: Option<Rest>, mrs: &MrList<Quiet>) {
 enum Arrival {
     /// The answer to a call that waits for it.
     Answer(Answered),
-    /// The answer to a call that was given up.
+    /// The reply to an abandoned call.
     Late,
-    /// Something that the server sent without having been asked, or that is of no use.
+    /// Something that the server sent unsolicited, or that cannot be used.
     Unasked,
 }
 
@@ -152,6 +157,7 @@ impl Connection {
                     self.judge(&reply, offered)
                 })
             }
+            Incoming::Unusable { xid, why } => self.unusable(xid, why, invalidated),
             Incoming::Error {
                 xid,
                 credits,
@@ -168,7 +174,14 @@ impl Connection {
                 self.foreign_handle();
                 Arrival::Unasked
             }
-            Incoming::BackwardCall { xid, payload, .. } => {
+            Incoming::BackwardCall {
+                xid,
+                credits,
+                payload,
+            } => {
+                if credits::is_zero(credits) {
+                    stats.reverse_zero_grants.inc();
+                }
                 self.backward_call(xid, payload);
                 Arrival::Unasked
             }
@@ -177,9 +190,7 @@ impl Connection {
                 Arrival::Unasked
             }
             Incoming::Discard(why) => {
-                if let Some(counter) = stats.discarded.get(why.index()) {
-                    counter.inc();
-                }
+                self.discard(why);
                 Arrival::Unasked
             }
         };
@@ -233,39 +244,45 @@ impl Connection {
         invalidated: Option<u32>,
         judge: impl FnOnce(&Offered<'_>) -> Option<Rest>,
     ) -> Arrival {
-        let stats = &self.shared.stats;
-        let Some(mut pinned) = self.shared.xprt.lookup(xid) else {
-            stats.unknown_xids.inc();
-            if self.answered_late() {
-                // What the call exposed was fenced when it was given up; what the server may have
-                // invalidated was its to invalidate.
-                self.granted(credits);
-                return Arrival::Late;
-            }
-            if invalidated.is_some() {
-                self.foreign_handle();
-            }
-            return Arrival::Unasked;
+        let Some(pinned) = self.shared.xprt.lookup(xid) else {
+            return self.unknown(xid, credits, invalidated);
         };
         // The grant counts before the call completes, since completing it lets the next one go.
         self.granted(credits);
 
-        let (mut exposed, rest) = {
+        let judged = {
             let mut state = pinned.slot().state.lock();
-            let rest = match &state.phase {
-                Phase::Sent { generation, .. } if *generation == self.generation() => {
-                    judge(&state.offered())
-                }
-                _ => {
-                    drop(state);
-                    stats.duplicate_replies.inc();
-                    self.violated(c"a second reply to the same call");
-                    return Arrival::Unasked;
-                }
-            };
-            (state.answered(), rest)
+            self.is_sent_here(&state.phase).then(|| {
+                let rest = judge(&state.offered());
+                (state.answered(), rest)
+            })
         };
+        match judged {
+            Some((exposed, rest)) => self.accept(pinned, exposed, rest, invalidated),
+            None => {
+                self.shared.stats.duplicate_replies.inc();
+                self.violated(c"a second reply to the same call");
+                Arrival::Unasked
+            }
+        }
+    }
 
+    /// Whether a call in `phase` waits for a reply on this connection.
+    #[inline]
+    fn is_sent_here(&self, phase: &Phase) -> bool {
+        matches!(phase, Phase::Sent { generation, .. } if *generation == self.generation())
+    }
+
+    /// Takes a reply for its call, unless it has invalidated a handle that is not among those of
+    /// the call, which are `exposed`.
+    #[inline]
+    fn accept(
+        &self,
+        mut pinned: Pinned<Flight>,
+        mut exposed: Option<Exposed>,
+        rest: Option<Rest>,
+        invalidated: Option<u32>,
+    ) -> Arrival {
         if let Some(handle) = invalidated {
             let Some(retired) = retire(&mut exposed, handle) else {
                 // The call stays as it was, and is sent again after the teardown.
@@ -278,7 +295,7 @@ impl Connection {
             };
             place(&mut pinned, rest, &retired);
             drop(retired);
-            stats.remote_invalidates.inc();
+            self.invalidated();
             self.shared.xprt.space_available();
         }
         Arrival::Answer(Answered {
@@ -286,6 +303,96 @@ impl Connection {
             exposed,
             rest,
         })
+    }
+
+    /// Counts a handle that the server has invalidated.
+    #[inline]
+    fn invalidated(&self) {
+        let stats = &self.shared.stats;
+
+        stats.remote_invalidates.inc();
+        if !self.terms().is_some_and(|terms| terms.remote_invalidation) {
+            // PD-31: it did so although it was told not to.
+            stats.unsolicited_invalidates.inc();
+        }
+    }
+
+    /// A reply to no call that waits for one. It may be to a call of our own, or a late one; only
+    /// then its grant counts (V1-39).
+    #[cold]
+    fn unknown(&self, xid: u32, credits: u32, invalidated: Option<u32>) -> Arrival {
+        if invalidated.is_none() && self.probed(xid, credits) {
+            return Arrival::Late;
+        }
+        self.shared.stats.unknown_xids.inc();
+        match self.late_reply(xid, invalidated) {
+            Some(Late::Good) => {
+                if invalidated.is_some() {
+                    self.invalidated();
+                }
+                self.granted(credits);
+                self.reopen_window();
+                return Arrival::Late;
+            }
+            None if invalidated.is_none() => {}
+            Some(Late::ForeignHandle) | None => self.foreign_handle(),
+        }
+        Arrival::Unasked
+    }
+
+    /// A message that does not parse: ends the call that it names. The server has said all that it
+    /// is going to say about it, and a call that stayed would be sent again and again.
+    ///
+    /// The exception is an error that cannot be decoded. The specification wants it dropped
+    /// silently, so only the second one about the same call ends that.
+    #[cold]
+    fn unusable(&self, xid: u32, why: Discard, invalidated: Option<u32>) -> Arrival {
+        let pinned = self.shared.xprt.lookup(xid);
+        let sent = pinned.filter(|pinned| {
+            let mut state = pinned.slot().state.lock();
+            if why == Discard::UndecodableError {
+                state.undecodable = state.undecodable.saturating_add(1);
+                if state.undecodable < 2 {
+                    return false;
+                }
+            }
+            self.is_sent_here(&state.phase)
+        });
+
+        self.discard(why);
+        match sent {
+            Some(pinned) => {
+                self.report(xid, why.as_str());
+                let exposed = pinned.slot().state.lock().answered();
+                self.accept(pinned, exposed, None, invalidated)
+            }
+            None => {
+                if invalidated.is_some() {
+                    self.foreign_handle();
+                }
+                Arrival::Unasked
+            }
+        }
+    }
+
+    /// Counts a message that cannot be used.
+    fn discard(&self, why: Discard) {
+        if let Some(counter) = self.shared.stats.discarded.get(why.index()) {
+            counter.inc();
+        }
+    }
+
+    /// Tells the log, not too often, why a call fails.
+    #[cold]
+    fn report(&self, xid: u32, why: &str) {
+        if self.shared.may_warn() {
+            pr_info!(
+                "{}: call {:08x} fails: bad reply: {}\n",
+                self.shared.xprt.peer(),
+                xid,
+                why
+            );
+        }
     }
 
     /// Keeps the server from the memory under `mrs` before its answer counts (V1-126), and before
@@ -350,7 +457,13 @@ impl Connection {
     fn judge(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Option<Rest> {
         let stats = &self.shared.stats;
 
-        let placed = match reply::check(reply, offered).ok()? {
+        let placed = reply::check(reply, offered)
+            .inspect_err(|wrong| self.report(reply.xid, wrong.as_str()))
+            .ok()?;
+        if !reply.chunks.is_empty() && reply::renamed(reply, offered) {
+            stats.renamed_segments.inc();
+        }
+        let placed = match placed {
             Placed::ReplyChunk { length } => {
                 stats.written_bytes.add(length);
                 return (length % 4 == 0).then_some(Rest::Nothing { len: length });

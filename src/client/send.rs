@@ -15,8 +15,8 @@ use super::{
     flight::{
         Exposed,
         Flight,
-        Phase,
-        State, //
+        Lists,
+        Phase, //
     },
     stats::Stats,
     transport::BACKWARD_SLOTS, //
@@ -26,6 +26,7 @@ use crate::{
     proto::{
         encode_backward_reply_header,
         plan,
+        rpc::encode_system_error,
         CallHeader,
         CallMode,
         CallShape,
@@ -72,7 +73,8 @@ impl From<Error> for Unsendable {
     }
 }
 
-/// Registers what `plan` wants of a call, and lists it in `state`.
+/// Registers what `plan` wants of a call, and lists it in `lists`. Process context, without a
+/// spinlock: some drivers allocate memory.
 ///
 /// # Errors
 ///
@@ -82,23 +84,17 @@ fn expose(
     send: &XdrBuf<'_>,
     receive: &XdrBuf<'_>,
     pool: &Arc<MrPool>,
-    state: &mut State,
+    lists: &mut Lists,
 ) -> Result<Option<MrList<Mapped>>> {
-    state.read.clear();
-    state.write.clear();
-    state.reply.clear();
-    if plan.call == CallMode::Inline && plan.reply == ReplyMode::Inline {
-        return Ok(None);
-    }
-
     let mut mrs = None;
+    lists.clear();
     let mut to_read = Chunk::new(&mut mrs, pool, Access::RemoteRead);
     match plan.call {
         CallMode::Inline => {}
         CallMode::ReadChunk => {
             let position = u32::try_from(send.head().len())?;
             to_read.add(send.page_spans(), |segment| {
-                state.read.push(ReadSegment { position, segment })
+                lists.read.push(ReadSegment { position, segment })
             })?;
         }
         CallMode::Long => {
@@ -113,7 +109,7 @@ fn expose(
             };
             to_read.add_all(send, fill, |segment| {
                 let position = 0;
-                state.read.push(ReadSegment { position, segment })
+                lists.read.push(ReadSegment { position, segment })
             })?;
         }
     }
@@ -121,12 +117,12 @@ fn expose(
     match plan.reply {
         ReplyMode::Inline => {}
         ReplyMode::WriteChunk => {
-            to_write.add(receive.page_spans(), |segment| state.write.push(segment))?;
+            to_write.add(receive.page_spans(), |segment| lists.write.push(segment))?;
         }
         ReplyMode::ReplyChunk => {
             // As `Call::forget_old_reply`, and for the same reason.
             let wipe = |head: &mut [u8], _: &mut [u8]| head.fill(0);
-            to_write.add_all(receive, wipe, |segment| state.reply.push(segment))?;
+            to_write.add_all(receive, wipe, |segment| lists.reply.push(segment))?;
         }
     }
     Ok(mrs)
@@ -184,7 +180,7 @@ impl<'a> Chunk<'a> {
             && MrList::register_joined(
                 self.mrs,
                 pool,
-                (buf.head().len(), buf.tail().len()),
+                (buf.head_len(), buf.tail_len()),
                 buf.page_spans(),
                 access,
                 prepare,
@@ -202,6 +198,70 @@ impl<'a> Chunk<'a> {
             self.add(buf.tail_spans(), &mut push)?;
         }
         Ok(())
+    }
+}
+
+/// A call, and what its message is built of.
+struct Draft<'a> {
+    terms: &'a Terms,
+    call: &'a Call<'a, Flight>,
+    plan: &'a Plan,
+    send: &'a XdrBuf<'a>,
+    receive: &'a XdrBuf<'a>,
+}
+
+impl Draft<'_> {
+    /// Registers the memory of the chunks, lists them in `lists`, and writes the message. Returns
+    /// the registrations and the length of the message in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Why the call cannot be built.
+    #[inline]
+    fn build(
+        &self,
+        mut lists: Option<&mut Lists>,
+        message: &mut [u8],
+    ) -> Result<(Option<MrList<Mapped>>, u32), Unsendable> {
+        let Self {
+            terms,
+            call,
+            plan,
+            send,
+            receive,
+        } = *self;
+        let mrs = match &mut lists {
+            Some(lists) => expose(plan, send, receive, &terms.pool, lists)?,
+            None => None,
+        };
+        let mut header = CallHeader {
+            xid: call.xid(),
+            credits: terms.credits,
+            long: plan.call == CallMode::Long,
+            read: &[],
+            write: &[],
+            reply: &[],
+        };
+        if let Some(lists) = &lists {
+            header.read = lists.read.as_slice();
+            header.write = lists.write.as_slice();
+            header.reply = lists.reply.as_slice();
+        }
+        let header_len = header.encode(message).map_err(|_| Unsendable::Never)?;
+        let payload_len = if plan.call == CallMode::Long {
+            0
+        } else {
+            let room = message.get_mut(header_len..).ok_or(Unsendable::Never)?;
+            send.copy_to(room, plan.call == CallMode::ReadChunk)
+                .ok_or(Unsendable::Never)?
+        };
+        // CAST: A header is shorter than any threshold.
+        let len = payload_len.saturating_add(header_len as u32);
+        // PD-18: a longer message would cost the connection.
+        if len > terms.limits.thresholds.call {
+            return Err(Unsendable::Never);
+        }
+        Ok((mrs, len))
     }
 }
 
@@ -251,35 +311,6 @@ impl Connection {
                 Err(SendStatus::NotConnected)
             }
         }
-    }
-
-    /// Sends a call that nobody waits for the reply to, as [`Connection::send`].
-    ///
-    /// The server may reply all the same, before the task of the call is done. So the call counts
-    /// as given up from the start, and takes a credit until a reply comes or the connection ends
-    /// (H-12).
-    ///
-    /// # Errors
-    ///
-    /// As [`Connection::send`].
-    #[cold]
-    pub(super) fn send_and_forget(
-        this: &Arc<Self>,
-        call: &Call<'_, Flight>,
-    ) -> Result<(), SendStatus> {
-        this.abandon();
-        let sent = Self::send(this, call);
-        if sent.is_err() {
-            this.answered_late();
-            return sent;
-        }
-
-        let mut state = call.slot().state.lock();
-        // Otherwise the server may reach memory of the call, which ends with its task.
-        if matches!(state.phase, Phase::Sent { exposed: None, .. }) {
-            state.phase = Phase::Idle;
-        }
-        Ok(())
     }
 
     #[inline]
@@ -349,40 +380,62 @@ impl Connection {
             opaque: call.is_opaque(),
         };
         let plan = plan(&shape, &terms.limits).map_err(|_| Unsendable::Never)?;
+        if !self.is_proven() {
+            self.shared.note_program(send.head());
+        }
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's.
             call.forget_old_reply();
         }
 
-        // The reply may come before this returns, and waits for the lock then.
-        let mut state = call.slot().state.lock();
-        let mrs = expose(&plan, &send, &receive, &terms.pool, &mut state)?;
-        let header = CallHeader {
-            xid: call.xid(),
-            credits: terms.credits,
-            long: plan.call == CallMode::Long,
-            read: state.read.as_slice(),
-            write: state.write.as_slice(),
-            reply: state.reply.as_slice(),
+        // Nothing but this sender uses the call until it is posted: it is built without a lock.
+        let chunked = plan.call != CallMode::Inline || plan.reply != ReplyMode::Inline;
+        let mut lists = if chunked {
+            call.slot().state.lock().lists.take()
+        } else {
+            None
         };
         let message = buf.as_mut().ok_or(Unsendable::Never)?.as_mut_slice();
-        let header_len = header.encode(message).map_err(|_| Unsendable::Never)?;
-        let payload_len = if plan.call == CallMode::Long {
-            0
-        } else {
-            let room = message.get_mut(header_len..).ok_or(Unsendable::Never)?;
-            send.copy_to(room, plan.call == CallMode::ReadChunk)
-                .ok_or(Unsendable::Never)?
+        let draft = Draft {
+            terms,
+            call,
+            plan: &plan,
+            send: &send,
+            receive: &receive,
         };
-        // CAST: A header is shorter than any threshold.
-        let len = payload_len.saturating_add(header_len as u32);
-        // PD-18: a longer message would cost the connection.
-        if len > terms.limits.thresholds.call {
-            return Err(Unsendable::Never);
-        }
+        let built = draft.build(lists.as_deref_mut(), message);
 
-        let buf = buf.take().ok_or(Unsendable::Never)?;
-        self.shared.stats.count_call(&plan, &send, &header);
+        // The reply may come before this returns, and waits for the lock then.
+        let mut state = call.slot().state.lock();
+        state.chunked = chunked;
+        if chunked {
+            state.lists = lists;
+        }
+        let (mrs, len) = match built {
+            Ok(built) => built,
+            Err(error) => {
+                drop(state);
+                return Err(error);
+            }
+        };
+        if !state.is_sendable() {
+            drop(state);
+            drop(mrs);
+            return Err(Unsendable::Later(SendStatus::NotConnected));
+        }
+        let xid = call.xid();
+        if state.xid != xid {
+            state.xid = xid;
+            state.undecodable = 0;
+        }
+        state.abandoned = false;
+
+        let Some(buf) = buf.take() else {
+            drop(state);
+            drop(mrs);
+            return Err(Unsendable::Never);
+        };
+        self.shared.stats.count_call(&plan, &send, state.chunks());
         call.stamp();
         let posted = self
             .with_qp(|qp| qp.post(mrs, buf, len, Expects::Answer))
@@ -404,12 +457,9 @@ impl Connection {
             }
             Err(error) => (Phase::Idle, Err(Unsendable::Refused(error))),
         };
-        // What was there before goes without the lock.
-        let before = core::mem::replace(&mut state.phase, phase);
-        drop(state);
-        if !matches!(before, Phase::Idle) {
-            drop(before);
-        }
+        // On failure memory may be exposed all the same: the caller closes the connection, which
+        // drains it, before the call's task goes on.
+        state.phase = phase;
         result
     }
 
@@ -445,12 +495,18 @@ impl Connection {
                 u32::try_from(header).ok()?.checked_add(payload)
             })
             .filter(|&len| len <= terms.limits.thresholds.call);
+        // The upper layer was told how long it may be. There are no chunks to move it by; so that
+        // the server does not wait for a reply that never comes, it gets an error (BI-32).
+        let len = len.or_else(|| {
+            self.shared.stats.reverse_too_long.inc();
+            encode_system_error(reply.xid(), BACKWARD_SLOTS, message)
+                .ok()
+                .and_then(|len| u32::try_from(len).ok())
+        });
         let Some(len) = len else {
-            // The upper layer was told how long it may be. There are no chunks to move it by; the
-            // server asks again.
+            // V1-121: a reply that cannot be built ends the connection.
             self.put_send_buffer(Some(buf));
-            self.shared.stats.failed_marshal.inc();
-            return Ok(());
+            return Err(SendStatus::NotConnected);
         };
 
         let posted = self
@@ -464,28 +520,30 @@ impl Connection {
 }
 
 impl Stats {
-    /// Counts the transfer modes of a call that is about to go out with `header`.
-    fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, header: &CallHeader<'_>) {
+    /// Counts the transfer modes of a call that is about to go out with the chunks of `lists`.
+    fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, lists: Option<&Lists>) {
         // CAST: A list has at most `MAX_SEGMENTS`, and a tail is shorter than 4 GiB.
-        let count = |segments: usize| segments as u32;
+        let count = |number: usize| number as u32;
 
-        match plan.call {
-            CallMode::Inline => {
-                let copied = send.page_len().saturating_add(count(send.tail().len()));
-                if copied != 0 {
-                    self.pullup_bytes.add(copied);
-                }
+        if plan.call == CallMode::Inline {
+            let copied = send.page_len().saturating_add(count(send.tail_len()));
+            if copied != 0 {
+                self.pullup_bytes.add(copied);
             }
-            CallMode::ReadChunk => self.read_segments.add(count(header.read.len())),
-            CallMode::Long => {
-                self.long_calls.inc();
-                self.read_segments.add(count(header.read.len()));
-            }
+        }
+        let Some(lists) = lists else {
+            return;
+        };
+        if plan.call != CallMode::Inline {
+            self.read_segments.add(count(lists.read.as_slice().len()));
+        }
+        if plan.call == CallMode::Long {
+            self.long_calls.inc();
         }
         let (segments, counter) = match plan.reply {
             ReplyMode::Inline => return,
-            ReplyMode::WriteChunk => (header.write, &self.write_segments),
-            ReplyMode::ReplyChunk => (header.reply, &self.reply_segments),
+            ReplyMode::WriteChunk => (lists.write.as_slice(), &self.write_segments),
+            ReplyMode::ReplyChunk => (lists.reply.as_slice(), &self.reply_segments),
         };
         counter.add(count(segments.len()));
         for segment in segments {

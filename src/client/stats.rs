@@ -114,10 +114,20 @@ counters! {
         remote_invalidates,
         /// Remote invalidations of a handle that was not the call's.
         foreign_invalidates,
+        /// Remote invalidations although we had asked for none.
+        unsolicited_invalidates,
         /// Times that no registration was free.
         no_registration,
-        /// Replies to no known call, late ones included.
+        /// Calls abandoned by their tasks before a reply came.
+        abandoned_calls,
+        /// Replies to abandoned calls.
+        late_replies,
+        /// Connections ended because abandoned calls held too many credits.
+        exhausted_connections,
+        /// Replies to no call that waits for one, late ones included.
         unknown_xids,
+        /// Replies whose chunks have other handles or offsets than were offered; they are ignored.
+        renamed_segments,
         /// Replies to a call that already had one, or was not sent on this connection.
         duplicate_replies,
         /// Grants of zero credits.
@@ -132,6 +142,10 @@ counters! {
         reverse_unserved,
         /// Reverse calls beyond the grant.
         reverse_overflows,
+        /// Reverse calls with a credits word of zero.
+        reverse_zero_grants,
+        /// Reverse calls answered with an error because the reply was too long.
+        reverse_too_long,
     }
 }
 

@@ -16,6 +16,7 @@ use kernel::{
         },
         Arc,
         ArcBorrow,
+        SetOnce,
         SpinLock, //
     },
     workqueue::{
@@ -26,7 +27,10 @@ use kernel::{
 
 use super::{
     connect,
-    connection::Connection,
+    connection::{
+        Connection,
+        RELEASE_POLL, //
+    },
     flight::{
         Exposed,
         Flight,
@@ -45,7 +49,7 @@ use crate::{
         secs_to_jiffies,
         PAGE_SIZE, //
     },
-    policy,
+    proto::Program,
     sunrpc::{
         Backchannel,
         BackwardReply,
@@ -90,6 +94,11 @@ pub(crate) struct Shared {
     /// The last reason for a failed attempt that was reported, so that a lasting one is reported
     /// once.
     pub(super) reported: Atomic<u32>,
+    /// Whether calls without a reply have ended the last connection, so that the next one begins
+    /// with a call that does nothing.
+    pub(super) wary: Atomic<bool>,
+    /// The program that the calls are for.
+    program: SetOnce<Program>,
     /// When the server was last complained about, in jiffies; 0 for never.
     warned: Atomic<usize>,
     /// Octets that a backward message may have on the current or the last connection.
@@ -109,6 +118,26 @@ impl Shared {
         }
         self.warned.store(now, Relaxed);
         true
+    }
+}
+
+impl Shared {
+    /// Notes the program of an encoded call, unless one is known.
+    #[inline]
+    pub(super) fn note_program(&self, call: &[u8]) {
+        if self.program.as_ref().is_none() {
+            if let Some(program) = Program::of_call(call) {
+                self.program.populate(program);
+            }
+        }
+    }
+
+    /// The program to call first on a new connection, if that is necessary.
+    pub(super) fn program_to_probe(&self) -> Option<Program> {
+        self.program
+            .as_ref()
+            .copied()
+            .filter(|_| self.wary.load(Relaxed))
     }
 }
 
@@ -133,6 +162,8 @@ pub(crate) struct RdmaTransport {
     lock: SpinLock<Option<ConnectLock<Self>>>,
     #[pin]
     work: DelayedWork<Self>,
+    /// When that attempt may begin, in jiffies.
+    due: Atomic<usize>,
     generation: Atomic<u64>,
     _counters: File<Shared>,
     // Last, since the module may go with it.
@@ -150,26 +181,34 @@ impl RdmaTransport {
         self.current.lock().clone()
     }
 
-    /// The task of a call that was sent and not answered has given it up.
-    fn given_up(&self, flight: &Flight, generation: u64, exposed: Option<Exposed>) {
-        if let Some(connection) = self.current().filter(|c| c.generation() == generation) {
-            connection.abandon();
-        }
-        if let Some(Exposed { connection, mrs }) = exposed {
-            connection.fence_and_wait(flight, mrs);
-            flight.state.lock().phase = Phase::Idle;
-        }
-    }
-
     /// Makes a connection and publishes it.
     fn establish(&self, lock: &mut WriteLock<'_>) -> Result<(), ConnectStatus> {
         let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
-        let connection = connect::connect(&self.shared, generation)?;
+        let connection = connect::connect(&self.shared, generation, lock)?;
 
         self.shared.xprt.reset_credits(&self.shared.slots);
+        connection.open_window();
+        // Until the first reply shows that the connection works it counts as a failure, so that a
+        // server which accepts and hangs up is not tried again at once.
+        self.shared.failing.store(!connection.is_proven(), Relaxed);
         self.sender.replace(lock, Some(connection.clone()));
         *self.current.lock() = Some(connection);
         Ok(())
+    }
+
+    /// Waits on until an attempt to connect may begin, or sunrpc is done with the transport. Returns
+    /// whether the pause is over.
+    fn pause(this: &Arc<Self>) -> bool {
+        let left = this.due.load(Relaxed).wrapping_sub(jiffies());
+
+        // Beyond half of the range it is in the past.
+        if left == 0 || left > usize::MAX / 2 || this.shared.xprt.is_released() {
+            return true;
+        }
+        // sunrpc tells nothing when it drops its last reference: it waits for the write lock, which
+        // is held meanwhile (H-49). The work is not queued while it runs.
+        let _ = os::transport_queue().enqueue_delayed(this.clone(), left.min(RELEASE_POLL));
+        false
     }
 }
 
@@ -177,17 +216,21 @@ impl WorkItem for RdmaTransport {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        if !Self::pause(&this) {
+            return;
+        }
         let Some(mut lock) = this.lock.lock().take() else {
             return;
         };
+        if this.shared.xprt.is_released() {
+            lock.failed(ConnectStatus::Retry);
+            return;
+        }
         // Connecting happens on behalf of memory reclaim, when dirty pages wait for the server.
         let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
 
         match this.establish(&mut lock.write_lock()) {
             Ok(()) => {
-                // Until the first reply shows that the connection works it counts as a failure, so
-                // that a server which accepts and hangs up is not tried again at once.
-                this.shared.failing.store(true, Relaxed);
                 lock.established();
                 // What has ended the connection meanwhile had no transport to tell.
                 if let Some(connection) = this.current() {
@@ -210,7 +253,7 @@ impl Transport for RdmaTransport {
     }
 
     fn new(xprt: Xprt<Self>) -> Result<Arc<Self>> {
-        let slots = Slots::new(policy::credits(), Flight::new)?;
+        let slots = Slots::new(xprt.max_requests(), Flight::new)?;
         let shared = Arc::pin_init(
             pin_init!(Shared {
                 slots,
@@ -218,6 +261,8 @@ impl Transport for RdmaTransport {
                 backchannel <- Backchannel::new(),
                 failing: Atomic::new(false),
                 reported: Atomic::new(0),
+                wary: Atomic::new(false),
+                program: SetOnce::new(),
                 warned: Atomic::new(0),
                 backward_payload: Atomic::new(1024 - 28),
                 xprt,
@@ -235,6 +280,7 @@ impl Transport for RdmaTransport {
                 current <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::current"),
                 lock <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::lock"),
                 work <- new_delayed_work!("rpcrdma_rs::connect"),
+                due: Atomic::new(0),
                 generation: Atomic::new(0),
                 _counters: counters,
                 shared,
@@ -251,18 +297,19 @@ impl Transport for RdmaTransport {
         &self.shared.slots
     }
 
-    fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self>) {
+    fn connect(this: ArcBorrow<'_, Self>, mut lock: ConnectLock<Self>) {
         let delay = if this.shared.failing.load(Relaxed) {
             this.shared
                 .xprt
-                .next_backoff(secs_to_jiffies(FIRST_BACKOFF_SECS))
+                .next_backoff(secs_to_jiffies(FIRST_BACKOFF_SECS), &mut lock.write_lock())
         } else {
             0
         };
+        this.due.store(jiffies().wrapping_add(delay), Relaxed);
         *this.lock.lock() = Some(lock);
         // sunrpc does not ask again while an attempt is under way, so the work is not queued
         // already.
-        let _ = os::transport_queue().enqueue_delayed(Arc::from(this), delay);
+        let _ = os::transport_queue().enqueue_delayed(Arc::from(this), delay.min(RELEASE_POLL));
     }
 
     fn close(&self, lock: &mut WriteLock<'_>) {
@@ -272,7 +319,7 @@ impl Transport for RdmaTransport {
         if let Some(connection) = connection {
             connection.tear_down();
         }
-        self.shared.xprt.disconnected();
+        self.shared.xprt.disconnected(lock);
     }
 
     fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
@@ -292,11 +339,8 @@ impl Transport for RdmaTransport {
             return Err(SendStatus::NotConnected);
         }
 
-        let sent = if call.expects_reply() {
-            Connection::send(connection, call)
-        } else {
-            Connection::send_and_forget(connection, call)
-        };
+        // A call that expects no reply is abandoned by its task once it is sent (H-12).
+        let sent = Connection::send(connection, call);
         if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
         }
@@ -322,34 +366,57 @@ impl Transport for RdmaTransport {
         sent
     }
 
+    fn released(&self, flight: &Flight) -> Option<u32> {
+        // Not a reference of our own: it might be the last, and dropping that may sleep.
+        self.current.lock().as_ref()?.abandon(flight)
+    }
+
     fn release_buffers(&self, flight: &Flight) {
         let mut state = flight.state.lock();
-        if matches!(state.phase, Phase::Idle) {
-            return;
-        }
-        match core::mem::replace(&mut state.phase, Phase::Idle) {
-            Phase::Sent {
-                generation,
-                exposed,
-            } => {
-                if exposed.is_some() {
-                    state.phase = Phase::Releasing;
-                }
+        let connection = match &state.phase {
+            Phase::Idle => return,
+            Phase::Sent { generation, .. } if state.abandoned => {
+                let generation = *generation;
                 drop(state);
-                self.given_up(flight, generation, exposed);
+                let connection = self.current().filter(|c| c.generation() == generation);
+                if let Some(connection) = &connection {
+                    connection.record(flight);
+                }
+                state = flight.state.lock();
+                connection
+            }
+            _ => None,
+        };
+        let xid = state.xid;
+        let exposed = match core::mem::replace(&mut state.phase, Phase::Idle) {
+            Phase::Sent { exposed, .. } => exposed,
+            Phase::Late(exposed) => {
+                // The reply came while its record was made.
+                if let Some(connection) = &connection {
+                    connection.forget(xid);
+                }
+                exposed
             }
             Phase::Aside(connection) => {
                 drop(state);
                 connection.end();
+                return;
             }
             // A call that is being fenced is pinned, so it does not come here.
-            Phase::Idle | Phase::Fencing | Phase::Releasing => {}
+            Phase::Idle | Phase::Fencing | Phase::Releasing => None,
+        };
+        if let Some(Exposed { connection, mrs }) = exposed {
+            state.phase = Phase::Releasing;
+            drop(state);
+            connection.fence_and_wait(flight, mrs);
+            flight.state.lock().phase = Phase::Idle;
         }
     }
 
     fn timed_out(&self) {
         // A reliable connection has no keepalive of its own: if the server is gone, a new attempt
-        // finds out.
+        // finds out. If it only does not answer this call, the others must not wait for it again.
+        self.shared.wary.store(true, Relaxed);
         self.shared.xprt.force_disconnect();
     }
 

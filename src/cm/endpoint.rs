@@ -49,19 +49,33 @@ pub(crate) struct Endpoint<H: Events + Completions> {
     _pd: Arc<Pd>,
 }
 
+/// Why an identifier did not get a queue pair.
+pub(crate) enum EndpointError<H: Events> {
+    /// The driver does not make one of this size. The identifier is as before.
+    Refused(Id<H>, Error),
+    /// Anything else.
+    Failed(Error),
+}
+
+impl<H: Events, E: Into<Error>> From<E> for EndpointError<H> {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
 impl<H: Events + Completions> Endpoint<H> {
     /// Gives a resolved identifier a queue pair whose completions go to `cq`, with buffers and
     /// registrations for `size`.
     ///
     /// # Errors
     ///
-    /// What the driver returns; `ENOMEM`.
+    /// [`EndpointError`], with what the driver returns or `ENOMEM`.
     pub(crate) fn new(
         id: Id<H>,
         cq: Arc<Cq<H>>,
         pd: Arc<Pd>,
         size: &QpSize,
-    ) -> Result<Qp<Arc<Self>>> {
+    ) -> Result<Qp<Arc<Self>>, EndpointError<H>> {
         let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
         attr.send_cq = cq.as_ptr();
         attr.recv_cq = cq.as_ptr();
@@ -74,7 +88,10 @@ impl<H: Events + Completions> Endpoint<H> {
 
         // SAFETY: The identifier is bound to the device of `pd` and `cq`, all of which outlive the
         // queue pair.
-        to_result(unsafe { bindings::rdma_create_qp(id.as_ptr(), pd.as_ptr(), &mut attr) })?;
+        let made = unsafe { bindings::rdma_create_qp(id.as_ptr(), pd.as_ptr(), &mut attr) };
+        if let Err(error) = to_result(made) {
+            return Err(EndpointError::Refused(id, error));
+        }
         // INVARIANT: The queue pair was made above; from here on dropping `endpoint` destroys it.
         let endpoint = Self {
             id,
@@ -86,7 +103,7 @@ impl<H: Events + Completions> Endpoint<H> {
         let raw = NonNull::new(unsafe { (*endpoint.id.as_ptr()).qp }).ok_or(ENODEV)?;
 
         // SAFETY: `raw` has the depths asked for, is kept by `endpoint` and known to nobody else.
-        unsafe { Qp::new::<H>(raw, endpoint, &pd, size) }
+        Ok(unsafe { Qp::new::<H>(raw, endpoint, &pd, size) }?)
     }
 
     /// Asks the peer to connect; the answer is an event.

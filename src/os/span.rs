@@ -93,6 +93,9 @@ impl PageSpan {
         // SAFETY: `offset + n` is within the mapped page, and no other owner writes to a reply
         // buffer meanwhile.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), base.add(self.offset as usize), n) };
+        // The page may be in the page cache, and mapped into processes at other addresses.
+        // SAFETY: By the type invariants the page is valid.
+        unsafe { bindings::page_written(self.page.as_ptr()) };
         // SAFETY: `base` is the mapping made above, the innermost of this task.
         unsafe { bindings::page_unmap(base.cast()) };
         n

@@ -56,7 +56,7 @@ pub(crate) fn check(header: &Header<'_>) -> Result<(), Defect> {
 /// What a responder answers to a message that has no header; `None` when it is to be dropped.
 pub(crate) fn answer(error: &DecodeError) -> Option<RdmaError> {
     match error {
-        DecodeError::NoPrefix | DecodeError::UndecodableError => None,
+        DecodeError::NoPrefix | DecodeError::UndecodableError { .. } => None,
         DecodeError::Version { .. } => Some(RdmaError::Version {
             low: VERSION,
             high: VERSION,

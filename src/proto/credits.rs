@@ -25,11 +25,21 @@ pub(crate) const fn is_zero(wire: u32) -> bool {
 /// are allowed and `abandoned` others are unanswered that were cancelled or timed out.
 ///
 /// Such a call keeps its credit until its reply arrives or the connection ends, since the responder
-/// may still be at work on it. One call is always let through: a responder that never answers what
-/// was abandoned would otherwise stop the connection for ever, with nobody left to notice.
+/// may still be at work on it. One call is always let through; before abandoned calls hold all
+/// credits, the connection ends ([`is_exhausted`]).
 #[inline]
 pub(crate) fn window(granted: u32, abandoned: u32) -> u32 {
     granted.saturating_sub(abandoned).max(1)
+}
+
+/// Whether `abandoned` calls hold so many of the `granted` credits that the connection has to end,
+/// which frees them all: more than half.
+///
+/// A responder that never replies to them would otherwise slow the connection down to one call at a
+/// time, and stop it in the end: each reply that may come has a Receive posted for it.
+#[inline]
+pub(crate) fn is_exhausted(granted: u32, abandoned: u32) -> bool {
+    abandoned > granted / 2
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -59,7 +69,29 @@ mod tests {
         assert!(is_zero(0) && !is_zero(1) && !is_zero(u32::MAX));
     }
 
-    // V1-32, V1-41: what was given up still counts, but never stops the connection.
+    // V1-41: a connection that ends its life before abandoned calls hold all credits.
+    #[test]
+    fn exhaustion() {
+        for (granted, abandoned, exhausted) in [
+            (1, 0, false),
+            (1, 1, true),
+            (2, 1, false),
+            (2, 2, true),
+            (4, 2, false),
+            (4, 3, true),
+            (128, 64, false),
+            (128, 65, true),
+            (u32::MAX, u32::MAX / 2, false),
+            (u32::MAX, u32::MAX, true),
+        ] {
+            assert_eq!(is_exhausted(granted, abandoned), exhausted);
+            // Until then a credit is left for others, and all calls together keep to the grant.
+            let calls = window(granted, abandoned).saturating_add(abandoned);
+            assert!(exhausted || calls <= granted);
+        }
+    }
+
+    // V1-32, V1-41: abandoned calls still count, but never stop the connection.
     #[test]
     fn windows() {
         for (granted, abandoned, calls) in [

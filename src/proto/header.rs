@@ -184,7 +184,10 @@ pub(crate) enum DecodeError {
     },
     /// An `RDMA_ERROR` that is short or has an unknown code; it must be dropped silently (section
     /// 5.5).
-    UndecodableError,
+    UndecodableError {
+        /// The xid of the message.
+        xid: u32,
+    },
 }
 
 /// The part of a message that depends on its type.
@@ -233,7 +236,7 @@ impl<'a> Header<'a> {
         let proc = Proc::from_code(code);
 
         let body = if proc == Some(Proc::Error) {
-            Body::Error(RdmaError::decode(rest).ok_or(DecodeError::UndecodableError)?)
+            Body::Error(RdmaError::decode(rest).ok_or(DecodeError::UndecodableError { xid })?)
         } else if version != VERSION {
             return Err(DecodeError::Version {
                 xid,
@@ -364,19 +367,17 @@ mod tests {
     #[test]
     fn undecodable_errors() {
         let version = Message::new(&TV_V1_9);
+        let undecodable = |xid| Err(DecodeError::UndecodableError { xid });
         for len in 16..28 {
-            assert_eq!(error(&version.cut(len)), Err(DecodeError::UndecodableError));
+            assert_eq!(error(&version.cut(len)), undecodable(0xa1b2_c306));
         }
         let bad_header = Message::new(&TV_V1_10);
         for len in 16..20 {
-            assert_eq!(
-                error(&bad_header.cut(len)),
-                Err(DecodeError::UndecodableError)
-            );
+            assert_eq!(error(&bad_header.cut(len)), undecodable(0xa1b2_c307));
         }
         for code in [0, 3, 9, 0x0200_0000, u32::MAX] {
             let message = bad_header.put(16, code);
-            assert_eq!(error(&message), Err(DecodeError::UndecodableError));
+            assert_eq!(error(&message), undecodable(0xa1b2_c307));
         }
     }
 

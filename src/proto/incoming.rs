@@ -2,10 +2,11 @@
 
 //! What a client makes of a received message.
 //!
-//! A server may send us replies, calls in the backward direction, and errors about our calls.
-//! Everything else is dropped and counted: a requester answers with an `RDMA_ERROR` only what is
-//! recognisably a backward call, because an answer to a bad reply would look like an answer to a
-//! call that the server never sent.
+//! A server may send us replies, calls in the reverse direction, and errors about our calls.
+//! Everything else is counted and gets no message in return: a requester sends an `RDMA_ERROR` only
+//! for what is recognisably a reverse call, because one for a bad reply would look like one for a
+//! call that the server never sent. If it names a call of ours, that call ends with it: the server
+//! has said all that it is going to say.
 
 use super::{
     chunk::ChunkLists,
@@ -67,11 +68,18 @@ pub(crate) enum Incoming<'a> {
         /// What the server says.
         error: RdmaError,
     },
-    /// Nothing that we can use.
+    /// A message that does not parse but names a call, which it ends if that is one of ours.
+    Unusable {
+        /// The xid of the header.
+        xid: u32,
+        /// What is wrong.
+        why: Discard,
+    },
+    /// A message without the words that every message has: it belongs to no call.
     Discard(Discard),
 }
 
-/// Why a message is dropped without an answer.
+/// Why a message cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Discard {
     /// Too short for the words that every message has.
@@ -83,13 +91,9 @@ pub(crate) enum Discard {
     /// Header and payload name different calls.
     XidMismatch,
     /// The header, or the start of the payload, is not well-formed.
-    Malformed {
-        /// The xid of the header; good for a log line, not to be trusted.
-        xid: u32,
-        /// What is wrong.
-        what: Defect,
-    },
-    /// An `RDMA_ERROR` that is short or has an unknown code.
+    Malformed(Defect),
+    /// An `RDMA_ERROR` that is short or has an unknown code. The specification wants it dropped
+    /// silently, so it does not end its call.
     UndecodableError,
 }
 
@@ -114,7 +118,7 @@ impl Discard {
             Self::Version => 1,
             Self::Type => 2,
             Self::XidMismatch => 3,
-            Self::Malformed { .. } => 4,
+            Self::Malformed(_) => 4,
             Self::UndecodableError => 5,
         }
     }
@@ -126,16 +130,16 @@ impl Discard {
             Self::Version => "unsupported version",
             Self::Type => Defect::Type.as_str(),
             Self::XidMismatch => Defect::XidMismatch.as_str(),
-            Self::Malformed { what, .. } => what.as_str(),
+            Self::Malformed(what) => what.as_str(),
             Self::UndecodableError => "undecodable RDMA_ERROR",
         }
     }
 
-    const fn defect(xid: u32, what: Defect) -> Self {
+    const fn defect(what: Defect) -> Self {
         match what {
             Defect::Type => Self::Type,
             Defect::XidMismatch => Self::XidMismatch,
-            _ => Self::Malformed { xid, what },
+            _ => Self::Malformed(what),
         }
     }
 }
@@ -145,7 +149,7 @@ impl Discard {
 pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
     let header = match Header::decode(message) {
         Ok(header) => header,
-        Err(error) => return Incoming::Discard(discard(error)),
+        Err(error) => return unusable(error),
     };
     let Header { xid, credits, .. } = header;
     match header.body {
@@ -165,8 +169,8 @@ pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
                 xid,
                 version: header.version,
             },
-            Ok(_) => Incoming::Discard(Discard::defect(xid, Defect::Direction)),
-            Err(what) => Incoming::Discard(Discard::defect(xid, what)),
+            Ok(_) => defective(xid, Defect::Direction),
+            Err(what) => defective(xid, what),
         },
         Body::NoMsg { chunks } => Incoming::Reply(Reply {
             xid,
@@ -183,13 +187,20 @@ pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
 }
 
 #[cold]
-fn discard(error: DecodeError) -> Discard {
-    match error {
-        DecodeError::NoPrefix => Discard::Short,
-        DecodeError::Version { .. } => Discard::Version,
-        DecodeError::Malformed { xid, what, .. } => Discard::defect(xid, what),
-        DecodeError::UndecodableError => Discard::UndecodableError,
-    }
+fn unusable(error: DecodeError) -> Incoming<'static> {
+    let (xid, why) = match error {
+        DecodeError::NoPrefix => return Incoming::Discard(Discard::Short),
+        DecodeError::Version { xid, .. } => (xid, Discard::Version),
+        DecodeError::Malformed { xid, what, .. } => (xid, Discard::defect(what)),
+        DecodeError::UndecodableError { xid } => (xid, Discard::UndecodableError),
+    };
+    Incoming::Unusable { xid, why }
+}
+
+#[cold]
+fn defective(xid: u32, what: Defect) -> Incoming<'static> {
+    let why = Discard::defect(what);
+    Incoming::Unusable { xid, why }
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -284,12 +295,13 @@ mod tests {
         assert_eq!(classify(message.octets()), expected);
     }
 
-    // TV-M-1, 3..5, 8, 18..20, V1-108, V1-117: dropped without an answer.
+    // TV-M-1, 3..5, 8, 18..20, V1-108, V1-117: no use, and for which call.
     #[test]
     fn discards() {
         let call = Message::new(&TV_V1_1);
         assert_eq!(classify(&[]), Incoming::Discard(Discard::Short));
-        assert_eq!(reason(call.cut(15)), Some(Discard::Short));
+        let short = Incoming::Discard(Discard::Short);
+        assert_eq!(classify(call.cut(15).octets()), short);
         assert_eq!(reason(call.put(4, 2)), Some(Discard::Version));
         assert_eq!(reason(call.put(12, 2)), Some(Discard::Type));
         assert_eq!(reason(call.put(12, 3)), Some(Discard::Type));
@@ -317,11 +329,12 @@ mod tests {
             (32, 2, 68, Defect::Direction),
             (32, u32::MAX, 68, Defect::Direction),
         ] {
-            let expected = Discard::Malformed {
+            let message = call.put(at, word).cut(len);
+            let expected = Incoming::Unusable {
                 xid: 0xa1b2_c301,
-                what,
+                why: Discard::Malformed(what),
             };
-            assert_eq!(reason(call.put(at, word).cut(len)), Some(expected));
+            assert_eq!(classify(message.octets()), expected);
         }
         assert!(matches!(
             classify(call.cut(36).octets()),
@@ -337,10 +350,7 @@ mod tests {
             Discard::Version,
             Discard::Type,
             Discard::XidMismatch,
-            Discard::Malformed {
-                xid: 1,
-                what: Defect::Wraps,
-            },
+            Discard::Malformed(Defect::Wraps),
             Discard::UndecodableError,
         ];
         assert_eq!(reasons.len(), Discard::REASONS);
@@ -351,7 +361,7 @@ mod tests {
 
     fn reason(message: Message) -> Option<Discard> {
         match classify(message.octets()) {
-            Incoming::Discard(reason) => Some(reason),
+            Incoming::Unusable { why, .. } => Some(why),
             _ => None,
         }
     }

@@ -102,6 +102,14 @@ impl PrivateData {
         octets.windows(Self::LEN).find_map(Self::decode)
     }
 
+    /// The message that [`PrivateData::find`] finds, as it came: with the flags that are ignored.
+    pub(crate) fn locate(octets: &[u8]) -> Option<[u8; Self::LEN]> {
+        octets
+            .windows(Self::LEN)
+            .find(|message| Self::decode(message).is_some())
+            .and_then(|message| message.first_chunk().copied())
+    }
+
     fn decode(octets: &[u8]) -> Option<Self> {
         match *octets {
             [0xf6, 0xab, 0x0e, 0x18, Self::VERSION, flags, send, receive] => Some(Self {
@@ -177,6 +185,8 @@ mod tests {
             0x18, 1, 1, 3, 3,
         ];
         assert_eq!(PrivateData::find(&after16), found);
+        let message = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
+        assert_eq!(PrivateData::locate(&after16), Some(message));
         let padded = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(PrivateData::find(&padded), found);
 
@@ -213,6 +223,7 @@ mod tests {
                 PrivateData::find(&octets),
                 message(4096, 4096, flags & 1 == 1)
             );
+            assert_eq!(PrivateData::locate(&octets), Some(octets));
         }
     }
 
@@ -234,6 +245,7 @@ mod tests {
     fn no_message() {
         assert_eq!(PrivateData::find(&[]), None);
         assert_eq!(PrivateData::find(&[0; 56]), None);
+        assert_eq!(PrivateData::locate(&[0; 56]), None);
         assert_eq!(
             PrivateData::find(&[0x18, 0x0e, 0xab, 0xf6, 1, 1, 3, 3]),
             None

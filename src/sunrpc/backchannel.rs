@@ -47,8 +47,9 @@ use crate::{
 ///
 /// # Invariants
 ///
-/// While on the free list nobody else refers to it; while not, it is in the hands of sunrpc, which
-/// gives it back through `bc_free_rqst` once.
+/// While on the free list nothing else refers to it; while not, sunrpc has it, and gives it back
+/// through `bc_free_rqst` once. Then it has two references to the object at `xprt`: one taken by
+/// [`Backchannel::deliver`], and one that sunrpc took, which is certain because of the first.
 #[repr(C)]
 #[pin_data]
 struct Entry {
@@ -98,15 +99,19 @@ impl Entry {
         )
     }
 
-    /// Puts an entry that sunrpc is done with on the free list, and drops the reference to the
-    /// transport object that sunrpc took for it.
+    /// Puts an entry that sunrpc is done with on the free list, and drops both references to the
+    /// transport object that belong to it: the one of `deliver` and that of sunrpc.
     fn retire(this: Pin<KBox<Self>>) {
         let xprt = this.xprt.get();
 
-        // SAFETY: The slots are part of the transport, which the reference keeps.
+        // SAFETY: The slots are part of the transport. It is not destroyed while there is a
+        // reference to its object, and by the type invariants there are two.
         unsafe { this.home.as_ref() }.put(this);
-        // SAFETY: The reference that belongs to the entry while it is not free.
-        unsafe { bindings::xprt_put(xprt) };
+        // SAFETY: By the type invariants both references belonged to the entry.
+        unsafe {
+            bindings::xprt_put(xprt);
+            bindings::xprt_put(xprt);
+        }
     }
 
     /// The entry that `rqst` is part of.
@@ -217,6 +222,13 @@ impl Backchannel {
         let (reply, reply_len) = (fields.reply.as_mut_ptr(), fields.reply.len());
         entry.generation.set(generation);
         entry.xprt.set(raw);
+        // sunrpc takes a reference for the request without looking whether it gets one, and does not
+        // get one once the last is gone, which the transport may learn of later.
+        // SAFETY: The object is valid.
+        if unsafe { bindings::xprt_get(raw) }.is_null() {
+            self.put(entry);
+            return Err(DeliverError::NotSetUp);
+        }
 
         let rqst = entry.into_foreign().cast::<bindings::rpc_rqst>();
         // SAFETY: The request is the first field of its entry, which is still ours alone.
@@ -224,6 +236,9 @@ impl Backchannel {
         *rqst = pin_init::zeroed();
         rqst.rq_xprt = raw;
         rqst.rq_xid = xid.to_be();
+        // sunrpc then sends the reply before all calls that wait for a credit, and without waiting
+        // for one itself: the server may need it to serve those that hold them all (H-74).
+        rqst.rq_cong = 1;
         rqst.rq_bc_pa_state = 1 << bindings::RPC_BC_PA_IN_USE;
         // CAST: Both are at most a page.
         let (len32, reply_len32) = (len as u32, reply_len as u32);
@@ -236,8 +251,8 @@ impl Backchannel {
         rqst.rq_snd_buf.head[0].iov_len = reply_len;
         rqst.rq_snd_buf.buflen = reply_len32;
         self.delivering.store(current_task(), Relaxed);
-        // SAFETY: The request is complete. sunrpc takes a reference to the transport and gives the
-        // request back once.
+        // SAFETY: The request is complete. sunrpc takes a reference to the transport, which there
+        // is, and gives the request back once.
         unsafe { bindings::xprt_enqueue_bc_request(rqst) };
         self.delivering.store(0, Relaxed);
         Ok(())
@@ -256,7 +271,7 @@ impl Backchannel {
     pub(super) unsafe fn free(rqst: NonNull<bindings::rpc_rqst>) {
         // SAFETY: Requests with this operation are those of entries that `deliver` has given away.
         let entry = unsafe { Pin::<KBox<Entry>>::from_foreign(rqst.as_ptr().cast()) };
-        // SAFETY: The slots are part of the transport, which the request's reference keeps.
+        // SAFETY: The slots are part of the transport, which the entry's references keep.
         let home = unsafe { entry.home.as_ref() };
 
         if home.delivering.load(Relaxed) == current_task() {

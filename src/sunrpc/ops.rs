@@ -22,7 +22,10 @@ use kernel::{
 
 use super::{
     slot,
-    xprt::Outer,
+    xprt::{
+        window,
+        Outer, //
+    },
     Backchannel,
     BackwardReply,
     Call,
@@ -85,6 +88,11 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
         reply: &BackwardReply<'_>,
     ) -> Result<(), SendStatus>;
 
+    /// The task of a call without a reply lets go of its credit. Called under a spinlock that
+    /// sunrpc's functions take. Returns how many calls may be unanswered from now on, if this
+    /// changes that.
+    fn released(&self, slot: &Self::Slot) -> Option<u32>;
+
     /// The buffers of this request are about to go: neither the device nor the peer may reach them
     /// when this returns. Process context, without any lock.
     fn release_buffers(&self, slot: &Self::Slot);
@@ -142,7 +150,7 @@ impl<T: Transport> Table<T> {
     pub(super) const OPS: bindings::rpc_xprt_ops = bindings::rpc_xprt_ops {
         reserve_xprt: Some(bindings::xprt_reserve_xprt_cong),
         release_xprt: Some(bindings::xprt_release_xprt_cong),
-        release_request: Some(bindings::xprt_release_rqst_cong),
+        release_request: Some(release_request::<T>),
         wait_for_reply_request: Some(bindings::xprt_wait_for_reply_request_def),
         rpcbind: Some(bindings::rpcb_getport_async),
         alloc_slot: Some(alloc_slot::<T>),
@@ -254,6 +262,40 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
         )
     };
     transport.release_buffers(&slot.data);
+}
+
+/// A task is done with its request: takes the credit back.
+///
+/// # Safety
+///
+/// See above; called under `transport_lock`.
+unsafe extern "C" fn release_request<T: Transport>(task: *mut bindings::rpc_task) {
+    // SAFETY: As this function's; the request still belongs to the task.
+    let rqst = unsafe { (*task).tk_rqstp };
+
+    // SAFETY: The request is valid.
+    if unsafe { bindings::bc_prealloc(rqst) } != 0 {
+        // A reverse reply has only looked as if it had a credit (`Backchannel::deliver`).
+        // SAFETY: The field changes only under the lock, which is held.
+        unsafe { (*rqst).rq_cong = 0 };
+        return;
+    }
+    // SAFETY: The request has left the queues of sunrpc, so that the field is final.
+    if unsafe { (*rqst).rq_reply_bytes_recvd } == 0 {
+        // SAFETY: As this function's; requests that are not reverse calls are those of slots.
+        let (transport, slot) = unsafe {
+            (
+                transport::<T>((*rqst).rq_xprt),
+                slot::Slot::<T::Slot>::of(rqst),
+            )
+        };
+        if let Some(credits) = transport.released(&slot.data) {
+            // SAFETY: The field changes only under the lock, which is held.
+            unsafe { (*(*rqst).rq_xprt).cwnd = window(credits) };
+        }
+    }
+    // SAFETY: As this function's.
+    unsafe { bindings::xprt_release_rqst_cong(task) };
 }
 
 /// Fills in the pages that the upper layer has left to the transport.

@@ -16,7 +16,10 @@ use super::{
         XdrBuf, //
     }, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    proto::rpc, //
+};
 
 /// A call that sunrpc wants sent.
 ///
@@ -80,13 +83,6 @@ impl<'a, D> Call<'a, D> {
     pub(crate) fn is_opaque(&self) -> bool {
         // SAFETY: A request that is being sent has a credential.
         unsafe { bindings::rqst_data_touch(self.rqst.as_ptr()) }
-    }
-
-    /// Whether there will be a reply.
-    #[inline]
-    pub(crate) fn expects_reply(&self) -> bool {
-        // SAFETY: By the type invariants the request has a task.
-        unsafe { bindings::rpc_reply_expected((*self.rqst.as_ptr()).rq_task) != 0 }
     }
 
     /// Whether this call has been sent on the connection with this cookie already.
@@ -333,19 +329,16 @@ impl<D> Pinned<D> {
     /// its own transmit path (H-20). What its decoder cannot overlook is an RPC reply that says so:
     /// this makes one.
     pub(crate) fn fail(mut self) {
-        /// `SYSTEM_ERR` of `enum accept_stat`, RFC 5531 section 9.
-        const SYSTEM_ERR: u32 = 5;
-
         // SAFETY: Valid while pinned; neither field changes meanwhile.
         let (xid, task) = unsafe {
             let rqst = self.rqst.as_ptr();
             (u32::from_be((*rqst).rq_xid), (*rqst).rq_task)
         };
-        // The xid, REPLY, MSG_ACCEPTED, an empty AUTH_NONE verifier, and the status.
-        let words = [xid, 1, 0, 0, 0, SYSTEM_ERR].map(u32::to_be_bytes);
-        // SAFETY: By the type invariants the request has a task; while it waits nobody else touches
-        // these bits.
-        unsafe { (*task).set_tk_garb_retry(0) };
+        let words = rpc::system_error(xid).map(u32::to_be_bytes);
+        // SAFETY: By the type invariants the request has a task. The bits share a byte with others,
+        // all of which are written only by the task itself, when it encodes or decodes its call; it
+        // does neither while its request is among those that wait for a reply, and pinned.
+        unsafe { bindings::rpc_task::set_tk_garb_retry_raw(task, 0) };
         match self.fill(words.as_flattened(), None) {
             Ok((len, _)) => self.complete(len),
             Err(TooLong) => self.complete(0),

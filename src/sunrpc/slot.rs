@@ -249,17 +249,21 @@ impl<D> Slots<D> {
         // SAFETY: The request's task calls this, and by the type invariants of `Slot` nothing else
         // touches the buffers.
         let (call, reply) = unsafe { (&mut *slot.call.get(), &mut *slot.reply.get()) };
-        // SAFETY: The request is valid, and its task, which calls this, is the only one to use it.
-        let (rqst, grown) = (unsafe { &mut *rqst }, &self.grown);
+        // SAFETY: The request is valid, and its task, which calls this, has set both.
+        let (callsize, rcvsize) = unsafe { ((*rqst).rq_callsize, (*rqst).rq_rcvsize) };
 
         let (Some(call), Some(reply)) = (
-            call.ensure(rqst.rq_callsize, gfp, grown),
-            reply.ensure(rqst.rq_rcvsize, gfp, grown),
+            call.ensure(callsize, gfp, &self.grown),
+            reply.ensure(rcvsize, gfp, &self.grown),
         ) else {
             return false;
         };
-        rqst.rq_buffer = call.as_ptr().cast();
-        rqst.rq_rbuffer = reply.as_ptr().cast();
+        // SAFETY: Only the request's task uses these fields. There is no reference to the request
+        // as a whole: a new connection resets the credits of all requests.
+        unsafe {
+            (*rqst).rq_buffer = call.as_ptr().cast();
+            (*rqst).rq_rbuffer = reply.as_ptr().cast();
+        }
         true
     }
 

@@ -45,6 +45,11 @@ pub(crate) enum ConnectStatus {
     /// The peer cannot be reached, or no device leads there: try again after three seconds; ends
     /// soft attempts.
     Unreachable,
+    /// The network of this end does not lead to the peer: as [`Self::Unreachable`], and final for
+    /// mounts that asked for that (`fatal_neterrors`).
+    NetUnreachable,
+    /// The network of this end is down: as [`Self::NetUnreachable`].
+    NetDown,
     /// Out of memory for now: try again after a quarter of a second.
     NoMemory,
     /// Anything that may pass: try again. The transport itself has to back off.
@@ -57,6 +62,8 @@ impl ConnectStatus {
         let errno = match self {
             ConnectStatus::Refused => bindings::ECONNREFUSED,
             ConnectStatus::Unreachable => bindings::EHOSTUNREACH,
+            ConnectStatus::NetUnreachable => bindings::ENETUNREACH,
+            ConnectStatus::NetDown => bindings::ENETDOWN,
             ConnectStatus::NoMemory => bindings::ENOBUFS,
             ConnectStatus::Retry => bindings::ENOTCONN,
         };
@@ -84,6 +91,11 @@ mod tests {
             ConnectStatus::Unreachable.to_errno(),
             EHOSTUNREACH.to_errno()
         );
+        assert_eq!(
+            ConnectStatus::NetUnreachable.to_errno(),
+            ENETUNREACH.to_errno()
+        );
+        assert_eq!(ConnectStatus::NetDown.to_errno(), ENETDOWN.to_errno());
         assert_eq!(ConnectStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
         assert_eq!(ConnectStatus::Retry.to_errno(), ENOTCONN.to_errno());
     }

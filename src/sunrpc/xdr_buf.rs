@@ -2,7 +2,10 @@
 
 //! Views of a request's send and receive buffers.
 
-use core::ptr::NonNull;
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 
 use crate::{
     bindings,
@@ -92,10 +95,33 @@ impl<'a> XdrBuf<'a> {
         Self::kvec(tail)
     }
 
+    /// Bytes before the pages. Unlike [`Self::head`] for buffers that are not written yet, too.
+    #[inline]
+    pub(crate) fn head_len(&self) -> usize {
+        let [head] = &self.0.head;
+        Self::kvec_len(head)
+    }
+
+    /// Bytes after the pages, as [`Self::head_len`].
+    #[inline]
+    pub(crate) fn tail_len(&self) -> usize {
+        let [tail] = &self.0.tail;
+        Self::kvec_len(tail)
+    }
+
+    #[inline]
+    fn kvec_len(kvec: &bindings::kvec) -> usize {
+        if kvec.iov_base.is_null() {
+            0
+        } else {
+            kvec.iov_len
+        }
+    }
+
     /// How many of head and tail are not empty.
     #[inline]
     pub(crate) fn kvecs(&self) -> u32 {
-        u32::from(!self.head().is_empty()).wrapping_add(u32::from(!self.tail().is_empty()))
+        u32::from(self.head_len() != 0).wrapping_add(u32::from(self.tail_len() != 0))
     }
 
     /// Whether head, pages and tail could stand in memory one behind the other, if only head and
@@ -107,18 +133,20 @@ impl<'a> XdrBuf<'a> {
         match (self.kvecs(), self.page_len()) {
             (kvecs, 0) => kvecs > 1,
             (0, _) => false,
-            _ => base == 0 && (len == 0 || self.tail().is_empty()),
+            _ => base == 0 && (len == 0 || self.tail_len() == 0),
         }
     }
 
     /// The head, page by page.
     pub(crate) fn head_spans(&self) -> impl Iterator<Item = PageSpan> + 'a {
-        Linear(self.head())
+        let [head] = &self.0.head;
+        Linear::new(head)
     }
 
     /// The tail, page by page.
     pub(crate) fn tail_spans(&self) -> impl Iterator<Item = PageSpan> + 'a {
-        Linear(self.tail())
+        let [tail] = &self.0.tail;
+        Linear::new(tail)
     }
 
     /// The page data, page by page.
@@ -156,21 +184,42 @@ impl<'a> XdrBuf<'a> {
     }
 }
 
-/// Cuts linear-map memory into pages.
-struct Linear<'a>(&'a [u8]);
+/// Cuts linear-map memory, written or not, into pages.
+///
+/// # Invariants
+///
+/// `at` points to `left` bytes of a request's head or tail, which stay during `'a`.
+struct Linear<'a> {
+    at: *mut u8,
+    left: usize,
+    _buf: PhantomData<&'a bindings::kvec>,
+}
+
+impl<'a> Linear<'a> {
+    /// Cuts the memory of `kvec`, part of the buffer of an [`XdrBuf`].
+    fn new(kvec: &'a bindings::kvec) -> Self {
+        // INVARIANT: By the invariants of `XdrBuf`.
+        Self {
+            at: kvec.iov_base.cast(),
+            left: XdrBuf::kvec_len(kvec),
+            _buf: PhantomData,
+        }
+    }
+}
 
 impl Iterator for Linear<'_> {
     type Item = PageSpan;
 
     fn next(&mut self) -> Option<PageSpan> {
-        if self.0.is_empty() {
+        if self.left == 0 {
             return None;
         }
-        let len = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
-        // SAFETY: The octets are those of a request's head or tail: linear-map memory, by the
-        // invariants of `XdrBuf`.
-        let span = unsafe { PageSpan::of_linear(NonNull::from(self.0).cast(), len) }?;
-        self.0 = self.0.get(span.len() as usize..).unwrap_or(&[]);
+        let len = u32::try_from(self.left).unwrap_or(u32::MAX);
+        // SAFETY: By the type invariants, and linear-map memory by those of `XdrBuf`.
+        let span = unsafe { PageSpan::of_linear(NonNull::new(self.at)?, len) }?;
+        // INVARIANT: A span is no longer than asked for.
+        self.at = self.at.wrapping_add(span.len() as usize);
+        self.left = self.left.saturating_sub(span.len() as usize);
         Some(span)
     }
 }

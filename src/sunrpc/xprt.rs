@@ -42,6 +42,12 @@ pub(super) struct Outer {
     pub(super) transport: *mut c_void,
 }
 
+/// The congestion window that lets `credits` calls be unanswered.
+#[inline]
+pub(super) fn window(credits: u32) -> usize {
+    usize::try_from(credits).unwrap_or(1) << bindings::RPC_CWNDSHIFT
+}
+
 /// The memory of a transport object.
 ///
 /// # Invariants
@@ -148,12 +154,19 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Tells sunrpc that the connection is gone.
-    pub(crate) fn disconnected(&self) {
-        // SAFETY: The object is valid; the caller closes it.
+    pub(crate) fn disconnected(&self, _lock: &mut WriteLock<'_>) {
+        // SAFETY: The object is valid, and the field changes only under the write lock.
         unsafe {
             (*self.as_ptr()).connect_cookie = (*self.as_ptr()).connect_cookie.wrapping_add(1);
             bindings::xprt_disconnect_done(self.as_ptr());
         }
+    }
+
+    /// Whether sunrpc has dropped its last reference: it only waits for the write lock to destroy
+    /// the object.
+    pub(crate) fn is_released(&self) -> bool {
+        // SAFETY: The memory is valid, and with it the reference count.
+        unsafe { bindings::xprt_refs(self.as_ptr()) == 0 }
     }
 
     /// From now on nobody sends until [`Self::space_available`]. Only valid while something
@@ -180,7 +193,7 @@ impl<T: Transport> Xprt<T> {
     /// Sets how many calls may be unanswered.
     #[inline]
     pub(crate) fn set_credits(&self, credits: u32) {
-        let window = usize::try_from(credits).unwrap_or(1) << bindings::RPC_CWNDSHIFT;
+        let window = window(credits);
         let xprt = self.as_ptr();
 
         // SAFETY: A word that changes only under the lock taken below; reading it first saves that
@@ -196,7 +209,24 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Starts the accounting of credits anew, with one: no call holds a credit (V1-31).
+    /// Sets how many calls may be unanswered to a larger number than before, outside the completion
+    /// of a call, which would wake a sender: wakes one (H-66).
+    pub(crate) fn raise_credits(&self, credits: u32) {
+        let xprt = self.as_ptr();
+
+        self.set_credits(credits);
+        // SAFETY: The object and its lock are valid; sunrpc changes the bit under the same lock.
+        unsafe {
+            bindings::spin_lock(&raw mut (*xprt).transport_lock);
+            bindings::xprt_clear_cwnd_wait(xprt);
+            bindings::spin_unlock(&raw mut (*xprt).transport_lock);
+        }
+        // Whoever waits for a credit sleeps on the same queue as those that wait for buffers.
+        self.wait_for_buffer_space();
+        self.space_available();
+    }
+
+    /// Starts the accounting of credits again, with one: no call holds a credit (V1-31).
     pub(crate) fn reset_credits(&self, slots: &Slots<T::Slot>) {
         let xprt = self.as_ptr();
 
@@ -216,10 +246,24 @@ impl<T: Transport> Xprt<T> {
         unsafe { bindings::spin_unlock(&raw mut (*xprt).transport_lock) };
     }
 
-    /// The server's address as it is now. The caller holds the write lock.
-    pub(crate) fn address(&self) -> bindings::__kernel_sockaddr_storage {
-        // SAFETY: The object is valid; the address changes only under the write lock.
-        unsafe { (*self.as_ptr()).addr }
+    /// The server's address as it is now.
+    pub(crate) fn address(&self, _lock: &WriteLock<'_>) -> bindings::__kernel_sockaddr_storage {
+        // SAFETY: The object is valid. The host changes only under the write lock. The port is
+        // stored by rpcbind, while the transport is not bound, and it is bound when it connects; if
+        // another task binds it again meanwhile, either port may be read.
+        unsafe { (&raw const (*self.as_ptr()).addr).read_volatile() }
+    }
+
+    /// How long an attempt to connect may take, in jiffies.
+    pub(crate) fn connect_timeout(&self) -> usize {
+        // SAFETY: The object is valid; a word that is only ever lowered.
+        unsafe { (&raw const (*self.as_ptr()).connect_timeout).read_volatile() }
+    }
+
+    /// The requests that the transport may have.
+    pub(crate) fn max_requests(&self) -> u32 {
+        // SAFETY: The object is valid; fixed when it is allocated.
+        unsafe { (*self.as_ptr()).max_reqs }
     }
 
     /// Whether a swap file is behind the transport.
@@ -240,24 +284,47 @@ impl<T: Transport> Xprt<T> {
         u32::try_from(unsafe { (*self.as_ptr()).max_payload }).unwrap_or(u32::MAX)
     }
 
-    /// The server's address and port in words.
+    /// The server's address and port in words. Any context.
     pub(crate) fn peer(&self) -> Peer {
-        let mut text = [0; 72];
-        let mut addr = self.address();
-        let sap = (&raw mut addr).cast();
+        let mut peer = Peer {
+            host: [0; 72],
+            port: [0; 8],
+        };
+        let copy = |which: u32, to: &mut [u8]| {
+            // SAFETY: The object is valid, and the index is below the length of the array.
+            let string = unsafe {
+                let strings = (&raw const (*self.as_ptr()).address_strings).cast::<*const c_char>();
+                strings.add(which as usize).read_volatile()
+            };
+            if !string.is_null() {
+                // SAFETY: A C string that is freed, if ever, only after all readers are gone that
+                // hold the lock of RCU, as this one does.
+                let from = unsafe { os::text(string) }.to_bytes();
+                // The last byte stays a terminator.
+                let room = to.len().saturating_sub(1);
+                for (to, from) in to.iter_mut().take(room).zip(from) {
+                    *to = *from;
+                }
+            }
+        };
 
-        // SAFETY: `addr` is a socket address, and `text` has the size given. The result is
-        // terminated.
-        unsafe { bindings::rpc_ntop(sap, text.as_mut_ptr().cast::<c_char>(), text.len()) };
-        // SAFETY: As above.
-        let port = unsafe { bindings::rpc_get_port(sap) };
-        Peer { text, port }
+        let _rcu = kernel::sync::rcu::read_lock();
+        copy(
+            bindings::rpc_display_format_t_RPC_DISPLAY_ADDR,
+            &mut peer.host,
+        );
+        copy(
+            bindings::rpc_display_format_t_RPC_DISPLAY_PORT,
+            &mut peer.port,
+        );
+        peer
     }
 
     /// How long the next attempt to connect should wait, in jiffies; makes the one after that wait
     /// longer.
-    pub(crate) fn next_backoff(&self, first: usize) -> usize {
-        // SAFETY: The object is valid, and the caller holds the write lock.
+    pub(crate) fn next_backoff(&self, first: usize, _lock: &mut WriteLock<'_>) -> usize {
+        // SAFETY: The object is valid, and its fields change only under the write lock, but for the
+        // one that `reset_backoff` clears.
         unsafe {
             let delay = bindings::xprt_reconnect_delay(self.as_ptr());
             bindings::xprt_reconnect_backoff(self.as_ptr(), first);
@@ -267,14 +334,18 @@ impl<T: Transport> Xprt<T> {
 
     /// The connection works: the next attempt need not wait.
     pub(crate) fn reset_backoff(&self) {
-        // SAFETY: The object is valid; a word that only the backoff reads.
-        unsafe { (*self.as_ptr()).reestablish_timeout = 0 };
+        // SAFETY: The object is valid; a word that only the backoff uses, which takes any value.
+        unsafe { (&raw mut (*self.as_ptr()).reestablish_timeout).write_volatile(0) };
     }
 
     /// sunrpc's own counters, for the statistics line.
     pub(crate) fn counters(&self) -> Counters {
-        // SAFETY: The object is valid; counters may be read at any time.
-        let (stat, last_used) = unsafe { (&(*self.as_ptr()).stat, (*self.as_ptr()).last_used) };
+        // SAFETY: The object is valid. Others count meanwhile, so that the copy may mix moments;
+        // each counter is a word.
+        let (stat, last_used) = unsafe {
+            let xprt = self.as_ptr();
+            ((&raw const (*xprt).stat).read_volatile(), (*xprt).last_used)
+        };
         let secs = |ticks: usize| ticks.checked_div(os::secs_to_jiffies(1)).unwrap_or(0);
 
         Counters {
@@ -319,20 +390,22 @@ pub(crate) struct Counters {
 
 /// An address and a port, for messages.
 pub(crate) struct Peer {
-    text: [u8; 72],
-    port: u16,
+    host: [u8; 72],
+    port: [u8; 8],
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = CStr::from_bytes_until_nul(&self.text)
-            .ok()
-            .and_then(|text| text.to_str().ok())
-            .unwrap_or("?");
+        let text = |octets| {
+            CStr::from_bytes_until_nul(octets)
+                .ok()
+                .and_then(|text| text.to_str().ok())
+                .unwrap_or("?")
+        };
 
-        f.write_str(text)?;
+        f.write_str(text(&self.host))?;
         f.write_str(" port ")?;
-        fmt::Display::fmt(&self.port, f)
+        f.write_str(text(&self.port))
     }
 }
 
@@ -381,10 +454,11 @@ impl<T: Transport> ConnectLock<T> {
         // held.
         unsafe {
             (*xprt).connect_cookie = (*xprt).connect_cookie.wrapping_add(1);
-            let stat = &mut (*xprt).stat;
-            let took = os::jiffies().wrapping_sub(stat.connect_start);
-            stat.connect_count = stat.connect_count.wrapping_add(1);
-            stat.connect_time = stat.connect_time.wrapping_add(took);
+            // Not a reference: other counters in it change meanwhile.
+            let stat = &raw mut (*xprt).stat;
+            let took = os::jiffies().wrapping_sub((*stat).connect_start);
+            (*stat).connect_count = (*stat).connect_count.wrapping_add(1);
+            (*stat).connect_time = (*stat).connect_time.wrapping_add(took);
             bindings::xprt_set_connected(xprt);
         }
         // The sleepers look again, and find a connection.
@@ -435,7 +509,7 @@ unsafe fn free_addresses(xprt: *mut bindings::rpc_xprt) {
         bindings::rpc_display_format_t_RPC_DISPLAY_NETID,
     ];
 
-    // SAFETY: Promised by the caller.
+    // SAFETY: By the safety requirements of this function nothing else uses the strings.
     let strings = unsafe { &mut (*xprt).address_strings };
     for (i, string) in (0u32..).zip(strings.iter_mut()) {
         if !CONSTANT.contains(&i) {

@@ -133,9 +133,15 @@ impl<H: Completions> Cq<H> {
 
 impl<H: Completions> Drop for Cq<H> {
     fn drop(&mut self) {
+        // SAFETY: The queue is valid.
+        if unsafe { bindings::ib_cq_users(self.as_ptr()) } != 0 {
+            // A queue pair could not be destroyed, so that the queue cannot be freed either: its
+            // completions may still come, and need their handler.
+            core::mem::forget(self._handler.clone());
+        }
         // SAFETY: Queue pairs that use the queue hold a reference to this value, so none is left.
         // The call waits for a running poll; after it no completion is delivered, so that the
-        // handler may go.
+        // handler may go. If there are users all the same it warns and does nothing.
         unsafe { bindings::ib_free_cq(self.as_ptr()) }
     }
 }

@@ -249,12 +249,20 @@ pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
         unsafe { bindings::kfree(dec.cast()) };
         return;
     };
-    // SAFETY: The object is valid.
-    let strings = unsafe { &mut (*xprt).address_strings };
-    let [old_dec, old_hex] = [
-        core::mem::replace(&mut strings[PORT], dec),
-        core::mem::replace(&mut strings[HEX_PORT], hex),
-    ];
+    // Not a reference to the array: sysfs may replace the string of the address meanwhile.
+    let swap = |which: usize, to| {
+        // SAFETY: The object is valid, and the index is below the length of the array. Only this
+        // function replaces these strings, and it runs once at a time: the transport is being bound.
+        unsafe {
+            let at = (&raw mut (*xprt).address_strings)
+                .cast::<*const c_char>()
+                .add(which);
+            let old = at.read();
+            at.write_volatile(to);
+            old
+        }
+    };
+    let [old_dec, old_hex] = [swap(PORT, dec), swap(HEX_PORT, hex)];
     // Readers (sysfs, trace events) take no lock but that of RCU (H-98).
     kernel::sync::rcu::synchronize_rcu();
     // SAFETY: From `kstrdup`, and no reader is left.

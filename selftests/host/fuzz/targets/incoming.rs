@@ -39,7 +39,12 @@ fuzz_target!(|octets: &[u8]| {
         }
         Incoming::BadBackwardCall { version, .. } => assert_eq!(version, 1),
         Incoming::Error { .. } => assert!(message.len() >= 20),
-        Incoming::Discard(reason) => assert!(!reason.as_str().is_empty()),
+        Incoming::Unusable { xid, why } => {
+            assert!(message.starts_with(&xid.to_be_bytes()) && !why.as_str().is_empty());
+        }
+        Incoming::Discard(reason) => {
+            assert!(message.len() < 16 && !reason.as_str().is_empty());
+        }
     }
 });
 

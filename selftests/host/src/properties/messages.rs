@@ -52,7 +52,7 @@ fn survives(octets: &[u8]) -> Result<(), TestCaseError> {
             prop_assert_eq!(octets.len() - payload.len(), 28)
         }
         Incoming::BadBackwardCall { version, .. } => prop_assert_eq!(version, 1),
-        Incoming::Error { .. } | Incoming::Discard(_) => {}
+        Incoming::Error { .. } | Incoming::Unusable { .. } | Incoming::Discard(_) => {}
     }
     let header = match Header::decode(octets) {
         Ok(header) => header,

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls whose tasks have left them before a reply came.
+//!
+//! The server may still work on such a call: it keeps its credit until the reply comes or the
+//! connection ends (V1-41). When they hold too many credits the connection does end, before they
+//! use up the Receives that their replies would go to.
+//!
+//! A call is abandoned in steps, and its reply may come between any two of them:
+//!
+//! 1. sunrpc takes it out of the calls that wait for a reply, which then find it no more;
+//! 2. it lets go of its credit: from here on the call counts ([`Connection::abandon`]);
+//! 3. it lets go of its buffers: a [`Record`] is made, and the flight is free for another call.
+//!
+//! So a late reply is looked for among the flights first, and then among the records.
+
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
+    sync::atomic::Relaxed, //
+};
+
+use super::{
+    super::{
+        flight::{
+            Flight,
+            Phase, //
+        },
+        reply::retire, //
+    },
+    Connection, //
+};
+use crate::{
+    os,
+    proto::credits, //
+};
+
+/// The handles of an abandoned call: those that its late reply may invalidate.
+pub(in crate::client) type Record = KVec<u32>;
+
+/// Records by the xid of their calls.
+pub(in crate::client) type Records = RBTree<u32, Record>;
+
+/// A late reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::client) enum Late {
+    /// It keeps to the rules.
+    Good,
+    /// It has invalidated a handle that was not the call's.
+    ForeignHandle,
+}
+
+impl Connection {
+    /// The task of `flight` lets go of its credit. If no reply has come, the call counts as
+    /// abandoned, and the result is how many calls may be unanswered from now on. Called under a
+    /// spinlock of sunrpc.
+    pub(in crate::client) fn abandon(&self, flight: &Flight) -> Option<u32> {
+        {
+            let mut state = flight.state.lock();
+            match state.phase {
+                Phase::Sent { generation, .. } if generation == self.generation => {
+                    state.abandoned = true;
+                }
+                _ => return None,
+            }
+        }
+        self.shared.stats.abandoned_calls.inc();
+        let abandoned = self.abandoned.fetch_add(1, Relaxed).saturating_add(1);
+        Some(credits::window(self.grant.load(Relaxed), abandoned))
+    }
+
+    /// Makes a record of the abandoned call of `flight`, which is about to be free for another
+    /// call, and ends the connection if there are too many. Process context.
+    pub(in crate::client) fn record(&self, flight: &Flight) {
+        // What is allocated here may be on behalf of memory reclaim.
+        let _scope = os::ReclaimScope::enter(self.shared.xprt.is_swapping());
+
+        if self.try_record(flight).is_err() {
+            self.lost(c"no memory to remember an abandoned call");
+            return;
+        }
+        let (grant, abandoned) = (self.grant.load(Relaxed), self.abandoned.load(Relaxed));
+        if credits::is_exhausted(grant, abandoned) {
+            self.shared.stats.exhausted_connections.inc();
+            // It is not the connection that has failed, and the next one is to begin with a call
+            // that the server can answer.
+            self.shared.failing.store(false, Relaxed);
+            self.shared.wary.store(true, Relaxed);
+            self.lost(c"abandoned calls hold more than half of its credits");
+        }
+    }
+
+    fn try_record(&self, flight: &Flight) -> Result {
+        let count = flight
+            .state
+            .lock()
+            .chunks()
+            .map_or(0, |lists| lists.handles().count());
+        let mut handles = KVec::with_capacity(count, GFP_KERNEL)?;
+        let xid = {
+            let state = flight.state.lock();
+            for handle in state.chunks().into_iter().flat_map(|lists| lists.handles()) {
+                handles.push_within_capacity(handle)?;
+            }
+            state.xid
+        };
+        let node = RBTreeNode::new(xid, handles, GFP_KERNEL)?;
+        let old = self.records.lock().insert(node);
+        drop(old);
+        Ok(())
+    }
+
+    /// The reply of the call that `flight` had has come after all: drops its record.
+    pub(in crate::client) fn forget(&self, xid: u32) {
+        let record = self.records.lock().remove_node(&xid);
+        drop(record);
+    }
+
+    /// A reply to no call that waits for one has come: finds the abandoned call that it is for, if
+    /// it is for one. The credit of that call is free then.
+    pub(in crate::client) fn late_reply(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
+        self.late_to_flight(xid, invalidated)
+            .or_else(|| self.late_to_record(xid, invalidated))
+            .inspect(|_| self.shared.stats.late_replies.inc())
+    }
+
+    fn late_to_flight(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
+        for flight in self.shared.slots.iter() {
+            let mut state = flight.state.lock();
+            if state.xid != xid {
+                continue;
+            }
+            let Phase::Sent {
+                generation,
+                exposed,
+            } = &mut state.phase
+            else {
+                continue;
+            };
+            if *generation != self.generation {
+                continue;
+            }
+            let mut exposed = exposed.take();
+            let retired = invalidated.map(|handle| retire(&mut exposed, handle));
+            let verdict = match &retired {
+                Some(None) => Late::ForeignHandle,
+                _ => Late::Good,
+            };
+            state.phase = Phase::Late(exposed);
+            if core::mem::take(&mut state.abandoned) {
+                self.abandoned.fetch_sub(1, Relaxed);
+            }
+            drop(state);
+            drop(retired);
+            return Some(verdict);
+        }
+        None
+    }
+
+    fn late_to_record(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
+        let record = self.records.lock().remove_node(&xid)?;
+        let (_, handles) = record.to_key_value();
+
+        self.abandoned.fetch_sub(1, Relaxed);
+        Some(match invalidated {
+            Some(handle) if !handles.contains(&handle) => Late::ForeignHandle,
+            _ => Late::Good,
+        })
+    }
+}

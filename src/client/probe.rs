@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The first call on a connection that follows one which calls without a reply have ended.
+//!
+//! A new connection has one credit until the first reply (V1-32). If the call that takes it is one
+//! that the server never answers, all others wait for it, and after a reconnect the first call is
+//! the one that has waited longest: most likely such a call. So the transport then makes the first
+//! call itself: procedure 0 of the program that it serves, which does nothing. Its reply brings the
+//! server's grant, before sunrpc learns of the connection.
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    }, //
+};
+
+use super::connection::Connection;
+use crate::{
+    proto::{
+        credits,
+        rpc::encode_null_call,
+        Program, //
+    },
+    verbs::{
+        Expects,
+        PostError, //
+    }, //
+};
+
+impl Connection {
+    /// The xid of the call. sunrpc's calls are not sent before it is over, and another connection
+    /// has another one.
+    fn probe_xid(&self) -> u32 {
+        // CAST: The lower half will do.
+        (self.generation() as u32) ^ 0x5052_4f42
+    }
+
+    /// Makes a call that does nothing of `program`, on a connection that sunrpc does not know of
+    /// yet. The reply is a step of connecting.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN` when it cannot be sent.
+    pub(super) fn probe(self: &Arc<Self>, program: Program, credits: u32) -> Result {
+        let posted = self.with_qp(|qp| {
+            let mut buf = qp.take_send(Expects::Answer).ok_or(PostError::Closed)?;
+            let len = encode_null_call(self.probe_xid(), credits, program, buf.as_mut_slice())
+                .ok()
+                .and_then(|len| u32::try_from(len).ok())
+                .ok_or(PostError::Closed)?;
+            qp.post(None, buf, len, Expects::Answer).map(drop)
+        });
+        posted.and_then(Result::ok).ok_or(ENOTCONN)
+    }
+
+    /// Whether a reply with this xid, to no call of sunrpc's, is the reply to the probe; notes its
+    /// grant if so.
+    pub(super) fn probed(&self, xid: u32, wire: u32) -> bool {
+        if !self.is_forming() || xid != self.probe_xid() {
+            return false;
+        }
+        let requested = self.terms().map_or(1, |terms| terms.credits);
+        self.grant.store(credits::grant(wire, requested), Relaxed);
+        self.prove();
+        self.next_step();
+        true
+    }
+}
