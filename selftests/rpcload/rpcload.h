@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What rpcload.ko and rpcload_echo.ko agree on: an RPC program, and data that both can compute.
+ * The peer (selftests/peer) knows it too, and calls the program that rpcload.ko serves.
  *
  *	program 0x2000720d, version 1
  *	    NULL = 0
@@ -13,6 +14,13 @@
  * follows the data is where it belongs, too.
  *
  * status is 0, or one more than the offset of the first wrong octet of the argument.
+ *
+ *	program 0x2000720e, version 1, served by the client over the connection it has made
+ *	    NULL = 0
+ *	    REPLY = 1: (u32 len) -> (opaque data<>)
+ *	    STALL = 2: () -> (), which replies when the client's file "stall" is 0
+ *
+ * The data of REPLY is that of seed len.
  */
 #ifndef RPCLOAD_H
 #define RPCLOAD_H
@@ -31,6 +39,17 @@
 enum {
 	RPCLOAD_NULL = 0,
 	RPCLOAD_ECHO = 1,
+};
+
+#define RPCLOAD_REVERSE_PROGRAM	0x2000720e
+#define RPCLOAD_REVERSE_VERSION	1
+/* What follows the RPC header and the length in the one page that a reverse reply has. */
+#define RPCLOAD_MAX_REVERSE	(PAGE_SIZE - 7 * XDR_UNIT)
+
+enum {
+	RPCLOAD_REVERSE_NULL = 0,
+	RPCLOAD_REVERSE_REPLY = 1,
+	RPCLOAD_REVERSE_STALL = 2,
 };
 
 /* Flags of a call. The first two say where the server keeps the data of the reply. */

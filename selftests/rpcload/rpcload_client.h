@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The parts of rpcload.ko: commands (rpcload_main.c) make runs (rpcload_run.c) of calls
- * (rpcload_call.c).
+ * (rpcload_call.c), and have calls of the server served (rpcload_reverse.c).
  */
 #ifndef RPCLOAD_CLIENT_H
 #define RPCLOAD_CLIENT_H
@@ -12,6 +12,7 @@
 
 #define RPCLOAD_MAX_CALL	SZ_2M	/* octets of data in a call, whether or not it can be sent */
 #define RPCLOAD_MAX_KVEC	SZ_64K	/* octets of data in a head or a tail */
+#define RPCLOAD_MAX_THREADS	16	/* of the reverse service */
 
 enum rpcload_place { RPCLOAD_HEAD, RPCLOAD_PAGES, RPCLOAD_TAIL, RPCLOAD_PARTS };
 enum rpcload_flip { RPCLOAD_FLIP_NONE, RPCLOAD_FLIP_CALL, RPCLOAD_FLIP_REPLY };
@@ -91,5 +92,10 @@ void rpcload_call_prepare(struct rpcload_call *call, u32 number);
 
 int rpcload_run(struct rpc_clnt *clnt, const struct rpcload_params *params,
 		struct rpcload_result *result);
+
+int rpcload_reverse_start(struct rpc_xprt *xprt, u32 threads);
+void rpcload_reverse_stop(struct rpc_xprt *xprt);
+void rpcload_reverse_stall(bool stall);
+bool rpcload_reverse_stalls(void);
 
 #endif /* RPCLOAD_CLIENT_H */

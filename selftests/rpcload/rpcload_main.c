@@ -6,9 +6,10 @@
  * Commands are lines written to /sys/kernel/debug/rpcload/control, one at a time; a write returns
  * when its command is over. Words in brackets may be left out.
  *
- *   open addr=ADDRESS [port=20050] [program=echo|nfs] [auth=null|unix]
+ *   open addr=ADDRESS [port=20050] [program=echo|nfs] [auth=null|unix] [reverse=THREADS]
  *	Makes a client and connects it. Program nfs is version 3 of NFS, of which only NULL is
- *	called; its default port is 20049.
+ *	called; its default port is 20049. With reverse the server may make calls over the
+ *	connection, which that many threads serve (rpcload.h describes the program).
  *   close
  *   reconnect
  *	Has the transport give up its connection, and times a call of NULL over the next one.
@@ -55,6 +56,10 @@
  *
  * The file stats, next to it, holds what the transport says about itself, as in
  * /proc/self/mountstats. Both files wait for a command that is under way.
+ *
+ * The file stall, which waits for nothing, holds back the replies to the reverse call STALL while
+ * it is 1; closing the client sets it to 0. The module parameter reverse_calls is the number of
+ * reverse calls that the threads have taken up since loading.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -182,11 +187,31 @@ static struct rpc_xprt *get_xprt(void)
 	return xprt;
 }
 
+static void stop_reverse(void)
+{
+	struct rpc_xprt *xprt = get_xprt();
+
+	if (xprt)
+		rpcload_reverse_stop(xprt);
+	xprt_put(xprt);
+}
+
 static void close_client(void)
 {
-	if (client)
-		rpc_shutdown_client(client);
+	if (!client)
+		return;
+	stop_reverse();
+	rpc_shutdown_client(client);
 	client = NULL;
+}
+
+static int start_reverse(u32 threads)
+{
+	struct rpc_xprt *xprt = get_xprt();
+	int err = xprt ? rpcload_reverse_start(xprt, threads) : -ENOTCONN;
+
+	xprt_put(xprt);
+	return err ? refuse(err, "no reverse service") : 0;
 }
 
 static void say_connect(u64 ns)
@@ -201,7 +226,7 @@ static void say_connect(u64 ns)
 
 static int do_open(char *line)
 {
-	u32 port = 0, program = PROGRAM_ECHO, flavor = AUTH_NULL;
+	u32 port = 0, program = PROGRAM_ECHO, flavor = AUTH_NULL, threads = 0;
 	struct sockaddr_storage addr = {};
 	char *text = NULL;
 	const struct field fields[] = {
@@ -209,6 +234,7 @@ static int do_open(char *line)
 		{ .name = "port", .value = &port, .max = 65535 },
 		{ .name = "program", .value = &program, .choices = programs },
 		{ .name = "auth", .value = &flavor, .choices = flavors },
+		{ .name = "reverse", .value = &threads, .max = RPCLOAD_MAX_THREADS },
 		{}
 	};
 	struct rpc_create_args args = {
@@ -256,6 +282,8 @@ static int do_open(char *line)
 	 * short, and data that is placed directly does not follow the header any more.
 	 */
 	err = rpc_call_sync(client, &null_call, 0);
+	if (!err && threads)
+		err = start_reverse(threads);
 	if (err)
 		close_client();
 	return err;
@@ -504,11 +532,25 @@ static int stats_show(struct seq_file *seq, void *data)
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
 
+static int stall_get(void *data, u64 *value)
+{
+	*value = rpcload_reverse_stalls();
+	return 0;
+}
+
+static int stall_set(void *data, u64 value)
+{
+	rpcload_reverse_stall(value);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(stall_fops, stall_get, stall_set, "%llu\n");
+
 static int __init rpcload_init(void)
 {
 	directory = debugfs_create_dir("rpcload", NULL);
 	debugfs_create_file("control", 0600, directory, NULL, &control_fops);
 	debugfs_create_file("stats", 0400, directory, NULL, &stats_fops);
+	debugfs_create_file("stall", 0600, directory, NULL, &stall_fops);
 	return PTR_ERR_OR_ZERO(directory);
 }
 
