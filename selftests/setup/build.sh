@@ -31,3 +31,4 @@ build_modules() {
 build_modules /repo "out/$variant" "$@"
 build_modules /repo/selftests/rpcload "out/$variant/rpcload" "$@"
 build_modules /repo/selftests/ibfault "out/$variant/ibfault" "$@"
+build_modules /repo/selftests/hold "out/$variant/hold" "$@"

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Holds up reverse calls, for tests: a transport that calls xprt_enqueue_bc_request() does not get
+ * further until its rpc_xprt has no reference any more, or two seconds have passed. So a test can
+ * have a reverse call meet the end of its transport, a matter of nanoseconds otherwise.
+ *
+ * In /sys/module/hold/parameters:
+ *	holding		1 while a call is held
+ *	held		calls that have been held
+ *	last		of these, calls after which the transport had at most one reference left: the
+ *			call's own, if it has one
+ *
+ * It needs a kernel with CONFIG_KPROBES, and a processor besides the one that it keeps busy.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+
+#ifdef CONFIG_KPROBES
+
+#include <linux/kprobes.h>
+#include <linux/kref.h>
+#include <linux/ktime.h>
+#include <linux/moduleparam.h>
+#include <linux/processor.h>
+#include <linux/ptrace.h>
+#include <linux/sunrpc/xprt.h>
+
+#define LIMIT_NS	(2 * NSEC_PER_SEC)
+
+static int holding;
+module_param(holding, int, 0400);
+MODULE_PARM_DESC(holding, "1 while a call is held");
+
+static int held;
+module_param(held, int, 0400);
+MODULE_PARM_DESC(held, "calls that have been held");
+
+static int last;
+module_param(last, int, 0400);
+MODULE_PARM_DESC(last, "of these, calls that have met the end of their transport");
+
+/* The memory stays: a transport waits for what its completions are doing before it is freed. */
+static int hold(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct rpc_rqst *rqst = (struct rpc_rqst *)regs_get_kernel_argument(regs, 0);
+	struct kref *kref = &rqst->rq_xprt->kref;
+	u64 start = ktime_get_ns();
+
+	WRITE_ONCE(holding, 1);
+	while (kref_read(kref) && ktime_get_ns() - start < LIMIT_NS)
+		cpu_relax();
+	WRITE_ONCE(holding, 0);
+	WRITE_ONCE(held, held + 1);
+	if (kref_read(kref) <= 1)
+		WRITE_ONCE(last, last + 1);
+	return 0;
+}
+
+static struct kprobe probe = {
+	.symbol_name	= "xprt_enqueue_bc_request",
+	.pre_handler	= hold,
+};
+
+static int __init hold_init(void)
+{
+	return register_kprobe(&probe);
+}
+
+static void __exit hold_exit(void)
+{
+	unregister_kprobe(&probe);
+}
+
+#else /* CONFIG_KPROBES */
+
+static int __init hold_init(void)
+{
+	return -EOPNOTSUPP;
+}
+
+static void __exit hold_exit(void)
+{
+}
+
+#endif /* CONFIG_KPROBES */
+
+module_init(hold_init);
+module_exit(hold_exit);
+MODULE_DESCRIPTION("Holds up reverse calls for tests");
+MODULE_LICENSE("GPL");
