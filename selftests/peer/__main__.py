@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The peer: listens, accepts with the private data it is told, answers NFSv3 calls, and misbehaves on request.
+"""The peer: listens, accepts with the private data it is told, answers calls, and misbehaves on request.
 
 Every event is one line of JSON; a signal USR1 adds one, behind which nothing is missing that happened before. What the peer does wrong is chosen by whoever has mounted it, by looking names up:
 
@@ -7,10 +7,12 @@ Every event is one line of JSON; a signal USR1 adds one, behind which nothing is
     arm-MODE-at-PROCEDURE[.ANY]     the next call of that NFS procedure is
 
 A name does so once: sent again, the same LOOKUP is answered rightly. `--first MODE` does it to the first call of all.
+
+Besides NFSv3 it serves the program of rpcload_echo.ko, to which names mean nothing. There, and for reverse calls, orders
+come from a named pipe, `--orders PATH` (see orders.py).
 """
 
 import argparse
-import json
 import os
 import re
 import select
@@ -18,17 +20,15 @@ import signal
 import sys
 import time
 
+import echo
 import modes
 import nfs
 import wire
 from endpoint import Connection, Listener
+from events import say
+from orders import Orders
 
 HOLD_SECONDS = 1.0
-
-
-def say(event, **words):
-    """Tells the tests."""
-    os.write(1, json.dumps({"event": event, **words}).encode() + b"\n")
 
 
 class Server:
@@ -44,8 +44,8 @@ class Server:
         self.used = set()
         self.last_handle = self.last_middle = None
         self.held = []  # (connection, reply)
-        self.kept = []  # likewise
         self.release_at = None
+        self.orders = Orders(options.orders, options.credits)
 
     # Connection management
 
@@ -71,6 +71,8 @@ class Server:
         say("established", number=connection.number)
         if self.outcome(connection.number) == "disconnect":
             connection.disconnect()
+        else:
+            self.orders.established(connection)
 
     def disconnected(self, event):
         """The connection is down, whoever ended it."""
@@ -78,7 +80,7 @@ class Server:
         if connection is not None:
             say("disconnected", number=connection.number)
             self.held = [(c, reply) for c, reply in self.held if c is not connection]
-            self.kept = [(c, reply) for c, reply in self.kept if c is not connection]
+            self.orders.disconnected(connection)
             connection.close()
 
     # Messages
@@ -86,14 +88,21 @@ class Server:
     def received(self, connection, message):
         """One message from the client."""
         header, payload = wire.decode(message)
-        call, arguments = wire.decode_call(payload) if header.get("proc") == wire.RDMA_MSG else (None, b"")
+        inline = header.get("proc") == wire.RDMA_MSG
+        accepted, results = wire.decode_reply(payload) if inline else (None, b"")
+        if accepted is not None:
+            words = {"connection": connection.number, "length": len(message), **header}
+            say("reverse-reply", **words, rpc=accepted, right=echo.is_right(results))
+            return
+        call, arguments = wire.decode_call(payload) if inline else (None, b"")
         name = nfs.looked_up(call, arguments)
         say("message", connection=connection.number, length=len(message), **header, rpc=call, name=name)
         # A call that was faster than the disconnect gets no answer.
         if "malformed" in header or self.outcome(connection.number) == "disconnect":
             return
         if call is not None:
-            reply = nfs.answer(call, arguments)
+            service = echo if call["prog"] == echo.PROGRAM else nfs
+            reply = service.answer(call, arguments)
         elif header["proc"] == wire.RDMA_NOMSG:
             # A Long call, which this peer does not fetch.
             reply = wire.rpc_reply(header["xid"], status=wire.SYSTEM_ERR)
@@ -111,6 +120,8 @@ class Server:
         if self.first:
             mode, self.first = self.first, None
             return mode
+        if self.orders.holding and call and (call["prog"], call["proc"]) == (echo.PROGRAM, echo.ECHO):
+            return "keep"
         mode = self.armed.pop(call["proc"], None) if call and call["prog"] == nfs.PROGRAM else None
         if mode:
             return mode
@@ -136,11 +147,9 @@ class Server:
                 self.release_at = time.monotonic() + HOLD_SECONDS
                 say("held", count=len(self.held))
             elif isinstance(step, modes.Keep):
-                self.kept.append((connection, modes.Send(query.reply().message, step.handle)))
+                self.orders.kept.append((connection, modes.Send(query.reply().message, step.handle)))
             elif isinstance(step, modes.LetGo):
-                kept, self.kept = self.kept, []
-                for keeper, reply in kept:
-                    keeper.send(reply.message, reply.handle)
+                self.orders.step()
             else:
                 connection.send(step.message, step.handle)
 
@@ -158,7 +167,8 @@ class Server:
         listener = Listener(self.options.port)
         say("listening", port=self.options.port, pid=os.getpid())
         while True:
-            watched = {listener.fd: None, **{c.fd: c for c in self.connections.values()}}
+            watched = {listener.fd: None, self.orders.fd: self.orders}
+            watched |= {c.fd: c for c in self.connections.values()}
             wait = None if self.release_at is None else max(0.0, self.release_at - time.monotonic())
             ready = select.select(list(watched), [], [], wait)[0]
             if not ready and self.release_at is not None:
@@ -167,6 +177,8 @@ class Server:
                 connection = watched[fd]
                 if connection is None:
                     self.manage(listener)
+                elif connection is self.orders:
+                    self.orders.follow()
                 elif connection in self.connections.values():
                     for message in connection.receive():
                         self.received(connection, message)
@@ -206,6 +218,7 @@ def main():
     parser.add_argument("--credits", type=int, default=32, help="credits to grant")
     parser.add_argument("--receives", type=int, default=48, help="Receives to post")
     parser.add_argument("--receive-size", type=int, default=262144, help="octets of each")
+    parser.add_argument("--orders", required=True, help="named pipe to make, from which orders come")
     signal.signal(signal.SIGUSR1, lambda number, frame: say("sync"))
     Server(parser.parse_args(sys.argv[1:])).run()
 

@@ -61,7 +61,9 @@ class Peer:
     def __init__(self, pair: Pair, *options: str):
         self.pair = pair
         self.port = next(PORTS)
-        words = ["--port", str(self.port), *options]
+        self._orders = f"/tmp/peer-{self.port}"
+        self._number = 0
+        words = ["--port", str(self.port), "--orders", self._orders, *options]
         if not (pair.server.share / "peer").exists():
             shutil.copytree(HERE, pair.server.share / "peer", ignore=shutil.ignore_patterns("__pycache__"))
         # With the directory as its program, Python imports from there although it is isolated.
@@ -104,6 +106,14 @@ class Peer:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.tail()}") from None
         return found[0]
+
+    def order(self, order: str, **words: int | None) -> Event:
+        """Has an order carried out (see orders.py); the event that says so."""
+        self._number += 1
+        number = self._number
+        line = json.dumps({"order": order, "number": number, **words})
+        self.pair.server.run(f"echo {shlex.quote(line)} >{self._orders}")
+        return self.wait(lambda event: event["event"] == "order" and event["number"] == number, f"order {order}")
 
     def messages(self, program: int | None = None, procedure: int | None = None) -> list[Event]:
         """The messages that the peer has received; with arguments, the inline calls of an RPC procedure."""

@@ -171,6 +171,7 @@ MODES = {
     "oversize": lambda q: [q.reply(payload=q.payload + bytes(300000))],
     "disconnect": lambda q: [Disconnect()],
     "hold": lambda q: [Hold()],
+    "keep": lambda q: [Keep()],
     "keep-stale": lambda q: [Keep(q.last_handle)],
     "let-go": lambda q: [LetGo(), q.reply()],
     "backward-chunks": lambda q: [backward(q, wire.lists(read=[(0, *FOREIGN)])), q.reply()],

@@ -104,6 +104,20 @@ def decode_call(payload):
     return {"xid": xid, "prog": program, "vers": program_version, "proc": procedure}, reader.rest
 
 
+def decode_reply(payload):
+    """The RPC reply in a payload as a dictionary, and its results; (None, b"") if it is none that was accepted."""
+    reader = Reader(payload)
+    try:
+        xid, kind, denied, _ = (reader.word() for _ in range(4))
+        reader.opaque()
+        status = reader.word()
+    except Malformed:
+        return None, b""
+    if kind != REPLY or denied:
+        return None, b""
+    return {"xid": xid, "status": status}, reader.rest
+
+
 def lists(read=(), write=(), reply=None):
     """The three chunk lists: `read` of (position, handle, length, offset), chunks of (handle, length, offset)."""
     data = b"".join(words(1, position, handle, length, offset >> 32, offset & 0xFFFFFFFF)
@@ -134,6 +148,6 @@ def rpc_reply(xid, results=b"", status=SUCCESS):
     return words(xid, REPLY, 0, 0, 0, status) + results
 
 
-def rpc_call(xid, program, version, procedure):
-    """An RPC call without arguments, with AUTH_NONE."""
-    return words(xid, CALL, 2, program, version, procedure, 0, 0, 0, 0)
+def rpc_call(xid, program, version, procedure, arguments=b""):
+    """An RPC call with AUTH_NONE."""
+    return words(xid, CALL, 2, program, version, procedure, 0, 0, 0, 0) + arguments

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Orders: what a test tells the peer to do while it runs, as lines of JSON in a named pipe.
+
+    call        makes `count` reverse calls of a `procedure` on the newest connection, without waiting in between
+    greet       the same, as soon as the next connection is established
+    hold        from now on keeps the replies to ECHO calls back
+    release     sends these replies, and holds no more
+    step        sends these replies, and goes on holding
+    error       sends an RDMA_ERROR with an xid
+    disconnect  ends the newest connection
+
+Each order is followed by an event with its number.
+"""
+
+import itertools
+import json
+import os
+
+import echo
+import wire
+from events import say
+
+FIRST_XID = 0x72000000
+
+
+class Orders:
+    """The pipe, and what carries out the orders that come from it."""
+
+    def __init__(self, path, credits):
+        os.mkfifo(path)
+        # Opened for both, it does not end with the first writer.
+        self.fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        self.holding = False
+        self.kept = []  # (connection, modes.Send)
+        self._credits = credits
+        self._rest = b""
+        self._newest = None
+        self._greeting = None
+        self._xids = itertools.count(FIRST_XID)
+
+    def follow(self):
+        """Carries out what has come."""
+        *lines, self._rest = (self._rest + os.read(self.fd, 65536)).split(b"\n")
+        for line in lines:
+            words = json.loads(line)
+            name, number = words.pop("order"), words.pop("number")
+            say("order", order=name, number=number, **(getattr(self, name)(**words) or {}))
+
+    def established(self, connection):
+        """A connection is up."""
+        self._newest = connection
+        if self._greeting is not None:
+            greeting, self._greeting = self._greeting, None
+            say("greeted", **self.call(**greeting))
+
+    def disconnected(self, connection):
+        """A connection is down, and what was kept for it is of no use."""
+        self.kept = [(keeper, reply) for keeper, reply in self.kept if keeper is not connection]
+        if self._newest is connection:
+            self._newest = None
+
+    def call(self, procedure=0, argument=None, count=1, credits=16):
+        """Makes reverse calls."""
+        xids = [next(self._xids) for _ in range(count)]
+        arguments = b"" if argument is None else wire.words(argument)
+        for xid in xids:
+            rpc = wire.rpc_call(xid, echo.REVERSE_PROGRAM, echo.REVERSE_VERSION, procedure, arguments)
+            self._newest.send(wire.msg(xid, credits, rpc))
+        return {"xids": xids, "connection": self._newest.number}
+
+    def greet(self, **words):
+        """Reverse calls for the next connection."""
+        self._greeting = words
+
+    def hold(self):
+        """Holds from now on."""
+        self.holding = True
+
+    def release(self):
+        """Ends the holding."""
+        self.holding = False
+        return self.step()
+
+    def step(self):
+        """Sends what was kept."""
+        kept, self.kept = self.kept, []
+        for keeper, reply in kept:
+            keeper.send(reply.message, reply.handle)
+        return {"count": len(kept)}
+
+    def error(self, xid):
+        """Says that a message with this xid could not be decoded."""
+        self._newest.send(wire.error(xid, self._credits, wire.BADHEADER))
+
+    def disconnect(self):
+        """Ends the connection."""
+        self._newest.disconnect()
