@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from .channel import Job
 from .config import REPO, Options
 from .mountstats import DEBUGFS, named, parse_own
 from .network import SERVER
@@ -44,6 +45,15 @@ class Outcome:
         return self
 
 
+@dataclass(frozen=True)
+class Running:
+    """Commands under way."""
+
+    commands: tuple[str, ...]
+    script: str
+    job: Job
+
+
 class Load:
     """The client, loaded, with its service."""
 
@@ -65,15 +75,20 @@ class Load:
         """How many calls arrived wrong, as the service sees it."""
         return int(self._pair.server.run(f"cat /sys/module/{SERVICE}/parameters/bad_calls").out)
 
-    def do(self, *commands: str, timeout: float = 30.0) -> list[Outcome]:
-        """Gives commands, one after the other and whatever comes of them."""
+    def start(self, *commands: str) -> Running:
+        """Starts commands, one after the other and whatever comes of them."""
         steps = [f"echo {shlex.quote(c)} 2>/dev/null >{FILES}/control || true; echo =====" for c in commands]
         counters_of = f"cat {FILES}/stats; cat {DEBUGFS}/* 2>/dev/null || true"
         look = f"cat {FILES}/control; {counters_of}"
-        text = self._pair.client.run("\n".join([counters_of, *[f"{s}; {look}" for s in steps]]), timeout).out
+        script = "\n".join([counters_of, *[f"{s}; {look}" for s in steps]])
+        return Running(commands, script, self._pair.client.spawn(script))
+
+    def finish(self, running: Running, timeout: float = 30.0) -> list[Outcome]:
+        """Waits for commands to end."""
+        text = self._pair.client.finish(running.job, running.script, timeout).out
         first, *blocks = text.split("=====\n")
         outcomes, before = [], counters(first)
-        for command, block in zip(commands, blocks, strict=True):
+        for command, block in zip(running.commands, blocks, strict=True):
             after = counters(block)
             # Another connection of the same transport goes on counting, another transport begins anew.
             counted = {name: value - before.get(name, 0) for name, value in after.items()}
@@ -81,9 +96,21 @@ class Load:
             before = after
         return outcomes
 
+    def do(self, *commands: str, timeout: float = 30.0) -> list[Outcome]:
+        """Gives commands, and waits for them."""
+        return self.finish(self.start(*commands), timeout)
+
     def one(self, command: str, timeout: float = 30.0) -> Outcome:
         """Gives one command."""
         return self.do(command, timeout=timeout)[0]
+
+    def stall(self, on: bool) -> None:
+        """Holds back the replies of the reverse service to STALL, or releases them."""
+        self._pair.client.run(f"echo {int(on)} >{FILES}/stall")
+
+    def reverse_calls(self) -> int:
+        """How many calls the reverse service has taken up."""
+        return int(self._pair.client.run(f"cat /sys/module/{CLIENT}/parameters/reverse_calls").out)
 
     def open(self, words: str = "") -> Outcome:
         """Connects to the service, or to what the words say."""
