@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Drives selftests/hold: reverse calls of the client's transport are held up on their way to the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .config import REPO
+from .pair import Pair
+from .registry import Skip
+
+MODULE = "hold"
+FILES = f"/sys/module/{MODULE}/parameters"
+
+
+def count(pair: Pair, name: str) -> int:
+    """What the module has counted."""
+    return int(pair.client.run(f"cat {FILES}/{name}").out)
+
+
+@contextmanager
+def holding(pair: Pair) -> Iterator[None]:
+    """Has reverse calls held inside the block. After a failure nothing is tidied: the guests go anyway."""
+    if pair.options.variant != "debug":
+        raise Skip("needs the debug kernel, which has kprobes")
+    path = REPO / "out" / pair.options.variant / MODULE / f"{MODULE}.ko"
+    assert path.exists(), f"{path} is not there: run selftests/setup/build.sh {pair.options.variant}"
+    pair.client.run(f"insmod {pair.send(pair.client, path)}")
+    yield
+    pair.client.run(f"rmmod {MODULE}")

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Calls that the server makes to the client (RFC 8167), without NFS: the peer calls a service of rpcload.
+
+A reverse call and its reply share a connection with forward calls, and nothing else: neither credits nor xids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from harness import hold, resources
+from harness.pair import Pair, wait_until
+from harness.registry import test
+from harness.rpcload import FILES, Load, loaded
+from peer.driver import Event, Peer, peer
+
+NULL, REPLY, STALL = 0, 1, 2
+SUCCESS, SYSTEM_ERR = 0, 5
+RDMA_MSG = 0
+GRANT = 16  # reverse calls that the client takes at once
+SLOTS = 32  # and those that it has memory for
+REPLY_LIMIT = 5.0  # seconds; with a call that is not answered the client ends the connection after a minute
+
+# What surrounds the data of a REPLY: the headers of RPC-over-RDMA and of the RPC reply, and the length.
+AROUND = 28 + 24 + 4
+# The peer's private data: none, for a threshold of 1024 bytes, and 4096 bytes both ways.
+THRESHOLDS = {1024: (), 4096: ("--private-data", "f6ab0e1801010303")}
+# Both ends of the sentence are of the module under test; the word in the middle has changed once.
+OVERFLOW = r"port \d+: ending the connection: more (backward|reverse) calls than granted"
+
+
+class Bed:
+    """A peer, and a client that it can call."""
+
+    def __init__(self, pair: Pair, server: Peer, load: Load):
+        self.pair, self.server, self.load = pair, server, load
+
+    def open(self) -> None:
+        """Connects the client to the peer, with one thread to serve reverse calls: they are answered in their order."""
+        self.load.open(f"port={self.server.port} reverse=1")
+
+    def replies(self) -> dict[object, Event]:
+        """The reverse replies so far by xid; whatever they are about, their headers look the same."""
+        found: dict[object, Event] = {}
+        for event in self.server.of("reverse-reply"):
+            head = {name: event[name] for name in ("vers", "proc", "credits", "read", "write", "reply")}
+            right = {"vers": 1, "proc": RDMA_MSG, "credits": GRANT, "read": [], "write": [], "reply": None}
+            assert head == right, f"a reverse reply with header {head}"
+            assert event["rpc"]["xid"] == event["xid"] and event["right"], event
+            assert event["xid"] not in found, f"two replies to reverse call {event['xid']:#x}"
+            found[event["xid"]] = event
+        return found
+
+    def answered(self, order: Event) -> list[Event]:
+        """The replies to the calls of an order, as soon as the last of them has come."""
+        xids = order["xids"]
+        came = f"the reply to {xids[-1]:#x}"
+        self.server.wait(lambda e: e["event"] == "reverse-reply" and e["xid"] == xids[-1], came, REPLY_LIMIT)
+        replies = self.replies()
+        assert set(xids) <= set(replies), f"of {xids} only {list(replies)} were answered"
+        return [replies[xid] for xid in xids]
+
+    def call(self, procedure: int = NULL, **words: int) -> list[Event]:
+        """Makes reverse calls and waits for their replies, which are those of a call that went well."""
+        replies = self.answered(self.server.order("call", procedure=procedure, **words))
+        assert [e["rpc"]["status"] for e in replies] == [SUCCESS] * len(replies), replies
+        return replies
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Waits for a state of the client that no event of the peer tells."""
+        wait_until(condition, what, 20 * self.pair.options.slowness)
+
+    def kept(self) -> list[Event]:
+        """The forward calls that the peer has not answered at once."""
+        return self.server.of("misbehaves")
+
+    def wait_kept(self, count: int) -> None:
+        """Waits until the peer has got that many of them."""
+        self.wait(lambda: len(self.kept()) >= count, f"forward call {count} did not come")
+
+    def queued(self) -> int:
+        """The forward calls that wait for leave to be sent."""
+        tasks = self.pair.client.run("cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks")
+        return sum(line.endswith("q:xprt_sending") for line in tasks.lines)
+
+    def connections(self) -> int:
+        """The connections so far."""
+        return len(self.server.of("established"))
+
+
+@contextmanager
+def bed(pair: Pair, *options: str) -> Iterator[Bed]:
+    """A client that is connected to a peer for the block."""
+    with peer(pair, *options) as server, loaded(pair) as load:
+        made = Bed(pair, server, load)
+        made.open()
+        yield made
+        made.replies()
+
+
+@test(
+    "a reverse call gets through when all credits are in use, grant {grant}",
+    *("BI-2", "BI-4", "H-74"),
+    limit=90,
+    device="rxe",
+    cases=[{"grant": 4}, {"grant": 1}],
+)
+def no_credit_left(pair: Pair, grant: int) -> None:
+    """A server that answers its clients only after its own call was answered gets that answer at once, although the
+    client has more calls to send than it may. Nor does the client send one of them because of the reverse call."""
+    callers = 12
+    with bed(pair, "--credits", str(grant)) as it:
+        it.server.order("hold")
+        running = it.load.start(f"run count={callers} depth={callers} call=100 reply=100")
+        it.wait_kept(grant)
+        it.wait(lambda: it.queued() == callers - grant, "the other callers do not wait for a credit")
+        order = it.server.order("call", procedure=NULL, credits=2 * callers)
+        (reply,) = it.answered(order)
+        assert len(it.kept()) == grant, f"{len(it.kept())} calls were sent with {grant} credits"
+        it.server.order("release")
+        outcome = it.load.finish(running)[0].good()
+        took = reply["at"] - order["at"]
+        assert took < 1.0 * pair.options.slowness, f"the reverse call took {took:.1f} s"
+        assert outcome.values["calls"] == callers and it.connections() == 1, str(outcome)
+
+
+@test(
+    "the grant in reverse replies",
+    *("BI-4", "BI-5", "BI-7", "BI-22", "BI-23", "BI-24", "BI-26", "BI-27", "BI-34"),
+    limit=60,
+    device="rxe",
+)
+def grant_in_replies(pair: Pair) -> None:
+    """Each reply says that the client takes 16 calls at once, whatever the server has asked for."""
+    with bed(pair) as it:
+        for credits in (1, 16, 64, 0xFFFFFFFF):
+            for procedure, argument in ((NULL, None), (REPLY, 100)):
+                it.call(procedure, argument=argument, credits=credits)
+        assert len(it.replies()) == 8 and it.connections() == 1
+
+
+@test("a reverse call with credits 0", "BI-6", limit=60, device="rxe")
+def credits_zero(pair: Pair) -> None:
+    """It counts as one that asks for 1, and is served."""
+    with bed(pair) as it:
+        it.call(NULL, credits=0)
+        it.call(REPLY, argument=8, credits=0)
+        it.load.one("run count=4").good()
+        assert it.connections() == 1
+
+
+@test(
+    "a reverse reply of the largest size that fits, {threshold} bytes",
+    *("BI-19", "PD-16"),
+    limit=60,
+    device="rxe",
+    cases=[{"threshold": threshold} for threshold in THRESHOLDS],
+)
+def largest(pair: Pair, threshold: int) -> None:
+    """It goes out as it is: the message is as long as the longest that the server has said it can receive."""
+    with bed(pair, *THRESHOLDS[threshold]) as it:
+        (reply,) = it.call(REPLY, argument=threshold - AROUND)
+        assert reply["length"] == threshold, f"a message of {reply['length']} bytes"
+        assert it.connections() == 1
+
+
+@test(
+    "a reverse reply that does not fit, {length} bytes for 1024",
+    *("BI-32", "V1-121", "BI-19"),
+    limit=60,
+    device="rxe",
+    cases=[{"length": length} for length in (1028, 2000, 4096)],
+)
+def too_long(pair: Pair, length: int) -> None:
+    """The server gets a system error instead of silence, and the connection goes on."""
+    with bed(pair) as it:
+        (lost,) = it.server.order("call", procedure=REPLY, argument=length - AROUND)["xids"]
+        # With one thread the reply to this call is behind the other one.
+        it.call(NULL)
+        replies = it.replies()
+        assert lost in replies, "the reverse call was not answered"
+        answer = replies[lost]
+        assert answer["rpc"]["status"] == SYSTEM_ERR, answer
+        assert answer["length"] == 28 + 24, answer
+        it.call(REPLY, argument=1024 - AROUND)
+        it.load.one("run count=4").good()
+        assert it.connections() == 1, "the connection ended"
+
+
+@test("more reverse calls than granted", "BI-10", "BI-34", limit=120, device="rxe", allowed=(OVERFLOW,))
+def too_many(pair: Pair) -> None:
+    """While the client has memory it takes them; one more ends the connection, and the next connection serves both
+    directions. No call is lost that the client has made."""
+    with bed(pair) as it:
+        it.load.stall(True)
+        it.server.order("hold")
+        running = it.load.start("run count=4 depth=1")
+        it.wait_kept(1)
+        for number in range(2, 2 + SLOTS // GRANT):
+            # No more at once than the client has posted Receives for. Its next call shows that it has taken these in.
+            it.server.order("call", procedure=STALL, count=GRANT)
+            it.server.order("step")
+            it.wait_kept(number)
+        assert it.connections() == 1, f"the connection ended before {SLOTS} calls were unanswered"
+        it.server.order("call", procedure=STALL)
+        it.wait_kept(2 + SLOTS // GRANT)
+        assert it.connections() == 2, "the call was sent again on the same connection"
+        it.server.order("release")
+        it.load.finish(running)[0].good()
+        # They are all served, but the connection that their replies belong to is gone.
+        it.load.stall(False)
+        it.call(NULL)
+        assert it.load.reverse_calls() == SLOTS + 1 and len(it.replies()) == 1
+        it.call(NULL, count=GRANT)
+        assert it.connections() == 2
+        said = pair.client.run(f"dmesg | grep -E 'port {it.server.port}: ending'").lines
+        assert len(said) == 1, said
+
+
+@test("the connection is lost while a reverse call is served", "BI-36", limit=90, device="rxe")
+def lost(pair: Pair) -> None:
+    """The reply is thrown away: on the next connection the server has not called yet. Its next call there is answered."""
+    with bed(pair) as it:
+        it.load.stall(True)
+        (xid,) = it.server.order("call", procedure=STALL)["xids"]
+        it.wait(lambda: it.load.reverse_calls() == 1, "the call is not served")
+        it.server.order("disconnect")
+        it.server.wait(lambda e: e["event"] == "disconnected", "the connection did not end")
+        it.load.one("run proc=null").good()
+        assert it.connections() == 2
+        it.load.stall(False)
+        # With one thread the reply to this call is behind the other one.
+        it.call(NULL)
+        assert xid not in it.replies(), "the reply came on a connection that its call did not come on"
+        assert it.connections() == 2 and it.load.reverse_calls() == 2
+
+
+@test("an RDMA_ERROR with the xid of a reverse call", "BI-31", "BI-3", limit=90, device="rxe")
+def error(pair: Pair) -> None:
+    """It is about none of the client's calls: the calls of both directions that are under way end well."""
+    with bed(pair) as it:
+        it.load.stall(True)
+        it.server.order("hold")
+        running = it.load.start("run count=5 depth=4")
+        it.wait_kept(4)
+        reverse = it.server.order("call", procedure=STALL)
+        it.wait(lambda: it.load.reverse_calls() == 1, "the call is not served")
+        it.server.order("error", xid=reverse["xids"][0])
+        # The fifth call shows that the client has taken in what came before the replies.
+        it.server.order("step")
+        it.wait_kept(5)
+        it.load.stall(False)
+        (reply,) = it.answered(reverse)
+        assert reply["rpc"]["status"] == SUCCESS, reply
+        it.server.order("release")
+        outcome = it.load.finish(running)[0].good()
+        assert outcome.counted["bad_xids"] == 1, f"the error was not looked at: {outcome}"
+        assert len(it.kept()) == 5 and it.connections() == 1, "a call was sent again"
+
+
+@test("reverse calls as soon as a connection is up", "BI-11", "BI-12", limit=90, device="rxe")
+def at_once(pair: Pair) -> None:
+    """As many as granted, back to back, find Receives on every connection, besides those for the replies to calls."""
+    with bed(pair) as it:
+        for number in (2, 3, 4):
+            it.server.order("greet", procedure=REPLY, argument=500, count=GRANT)
+            it.load.one("reconnect").good()
+            greeting = it.server.wait(
+                lambda e, n=number: e["event"] == "greeted" and e["connection"] == n, "the peer made no calls"
+            )
+            assert all(reply["connection"] == number for reply in it.answered(greeting))
+            it.load.one("run count=16 depth=16").good()
+        assert it.connections() == 4, "a connection ended"
+
+
+@test("a reverse call meets the last reference of the transport", "H-70", "H-71", limit=120, device="rxe")
+def last_reference(pair: Pair) -> None:
+    """The client closes while a completion hands a reverse call over: the memory of the transport stays until that is
+    done. It is the kernel that tells if not."""
+    rounds = 3
+    before = resources.rdma(pair.client)
+    with hold.holding(pair), bed(pair) as it:
+        for number in range(1, rounds + 1):
+            meet_close(it)
+            it.wait(lambda n=number: hold.count(pair, "held") == n, "the call was not held")
+            # sunrpc drops the last references from a workqueue.
+            it.wait(lambda: resources.rdma(pair.client) == before, f"RDMA objects are left beyond {before}")
+            it.open()
+        assert hold.count(pair, "last") == rounds, "the transport was not at its end when the call was let go"
+        it.load.one("close").good()
+
+
+def meet_close(it: Bed) -> None:
+    """Closes the client as soon as a reverse call is held."""
+    wait = f"until read -r on <{hold.FILES}/holding && [ $on = 1 ]; do :; done"
+    script = f"{wait}; echo close >{FILES}/control"
+    job = it.pair.client.spawn(script)
+    it.server.order("call", procedure=NULL)
+    it.pair.client.finish(job, script, 20)
