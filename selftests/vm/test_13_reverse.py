@@ -20,6 +20,7 @@ SUCCESS, SYSTEM_ERR = 0, 5
 RDMA_MSG = 0
 GRANT = 16  # reverse calls that the client takes at once
 SLOTS = 32  # and those that it has memory for
+CREDITS = "/sys/module/rpcrdma_rs/parameters/credits"
 REPLY_LIMIT = 5.0  # seconds; with a call that is not answered the client ends the connection after a minute
 
 # What surrounds the data of a REPLY: the headers of RPC-over-RDMA and of the RPC reply, and the length.
@@ -259,10 +260,21 @@ def error(pair: Pair) -> None:
         assert len(it.kept()) == 5 and it.connections() == 1, "a call was sent again"
 
 
+@contextmanager
+def few_credits(pair: Pair) -> Iterator[None]:
+    """Has transports ask for as few credits as can be for the block."""
+    if pair.options.client == "ours":
+        pair.client.run(f"echo 4 >{CREDITS}")
+    yield
+    if pair.options.client == "ours":
+        pair.client.run(f"echo 128 >{CREDITS}")
+
+
 @test("reverse calls as soon as a connection is up", "BI-11", "BI-12", limit=90, device="rxe")
 def at_once(pair: Pair) -> None:
-    """As many as granted, back to back, find Receives on every connection, besides those for the replies to calls."""
-    with bed(pair) as it:
+    """As many as granted, back to back, find Receives on every connection, besides those for the replies to calls. With
+    four credits there are hardly more."""
+    with few_credits(pair), bed(pair) as it:
         for number in (2, 3, 4):
             it.server.order("greet", procedure=REPLY, argument=500, count=GRANT)
             it.load.one("reconnect").good()
