@@ -331,6 +331,7 @@ REFUSED_CLOSED = {
     "open": errno.EINVAL,
     "open addr=nowhere": errno.EINVAL,
     f"open addr={SERVER.ipv4} port=65536": errno.EINVAL,
+    f"open addr={SERVER.ipv4} reverse=17": errno.EINVAL,
     "launch": errno.EINVAL,
     "": errno.EINVAL,
 }
