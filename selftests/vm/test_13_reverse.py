@@ -219,22 +219,36 @@ def too_many(pair: Pair) -> None:
         assert len(said) == 1, said
 
 
-@test("the connection is lost while a reverse call is served", "BI-36", limit=90, device="rxe")
-def lost(pair: Pair) -> None:
-    """The reply is thrown away: on the next connection the server has not called yet. Its next call there is answered."""
+@test(
+    "the connection is lost while reverse calls are served, which ends {when} the reconnect",
+    *("BI-36", "BI-34"),
+    limit=90,
+    device="rxe",
+    cases=[{"when": "before"}, {"when": "after"}],
+)
+def lost(pair: Pair, when: str) -> None:
+    """The replies are thrown away: on the next connection the server has not called yet. Its next call there is answered,
+    and after two such losses the client can still take calls."""
     with bed(pair) as it:
-        it.load.stall(True)
-        (xid,) = it.server.order("call", procedure=STALL)["xids"]
-        it.wait(lambda: it.load.reverse_calls() == 1, "the call is not served")
-        it.server.order("disconnect")
-        it.server.wait(lambda e: e["event"] == "disconnected", "the connection did not end")
-        it.load.one("run proc=null").good()
-        assert it.connections() == 2
-        it.load.stall(False)
-        # With one thread the reply to this call is behind the other one.
-        it.call(NULL)
-        assert xid not in it.replies(), "the reply came on a connection that its call did not come on"
-        assert it.connections() == 2 and it.load.reverse_calls() == 2
+        for number in (1, 2):
+            before = it.load.reverse_calls()
+            it.load.stall(True)
+            xids = it.server.order("call", procedure=STALL, count=GRANT)["xids"]
+            it.wait(lambda n=before: it.load.reverse_calls() == n + 1, "no call is served")
+            it.server.order("disconnect")
+            it.server.wait(lambda e, n=number: (e["event"], e.get("number")) == ("disconnected", n), "no disconnect")
+            if when == "before":
+                it.load.stall(False)
+                it.wait(lambda n=before: it.load.reverse_calls() == n + GRANT, "not all calls are served")
+            it.load.one("run proc=null").good()
+            it.load.stall(False)
+            # With one thread the reply to this call is behind the others.
+            it.call(NULL)
+            late = set(xids) & set(it.replies())
+            assert not late, f"replies on a connection that their calls did not come on: {late}"
+            assert it.connections() == number + 1
+        it.call(NULL, count=GRANT)
+        assert it.connections() == 3 and it.load.reverse_calls() == 3 * GRANT + 2
 
 
 @test("an RDMA_ERROR with the xid of a reverse call", "BI-31", "BI-3", limit=90, device="rxe")
