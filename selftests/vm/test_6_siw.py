@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The same over iWARP, whose Reads, handles and private data differ from RoCE's."""
 
+from harness import network
 from harness.mountstats import transport
-from harness.pair import MOUNT_POINT, Pair
+from harness.network import CLIENT, SERVER
+from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
 
 from .guest import pattern
+from .test_7_reconnect import ATTEMPT, state, timed
 
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
 
@@ -42,3 +45,45 @@ def unload(pair: Pair) -> None:
     """The module goes after mounts over iWARP too."""
     pair.unload_module()
     pair.load_module()
+
+
+@test(
+    "siw: {act} while the server does not answer",
+    "H-49",
+    limit=120,
+    device="siw",
+    cases=[{"act": "unload"}, {"act": "removal"}],
+)
+def silence(pair: Pair, act: str) -> None:
+    """Over siw an attempt can only be waited for: rdma_connect blocks in a TCP connect, with the handler mutex held.
+
+    So the transport, the module and the device stay as long as TCP tries: 131 seconds with the kernel's defaults, 35 with
+    four retries, and 7 with one, as in this test. Beyond that nothing may wait.
+    """
+    limit = 15 if pair.options.variant == "test" else 5 * pair.options.slowness
+    pair.mount("3")
+    pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr {SERVER.mac} nud permanent dev eth0")
+    retries = pair.client.run("sysctl -n net.ipv4.tcp_syn_retries").out.strip()
+    pair.client.run("sysctl -q -w net.ipv4.tcp_syn_retries=1")
+    network.ip("link", "set", CLIENT.tap, "down")
+    try:
+        pair.client.run("rdma link delete siw0; rdma link add siw0 type siw netdev eth0")
+        user = pair.client.spawn(f"stat {MOUNT_POINT}/nothing")
+        wait_until(lambda: state(pair) == ATTEMPT, "there was no attempt to connect", 30 * pair.options.slowness)
+        pair.client.run("pkill -KILL -x stat")
+        pair.client.finish(user, "its user", 10, check=False)
+        steps = {
+            "unload": f"umount -i -f {MOUNT_POINT}\nnow\nuntil rmmod {pair.module} 2>/dev/null; do sleep 0.1; done",
+            "removal": f"umount -i -f {MOUNT_POINT}\nnow\nrdma link delete siw0",
+        }
+        unmounting, then = timed(pair, steps[act])
+        assert unmounting + then < limit, f"unmounting took {unmounting:.1f} s, {act} {then:.1f} s; limit {limit:.0f} s"
+    finally:
+        network.ip("link", "set", CLIENT.tap, "up")
+    pair.client.run(f"ip neigh del {SERVER.ipv4} dev eth0; sysctl -q -w net.ipv4.tcp_syn_retries={retries}")
+    if act == "removal":
+        pair.client.run("rdma link add siw0 type siw netdev eth0")
+        pair.unload_module(30)
+    pair.load_module()
+    pair.mount("3")
+    pair.umount()
