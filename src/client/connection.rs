@@ -59,6 +59,10 @@ use crate::{
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
 const FENCE_LIMIT_SECS: u32 = 10;
 
+/// Replies to unknown calls that one connection may bring. Each costs a look at all calls, and a
+/// server that keeps to the protocol sends none.
+const UNKNOWN_LIMIT: u32 = 1024;
+
 /// Jiffies between two looks whether sunrpc is done with a transport that is connecting.
 pub(super) const RELEASE_POLL: usize = secs_to_jiffies(1) / 10;
 
@@ -139,6 +143,10 @@ pub(crate) struct Connection {
     wants_mrs: Atomic<bool>,
     terms: SetOnce<Terms>,
     proven: Atomic<bool>,
+    /// Whether a call of our own waits for its reply ([`super::probe`]).
+    pub(super) probing: Atomic<bool>,
+    /// How many more replies to unknown calls are taken without complaint.
+    pub(super) unknown_left: Atomic<u32>,
     /// The last grant.
     pub(super) grant: Atomic<u32>,
     /// Calls that were abandoned and may still get a reply.
@@ -177,6 +185,8 @@ impl Connection {
                 wants_mrs: Atomic::new(false),
                 terms: SetOnce::new(),
                 proven: Atomic::new(false),
+                probing: Atomic::new(false),
+                unknown_left: Atomic::new(UNKNOWN_LIMIT),
                 grant: Atomic::new(1),
                 abandoned: Atomic::new(0),
                 records <- new_spinlock!(Records::new(), "rpcrdma_rs::Connection::records"),
@@ -271,7 +281,8 @@ impl Connection {
         self.step(Ok(()), None);
     }
 
-    fn failed(&self, status: ConnectStatus, code: i32) {
+    /// A step of connecting has failed.
+    pub(super) fn failed(&self, status: ConnectStatus, code: i32) {
         self.step(Err(Obstacle { status, code }), None);
     }
 
@@ -317,11 +328,23 @@ impl Connection {
         }
     }
 
-    /// The connection is of no further use, because of `why`. Asks sunrpc, once, to close it.
-    pub(super) fn lost(&self, why: &CStr) {
-        if self.doom() == Some(life::OPEN) {
+    /// Marks the connection as lost because of `why`, and asks sunrpc, once, to close it. Returns
+    /// what it was before, if it was not lost before.
+    pub(super) fn announce_loss(&self, why: &CStr) -> Option<u32> {
+        let was = self.doom();
+
+        if was == Some(life::OPEN) {
             pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
             self.shared.xprt.force_disconnect();
+        }
+        was
+    }
+
+    /// The connection cannot be used any more, because of `why`, which the connection manager does
+    /// not tell: ends it, or the attempt to make it.
+    pub(super) fn lost(&self, why: &CStr) {
+        if self.announce_loss(why) == Some(life::FORMING) {
+            self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
         }
     }
 
@@ -340,6 +363,8 @@ impl Connection {
         }
         if was == life::OPEN {
             self.shared.xprt.force_disconnect();
+        } else {
+            self.failed(ConnectStatus::Retry, EPROTO.to_errno());
         }
     }
 
@@ -354,25 +379,26 @@ impl Connection {
 
         self.grant.store(granted, Relaxed);
         self.open_window();
+        if self.abandoned.load(Relaxed) != 0 {
+            self.end_if_exhausted();
+        }
+    }
+
+    /// How many calls may be unanswered, those that were abandoned not counted.
+    #[inline]
+    pub(super) fn window(&self) -> u32 {
+        credits::window(self.grant.load(Relaxed), self.abandoned.load(Relaxed))
     }
 
     /// Lets as many calls be unanswered as the last grant says.
     #[inline]
     pub(super) fn open_window(&self) {
-        let (granted, abandoned) = (self.grant.load(Relaxed), self.abandoned.load(Relaxed));
-
-        self.shared
-            .xprt
-            .set_credits(credits::window(granted, abandoned));
+        self.shared.xprt.set_credits(|| self.window());
     }
 
     /// As [`Self::open_window`], and wakes a sender that may have waited for that.
     pub(super) fn reopen_window(&self) {
-        let (granted, abandoned) = (self.grant.load(Relaxed), self.abandoned.load(Relaxed));
-
-        self.shared
-            .xprt
-            .raise_credits(credits::window(granted, abandoned));
+        self.shared.xprt.raise_credits(|| self.window());
     }
 
     /// A valid reply has come: the connection works, and if it is lost it may be made anew at once.
@@ -414,7 +440,7 @@ impl Connection {
     }
 
     /// Takes the connection down: no request of ours is left with the device, no memory of any call
-    /// is reachable, and everything that belonged to the connection is freed. Process context. A
+    /// is reachable. What is left is memory, which goes with the connection. Process context. A
     /// second call waits for the first. Returns whether the connection was in use until now.
     pub(super) fn tear_down(&self) -> bool {
         let mut done = self.torn_down.lock();
@@ -451,6 +477,8 @@ impl Connection {
         if let Some(qp) = qp {
             qp.finish(drained);
         }
+        // The queue pair goes before the calls do, in case that the drain has failed.
+        drop(endpoint);
         for flight in self.shared.slots.iter() {
             let mut state = flight.state.lock();
             let over = match &state.phase {
@@ -484,19 +512,19 @@ impl cm::Events for Connection {
                 self.failed(status, code);
             }
             cm::Event::Failed(code) | cm::Event::Unreachable(code) => {
-                self.lost(c"the server cannot be reached any more");
+                self.announce_loss(c"the server cannot be reached any more");
                 self.step(Err(Obstacle::of(code)), None);
             }
             cm::Event::Disconnected => {
-                self.lost(c"the server hung up");
+                self.announce_loss(c"the server hung up");
                 self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
             }
             cm::Event::AddressChanged => {
-                self.lost(c"the local address has moved");
+                self.announce_loss(c"the local address has moved");
                 self.failed(ConnectStatus::Retry, EADDRNOTAVAIL.to_errno());
             }
             cm::Event::DeviceRemoval => {
-                self.lost(c"the local device goes away");
+                self.announce_loss(c"the local device goes away");
                 self.failed(ConnectStatus::Unreachable, ENODEV.to_errno());
             }
         }

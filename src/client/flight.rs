@@ -116,8 +116,9 @@ pub(super) enum Phase {
         /// What the server may reach, and where to fence it.
         exposed: Option<Exposed>,
     },
-    /// The reply has come after the task of the call had left it, and before it let go of the
-    /// buffers, of which the server may still reach this.
+    /// The reply has come while the call was not among those that wait for one: its task has left
+    /// it and not let go of the buffers yet, of which the server may still reach this; or the task
+    /// encodes it for the next connection.
     Late(Option<Exposed>),
     /// Answered; the server is being kept from the memory. Then the call gets its reply, which
     /// waits in the state.
@@ -203,7 +204,10 @@ impl State {
     /// Whether the call may be sent: the server cannot reach any memory of it.
     #[inline]
     pub(super) fn is_sendable(&self) -> bool {
-        matches!(self.phase, Phase::Idle | Phase::Sent { exposed: None, .. })
+        matches!(
+            self.phase,
+            Phase::Idle | Phase::Sent { exposed: None, .. } | Phase::Late(None)
+        )
     }
 
     /// What of the call the server may reach on the connection with this number.

@@ -23,6 +23,7 @@ use crate::{
         rpc::encode_null_call,
         Program, //
     },
+    sunrpc::ConnectStatus,
     verbs::{
         Expects,
         PostError, //
@@ -44,6 +45,7 @@ impl Connection {
     ///
     /// `ENOTCONN` when it cannot be sent.
     pub(super) fn probe(self: &Arc<Self>, program: Program, credits: u32) -> Result {
+        self.probing.store(true, Relaxed);
         let posted = self.with_qp(|qp| {
             let mut buf = qp.take_send(Expects::Answer).ok_or(PostError::Closed)?;
             let len = encode_null_call(self.probe_xid(), credits, program, buf.as_mut_slice())
@@ -55,10 +57,27 @@ impl Connection {
         posted.and_then(Result::ok).ok_or(ENOTCONN)
     }
 
+    /// Whether a message with this xid, which is that of no call of sunrpc's, is the first about the
+    /// probe.
+    fn is_about_probe(&self, xid: u32) -> bool {
+        self.is_forming() && xid == self.probe_xid() && self.probing.xchg(false, Relaxed)
+    }
+
+    /// Whether a message with this xid that cannot be used is about the probe; connecting fails if
+    /// so.
+    pub(super) fn probe_failed(&self, xid: u32) -> bool {
+        let failed = self.is_about_probe(xid);
+
+        if failed {
+            self.failed(ConnectStatus::Retry, EPROTO.to_errno());
+        }
+        failed
+    }
+
     /// Whether a reply with this xid, to no call of sunrpc's, is the reply to the probe; notes its
     /// grant if so.
     pub(super) fn probed(&self, xid: u32, wire: u32) -> bool {
-        if !self.is_forming() || xid != self.probe_xid() {
+        if !self.is_about_probe(xid) {
             return false;
         }
         let requested = self.terms().map_or(1, |terms| terms.credits);

@@ -2,7 +2,10 @@
 
 //! From a Receive to a completed call.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
 
 use super::{
     connection::{
@@ -15,7 +18,8 @@ use super::{
         Flight,
         Phase,
         Rest, //
-    }, //
+    },
+    transport::BACKWARD_SLOTS, //
 };
 use crate::{
     proto::{
@@ -23,7 +27,9 @@ use crate::{
         credits,
         encode_error,
         reply,
+        rpc::encode_system_error,
         Discard,
+        EncodeError,
         Incoming,
         Offered,
         Placed,
@@ -325,16 +331,30 @@ impl Connection {
             return Arrival::Late;
         }
         self.shared.stats.unknown_xids.inc();
+        let arrival = self.late(xid, invalidated);
+        if let Arrival::Late = arrival {
+            self.granted(credits);
+            self.reopen_window();
+        }
+        arrival
+    }
+
+    /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
+    fn late(&self, xid: u32, invalidated: Option<u32>) -> Arrival {
         match self.late_reply(xid, invalidated) {
             Some(Late::Good) => {
                 if invalidated.is_some() {
                     self.invalidated();
                 }
-                self.granted(credits);
-                self.reopen_window();
                 return Arrival::Late;
             }
-            None if invalidated.is_none() => {}
+            None if invalidated.is_none() => {
+                let left = self.unknown_left.load(Relaxed);
+                self.unknown_left.store(left.saturating_sub(1), Relaxed);
+                if left == 0 {
+                    self.violated(c"too many replies to unknown calls");
+                }
+            }
             Some(Late::ForeignHandle) | None => self.foreign_handle(),
         }
         Arrival::Unasked
@@ -347,8 +367,24 @@ impl Connection {
     /// silently, so only the second one about the same call ends that.
     #[cold]
     fn unusable(&self, xid: u32, why: Discard, invalidated: Option<u32>) -> Arrival {
-        let pinned = self.shared.xprt.lookup(xid);
-        let sent = pinned.filter(|pinned| {
+        self.discard(why);
+        let Some(pinned) = self.shared.xprt.lookup(xid) else {
+            if why == Discard::UndecodableError {
+                if invalidated.is_some() {
+                    self.foreign_handle();
+                }
+                return Arrival::Unasked;
+            }
+            if self.probe_failed(xid) {
+                return Arrival::Late;
+            }
+            let arrival = self.late(xid, invalidated);
+            if let Arrival::Late = arrival {
+                self.reopen_window();
+            }
+            return arrival;
+        };
+        let sent = Some(pinned).filter(|pinned| {
             let mut state = pinned.slot().state.lock();
             if why == Discard::UndecodableError {
                 state.undecodable = state.undecodable.saturating_add(1);
@@ -358,8 +394,6 @@ impl Connection {
             }
             self.is_sent_here(&state.phase)
         });
-
-        self.discard(why);
         match sent {
             Some(pinned) => {
                 self.report(xid, why.as_str());
@@ -488,7 +522,11 @@ impl Connection {
             .deliver(&self.shared.xprt, xid, payload, self.generation())
         {
             Ok(()) => stats.reverse_calls.inc(),
-            Err(DeliverError::NotSetUp | DeliverError::TooLong) => stats.reverse_unserved.inc(),
+            Err(DeliverError::NotSetUp) => stats.reverse_unserved.inc(),
+            Err(DeliverError::TooLong) => {
+                stats.reverse_unserved.inc();
+                self.answer_reverse(|out| encode_system_error(xid, BACKWARD_SLOTS, out));
+            }
             Err(DeliverError::NoSlot) => {
                 stats.reverse_overflows.inc();
                 self.violated(c"more backward calls than granted");
@@ -498,17 +536,19 @@ impl Connection {
 
     /// Answers a backward call that has chunks (BI-30).
     fn refuse_backward(&self, xid: u32, version: u32) {
+        self.answer_reverse(|out| {
+            encode_error(xid, version, BACKWARD_SLOTS, &RdmaError::BadHeader, out)
+        });
+    }
+
+    /// Sends what `encode` writes in return to a reverse call that is not served, if there is a
+    /// buffer for it.
+    fn answer_reverse(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
         let posted = self.with_qp(|qp| {
             let Some(mut buf) = qp.take_send(Expects::Nothing) else {
                 return Ok(());
             };
-            let encoded = encode_error(
-                xid,
-                version,
-                super::transport::BACKWARD_SLOTS,
-                &RdmaError::BadHeader,
-                buf.as_mut_slice(),
-            );
+            let encoded = encode(buf.as_mut_slice());
             match encoded.ok().and_then(|len| u32::try_from(len).ok()) {
                 Some(len) => qp.post(None, buf, len, Expects::Nothing).map(drop),
                 None => {

@@ -383,18 +383,20 @@ impl Connection {
         if !self.is_proven() {
             self.shared.note_program(send.head());
         }
+        // Nothing but this sender uses the call until it is posted: it is built without a lock.
+        let chunked = plan.call != CallMode::Inline || plan.reply != ReplyMode::Inline;
+        let mut lists = None;
+        if chunked {
+            let mut state = call.slot().state.lock();
+            if !state.is_sendable() {
+                return Err(Unsendable::Later(SendStatus::NotConnected));
+            }
+            lists = state.lists.take();
+        }
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's.
             call.forget_old_reply();
         }
-
-        // Nothing but this sender uses the call until it is posted: it is built without a lock.
-        let chunked = plan.call != CallMode::Inline || plan.reply != ReplyMode::Inline;
-        let mut lists = if chunked {
-            call.slot().state.lock().lists.take()
-        } else {
-            None
-        };
         let message = buf.as_mut().ok_or(Unsendable::Never)?.as_mut_slice();
         let draft = Draft {
             terms,

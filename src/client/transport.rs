@@ -196,8 +196,8 @@ impl RdmaTransport {
         Ok(())
     }
 
-    /// Waits on until an attempt to connect may begin, or sunrpc is done with the transport. Returns
-    /// whether the pause is over.
+    /// Waits on until an attempt to connect may begin, or sunrpc is done with the transport.
+    /// Returns whether the pause is over.
     fn pause(this: &Arc<Self>) -> bool {
         let left = this.due.load(Relaxed).wrapping_sub(jiffies());
 
@@ -372,21 +372,22 @@ impl Transport for RdmaTransport {
     }
 
     fn release_buffers(&self, flight: &Flight) {
+        // Outlives the lock: this may be the last reference, and dropping that may sleep.
+        let mut connection = None;
         let mut state = flight.state.lock();
-        let connection = match &state.phase {
+        match &state.phase {
             Phase::Idle => return,
             Phase::Sent { generation, .. } if state.abandoned => {
                 let generation = *generation;
                 drop(state);
-                let connection = self.current().filter(|c| c.generation() == generation);
+                connection = self.current().filter(|c| c.generation() == generation);
                 if let Some(connection) = &connection {
                     connection.record(flight);
                 }
                 state = flight.state.lock();
-                connection
             }
-            _ => None,
-        };
+            _ => {}
+        }
         let xid = state.xid;
         let exposed = match core::mem::replace(&mut state.phase, Phase::Idle) {
             Phase::Sent { exposed, .. } => exposed,

@@ -11,6 +11,7 @@ use core::{
 };
 
 use kernel::{
+    error::from_err_ptr,
     ffi::{
         c_int,
         c_void, //
@@ -85,7 +86,8 @@ impl<T: Show> File<T> {
         if let Ok(name) = CString::try_from_fmt(name) {
             // SAFETY: `dir` is a C string. The reference to the directory is dropped below.
             let parent = unsafe { bindings::debugfs_find(dir.as_char_ptr(), null_mut()) };
-            if !parent.is_null() {
+            // Nothing, or an error where there is no debugfs.
+            if let Some(parent) = from_err_ptr(parent).ok().filter(|parent| !parent.is_null()) {
                 let private = Arc::as_ptr(&data).cast_mut().cast();
                 let ops = const { &Ops::<T>::TABLE };
                 // SAFETY: `name` is a C string, `parent` a directory, and `private` a `T`, which

@@ -13,9 +13,8 @@ pub(crate) struct Stragglers;
 
 impl Drop for Stragglers {
     fn drop(&mut self) {
-        // SAFETY: The module is unloaded in process context, without a lock. Each task is waited for
-        // until it gives up the processor by itself, which the module does nowhere on its last way
-        // out.
+        // SAFETY: The module is unloaded in process context, without a lock. Each task is waited
+        // for until it sleeps or returns to user space, which it does only after it has left.
         unsafe { bindings::wait_for_stragglers() };
     }
 }

@@ -222,8 +222,8 @@ impl Backchannel {
         let (reply, reply_len) = (fields.reply.as_mut_ptr(), fields.reply.len());
         entry.generation.set(generation);
         entry.xprt.set(raw);
-        // sunrpc takes a reference for the request without looking whether it gets one, and does not
-        // get one once the last is gone, which the transport may learn of later.
+        // sunrpc takes a reference for the request without looking whether it gets one. Once the
+        // last is gone, which the transport may learn of later, it does not.
         // SAFETY: The object is valid.
         if unsafe { bindings::xprt_get(raw) }.is_null() {
             self.put(entry);

@@ -27,9 +27,9 @@ use kernel::{
 
 use crate::bindings;
 
-/// Bytes of a buffer that is enough for nearly all requests. What statistics count is the memory of
-/// the others.
-const USUAL: usize = 8192;
+/// Bytes that a buffer has at least, as in-tree. What statistics count is the memory of requests
+/// that need more.
+const USUAL: usize = 2048;
 
 /// Memory from kmalloc that a request encodes into or decodes from. Grows, never shrinks.
 struct Buffer {
@@ -55,7 +55,7 @@ impl Buffer {
             if len > USUAL {
                 grown.add(len as u64, Relaxed);
             }
-            let len = len.max(2048).checked_next_power_of_two()?;
+            let len = len.max(USUAL).checked_next_power_of_two()?;
             // SAFETY: Any size and flags will do.
             let mem = NonNull::new(unsafe { bindings::kmalloc(len, gfp) })?;
             // SAFETY: `self.mem` is null or from kmalloc, and no request uses it any more.

@@ -190,31 +190,36 @@ impl<T: Transport> Xprt<T> {
         unsafe { Pinned::lookup(NonNull::new(self.as_ptr())?, xid) }
     }
 
-    /// Sets how many calls may be unanswered.
+    /// Sets how many calls may be unanswered: what `credits` says under the lock under which calls
+    /// let go of theirs ([`Transport::released`]).
     #[inline]
-    pub(crate) fn set_credits(&self, credits: u32) {
-        let window = window(credits);
+    pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
         let xprt = self.as_ptr();
 
         // SAFETY: A word that changes only under the lock taken below; reading it first saves that
         // in the usual case.
-        if unsafe { (&raw const (*xprt).cwnd).read_volatile() } == window {
-            return;
+        if unsafe { (&raw const (*xprt).cwnd).read_volatile() } != window(credits()) {
+            self.store_credits(credits);
         }
-        // SAFETY: The object and its lock are valid.
+    }
+
+    fn store_credits(&self, credits: impl Fn() -> u32) {
+        let xprt = self.as_ptr();
+
+        // SAFETY: The object and its lock are valid, and the field changes only under the lock.
         unsafe {
             bindings::spin_lock(&raw mut (*xprt).transport_lock);
-            (*xprt).cwnd = window;
+            (*xprt).cwnd = window(credits());
             bindings::spin_unlock(&raw mut (*xprt).transport_lock);
         }
     }
 
     /// Sets how many calls may be unanswered to a larger number than before, outside the completion
     /// of a call, which would wake a sender: wakes one (H-66).
-    pub(crate) fn raise_credits(&self, credits: u32) {
+    pub(crate) fn raise_credits(&self, credits: impl Fn() -> u32) {
         let xprt = self.as_ptr();
 
-        self.set_credits(credits);
+        self.store_credits(credits);
         // SAFETY: The object and its lock are valid; sunrpc changes the bit under the same lock.
         unsafe {
             bindings::spin_lock(&raw mut (*xprt).transport_lock);
@@ -301,8 +306,8 @@ impl<T: Transport> Xprt<T> {
                 // hold the lock of RCU, as this one does.
                 let from = unsafe { os::text(string) }.to_bytes();
                 // The last byte stays a terminator.
-                let room = to.len().saturating_sub(1);
-                for (to, from) in to.iter_mut().take(room).zip(from) {
+                let room = to.split_last_mut().map_or(&mut [][..], |(_, room)| room);
+                for (to, from) in room.iter_mut().zip(from) {
                     *to = *from;
                 }
             }

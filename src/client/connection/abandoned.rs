@@ -8,7 +8,8 @@
 //!
 //! A call is abandoned in steps, and its reply may come between any two of them:
 //!
-//! 1. sunrpc takes it out of the calls that wait for a reply, which then find it no more;
+//! 1. sunrpc takes it out of the calls that wait for a reply, where it is found no more (it does so
+//!    for a moment, too, when a call is encoded again to be sent on the next connection);
 //! 2. it lets go of its credit: from here on the call counts ([`Connection::abandon`]);
 //! 3. it lets go of its buffers: a [`Record`] is made, and the flight is free for another call.
 //!
@@ -63,13 +64,14 @@ impl Connection {
             match state.phase {
                 Phase::Sent { generation, .. } if generation == self.generation => {
                     state.abandoned = true;
+                    // Before a late reply can count it down.
+                    self.abandoned.fetch_add(1, Relaxed);
                 }
                 _ => return None,
             }
         }
         self.shared.stats.abandoned_calls.inc();
-        let abandoned = self.abandoned.fetch_add(1, Relaxed).saturating_add(1);
-        Some(credits::window(self.grant.load(Relaxed), abandoned))
+        Some(self.window())
     }
 
     /// Makes a record of the abandoned call of `flight`, which is about to be free for another
@@ -82,14 +84,23 @@ impl Connection {
             self.lost(c"no memory to remember an abandoned call");
             return;
         }
+        self.end_if_exhausted();
+    }
+
+    /// Ends the connection if abandoned calls hold too many of its credits.
+    pub(in crate::client) fn end_if_exhausted(&self) {
         let (grant, abandoned) = (self.grant.load(Relaxed), self.abandoned.load(Relaxed));
-        if credits::is_exhausted(grant, abandoned) {
+
+        if !credits::is_exhausted(grant, abandoned) {
+            return;
+        }
+        // It is not the connection that has failed, and the next one is to begin with a call that
+        // the server can answer.
+        self.shared.failing.store(false, Relaxed);
+        self.shared.wary.store(true, Relaxed);
+        let why = c"abandoned calls hold more than half of its credits";
+        if self.announce_loss(why).is_some() {
             self.shared.stats.exhausted_connections.inc();
-            // It is not the connection that has failed, and the next one is to begin with a call
-            // that the server can answer.
-            self.shared.failing.store(false, Relaxed);
-            self.shared.wary.store(true, Relaxed);
-            self.lost(c"abandoned calls hold more than half of its credits");
         }
     }
 

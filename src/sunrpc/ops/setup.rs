@@ -252,7 +252,8 @@ pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
     // Not a reference to the array: sysfs may replace the string of the address meanwhile.
     let swap = |which: usize, to| {
         // SAFETY: The object is valid, and the index is below the length of the array. Only this
-        // function replaces these strings, and it runs once at a time: the transport is being bound.
+        // function replaces these strings, and it runs once at a time: while the transport is being
+        // bound.
         unsafe {
             let at = (&raw mut (*xprt).address_strings)
                 .cast::<*const c_char>()
