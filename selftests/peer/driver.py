@@ -117,6 +117,10 @@ class Peer:
         """The LOOKUP calls for a name."""
         return [m for m in self.messages() if m["name"] == name]
 
+    def let_go(self) -> None:
+        """Has it send the oldest reply that it has kept."""
+        self.pair.server.run(f"kill -USR2 {self._pid}")
+
     def mount_command(self, options: str = "", vers: str = "3") -> str:
         """The shell command that mounts the peer; the server's own mount daemon gives the file handle away.
 
