@@ -51,7 +51,6 @@ def connected(pair: Pair) -> list[str]:
 @test(
     "cable pulled during I/O, vers={vers}",
     "PD-20",
-    "V1-141",
     limit=120,
     allowed=PROVOKED,
     device="rxe",
@@ -82,7 +81,6 @@ def cable(pair: Pair, vers: str) -> None:
 @test(
     "{side}'s device removed during I/O, vers={vers}",
     "PD-20",
-    "V1-141",
     "H-83",
     limit=120,
     allowed=PROVOKED,
@@ -111,7 +109,7 @@ def log(pair: Pair) -> str:
 
 @test(
     "the server's address moves to other hardware during I/O",
-    *("PD-20", "V1-141", "H-47"),
+    *("PD-20", "H-47"),
     limit=120,
     allowed=PROVOKED,
     device="rxe",
@@ -131,7 +129,7 @@ def neighbour(pair: Pair) -> None:
     check(pair, size, "neighbour")
 
 
-@test("unmount while the server does not answer", "V1-141", "H-49", limit=180, allowed=PROVOKED, device="rxe")
+@test("unmount while the server does not answer", "H-49", limit=180, allowed=PROVOKED, device="rxe")
 def silence(pair: Pair) -> None:
     """An attempt to connect holds up an unmount, and the module that is unloaded, no longer than it may take itself."""
     pair.mount("3")
