@@ -189,7 +189,9 @@ class Server:
                     self.manage(listener)
                 elif connection == self.asked:
                     os.read(self.asked, 1)
-                    self.let_go()
+                    # The connection of what was kept may have ended meanwhile.
+                    if self.kept:
+                        self.let_go()
                 elif connection in self.connections.values():
                     for message in connection.receive():
                         self.received(connection, message)
