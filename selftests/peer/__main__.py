@@ -51,7 +51,7 @@ class Server:
         self.held = []  # (connection, query)
         self.kept = []  # (connection, query, handle)
         self.release_at = None
-        self.asked, self.ask = os.pipe()  # an octet for each reply that is to be let go
+        self.asked, self.ask = os.pipe()  # a byte for each reply that is to be let go
 
     # Connection management
 
@@ -224,7 +224,7 @@ def main():
     parser = argparse.ArgumentParser(prog="peer")
     parser.add_argument("--port", type=int, default=20049)
     parser.add_argument("--private-data", type=bytes.fromhex, default=b"", help="octets to accept with, hexadecimal")
-    parser.add_argument("--reject-data", type=bytes.fromhex, default=b"", help="octets to reject with")
+    parser.add_argument("--reject-data", type=bytes.fromhex, default=b"", help="bytes to reject with, hexadecimal")
     parser.add_argument(
         "--connections", default="ok", help="what becomes of connections: ok, reject, disconnect by comma"
     )

@@ -92,7 +92,7 @@ def never(pair: Pair, credits: int) -> None:
         script = f"{LOOKUPS} killed {MOUNT_POINT} always-never {count} other {limit}"
         done = pair.client.run(f"timeout -s KILL 900 {script}", 150, check=False)
         assert done.rc == 0, f"{done}"
-        print(f"       longest answer with {credits} credits, in seconds: {done.out.strip()}")
+        print(f"       longest reply with {credits} credits, in seconds: {done.out.strip()}")
         came = {message["name"] for message in server.messages()}
         missing = set(numbered("always-never", count)) - came
         assert not missing, f"never came to the peer: {sorted(missing)[:10]}"

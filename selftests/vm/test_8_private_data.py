@@ -136,7 +136,7 @@ def afresh(pair: Pair) -> None:
         first, second = server.connections()
         assert (first.sent, first.received) == (CLIENT_DEFAULT, accepted), first
         assert (first.call, first.reply) == (4096, 4096), first
-        # A refusal of 1024 octets both ways is not what the connection was accepted with.
+        # A reject that says 1024 bytes both ways is not what the connection was accepted with.
         assert (second.sent, second.received) == ("f6ab0e1801010701", accepted), second
         assert (second.call, second.reply) == (8192, 2048), second
         assert [event["outcome"] for event in server.of("connect")] == ["ok", "reject", "ok"]

@@ -87,7 +87,7 @@ class Prober:
         start = time.monotonic()
         os.write(self._order, b".")
         if not select.select([self._answer], [], [], self.limit)[0]:
-            raise SystemExit(f"no answer to {self.path} within {self.limit} s, {when}")
+            raise SystemExit(f"no reply about {self.path} within {self.limit} s, {when}")
         told = os.read(self._answer, 100).decode()
         if told != os.strerror(errno.ENOENT):
             raise SystemExit(f"{self.path}: {told}, {when}")
