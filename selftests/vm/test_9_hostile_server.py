@@ -115,6 +115,8 @@ ORDINARY = {
     *("connect_time", "idle_time", "sends", "receives", "request_utilisation", "backlog_utilisation"),
     *("reply_chunks", "write_chunks", "read_chunks", "reply_bytes", "request_bytes", "pullup_bytes", "fixup_bytes"),
     *("local_invalidates", "remote_invalidates", "empty_sendctx", "reply_waits", "hardway_bytes"),
+    # A caller that is killed moves these.
+    *("abandoned_calls", "late_replies"),
 }
 
 
