@@ -6,12 +6,13 @@
 #   run.sh PART...      parts: host kunit vm kunit-debug vm-debug
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
-# say how many they have left out.
+# say which files' tests they have left out; that line is repeated before the last one.
 
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 passed=0 failed=0
+left_out=()
 
 # Every part ends with a line of the form 'N passed, N failed'; one that does not has failed as a whole.
 part() {
@@ -30,6 +31,9 @@ part() {
 		echo "$name ended without a result (exit status $rc)"
 		failed=$((failed + 1))
 	fi
+	while read -r line; do
+		left_out+=("$name: $line")
+	done < <(grep '^left out, out of time: ' "$log")
 	rm -f "$log"
 }
 
@@ -57,5 +61,6 @@ for name; do
 	esac
 done
 
+[ "${#left_out[@]}" -eq 0 ] || printf '%s\n' "${left_out[@]}"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

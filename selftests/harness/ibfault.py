@@ -27,6 +27,14 @@ class Faults:
         """How many calls have been refused."""
         return int(self._pair.client.run(f"cat {FILES}/{what}").out)
 
+    def hold_invalidations(self, hold: bool) -> None:
+        """Has local invalidations kept back from now on, or posts those that are."""
+        self._pair.client.run(f"echo {hold:d} >{FILES}/hold_local_inv")
+
+    def held_invalidations(self) -> int:
+        """How many chains of local invalidations are kept back."""
+        return int(self._pair.client.run(f"cat {FILES}/hold_local_inv").out)
+
 
 @contextmanager
 def faults(pair: Pair, parameters: str = "") -> Iterator[Faults]:

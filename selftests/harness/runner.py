@@ -8,6 +8,7 @@ import re
 import threading
 import time
 import traceback
+from collections import Counter
 from dataclasses import replace
 
 from . import klog, kmemleak
@@ -19,6 +20,10 @@ from .registry import Skip, Test
 
 # What the kernel logs when it loads our module, and what that says.
 OURS = re.compile(r"rpcrdma_rs\b")
+
+
+# How the line begins that tells what was left out; run.sh and .ci/run look for it.
+LEFT_OUT = "left out, out of time:"
 
 
 class Overrun(Exception):
@@ -47,10 +52,11 @@ class Runner:
 
     def run(self, tests: list[Test]) -> int:
         """Runs the tests; 0 if all passed and there was one."""
+        left_out: list[Test] = []
         try:
             for number, test in enumerate(tests):
                 if self._time_is_up():
-                    print(f"left out, for the time is up: {len(tests) - number} tests, from '{test.title}' on")
+                    left_out = tests[number:]
                     break
                 self._one(test)
             if self.pair is not None:
@@ -59,6 +65,8 @@ class Runner:
             self.drop_pair()
         if self.repeated:
             print(f"{self.repeated} of the tests were too slow once and have been run again")
+        if left_out:
+            print(f"{LEFT_OUT} {len(left_out)} tests: {by_file(left_out)}")
         print(f"{self.passed} passed, {self.failed} failed")
         return 0 if self.passed and not self.failed else 1
 
@@ -191,6 +199,11 @@ class Runner:
         if self.pair is not None:
             self.pair.stop()
             self.pair = None
+
+
+def by_file(tests: list[Test]) -> str:
+    """The files of some tests, each with how many they are, in the order of the tests."""
+    return ", ".join(f"{group} {count}" for group, count in Counter(test.group for test in tests).items())
 
 
 def bring_up(options: Options, boots: int = 2) -> Pair:

@@ -4,6 +4,8 @@
  * of reliable connections ask of it.
  *
  * Given when the module is loaded, fast_reg_pages and max_qp_wr are what the device says of itself.
+ * Send queues of more than max_create_wr requests it refuses, whatever it says: drivers count in
+ * units of their own, and a registration may take several.
  *
  * Each operation has a file in /sys/module/ibfault/parameters. Written "N" the Nth call from then on
  * is refused with ENOMEM; written "N M" the first M requests of its chain go through (post_send,
@@ -16,14 +18,23 @@
  *   local_inv	 a chain that does
  *   post_recv
  *
+ * While 1 is written to hold_local_inv, local invalidations on reliable connections are kept back:
+ * they seem to be posted, and do not complete. With 0, or when their queue pair is moved to the
+ * error state, they are posted, in order. Read, it tells how many chains are kept back.
+ *
  * It takes the place of the device's operations, so nobody may be using them when it goes.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/atomic.h>
+#include <linux/kernel.h>
+#include <linux/kstrtox.h>
+#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/overflow.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
@@ -46,6 +57,22 @@ MODULE_PARM_DESC(fast_reg_pages, "Pages that a registration can cover (default: 
 static unsigned int max_qp_wr;
 module_param(max_qp_wr, uint, 0400);
 MODULE_PARM_DESC(max_qp_wr, "Requests that a queue can hold (default: as many as it can)");
+
+static unsigned int max_create_wr;
+module_param(max_create_wr, uint, 0400);
+MODULE_PARM_DESC(max_create_wr, "Requests of a send queue that can be created (default: any)");
+
+/* A chain of local invalidations that is kept back. */
+struct held {
+	struct list_head list;
+	struct ib_qp *qp;
+	unsigned int count;
+	struct ib_send_wr wrs[] __counted_by(count);
+};
+
+static LIST_HEAD(all_held);
+static DEFINE_SPINLOCK(held_lock);	/* for the list and holding */
+static bool holding;
 
 static int fault_set(const char *text, const struct kernel_param *param)
 {
@@ -85,6 +112,94 @@ FAULT(post_send);
 FAULT(local_inv);
 FAULT(post_recv);
 
+/* Posts what was kept back of a queue pair, or of all. Under held_lock, so that nothing overtakes it. */
+static void let_go(struct ib_qp *qp)
+{
+	struct held *held, *next;
+
+	lockdep_assert_held(&held_lock);
+	list_for_each_entry_safe(held, next, &all_held, list) {
+		const struct ib_send_wr *bad;
+
+		if (qp && held->qp != qp)
+			continue;
+		if (original->post_send(held->qp, held->wrs, &bad))
+			pr_err("a local invalidation that was kept back is refused\n");
+		list_del(&held->list);
+		kfree(held);
+	}
+}
+
+static int hold_set(const char *text, const struct kernel_param *param)
+{
+	unsigned long flags;
+	bool hold;
+	int ret;
+
+	ret = kstrtobool(text, &hold);
+	if (ret)
+		return ret;
+	spin_lock_irqsave(&held_lock, flags);
+	holding = hold;
+	if (!hold)
+		let_go(NULL);
+	spin_unlock_irqrestore(&held_lock, flags);
+	return 0;
+}
+
+static int hold_get(char *text, const struct kernel_param *param)
+{
+	unsigned long flags;
+	size_t count;
+
+	spin_lock_irqsave(&held_lock, flags);
+	count = list_count_nodes(&all_held);
+	spin_unlock_irqrestore(&held_lock, flags);
+	return sysfs_emit(text, "%zu\n", count);
+}
+
+static const struct kernel_param_ops hold_ops = {
+	.set = hold_set,
+	.get = hold_get,
+};
+
+module_param_cb(hold_local_inv, &hold_ops, NULL, 0600);
+
+/* Keeps a chain of local invalidations back; false if it is to be posted at once. */
+static bool hold(struct ib_qp *qp, const struct ib_send_wr *first)
+{
+	const struct ib_send_wr *wr;
+	unsigned int i, count = 0;
+	bool kept = false;
+	unsigned long flags;
+	struct held *held;
+
+	for (wr = first; wr; wr = wr->next) {
+		/* Other requests are larger than struct ib_send_wr. */
+		if (wr->opcode != IB_WR_LOCAL_INV)
+			return false;
+		count++;
+	}
+	spin_lock_irqsave(&held_lock, flags);
+	if (!holding)
+		goto unlock;
+	held = kmalloc(struct_size(held, wrs, count), GFP_ATOMIC);
+	if (!held)
+		goto unlock;
+	held->qp = qp;
+	held->count = count;
+	/* The chain belongs to the caller again when this returns. */
+	for (wr = first, i = 0; wr; wr = wr->next, i++) {
+		held->wrs[i] = *wr;
+		held->wrs[i].next = wr->next ? &held->wrs[i + 1] : NULL;
+	}
+	list_add_tail(&held->list, &all_held);
+	kept = true;
+unlock:
+	spin_unlock_irqrestore(&held_lock, flags);
+	return kept;
+}
+
 /* Is this the call to be refused? */
 static bool due(struct fault *fault)
 {
@@ -107,9 +222,25 @@ static int faulty_create_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr
 
 static int faulty_create_qp(struct ib_qp *qp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
 {
-	if (!udata && attr->qp_type == IB_QPT_RC && due(&create_qp))
-		return -ENOMEM;
+	if (!udata && attr->qp_type == IB_QPT_RC) {
+		if (due(&create_qp) || (max_create_wr && attr->cap.max_send_wr > max_create_wr))
+			return -ENOMEM;
+	}
 	return original->create_qp(qp, attr, udata);
+}
+
+static int faulty_modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask,
+			    struct ib_udata *udata)
+{
+	unsigned long flags;
+
+	/* What was posted to a queue pair completes before it goes. */
+	if (mask & IB_QP_STATE && attr->qp_state == IB_QPS_ERR) {
+		spin_lock_irqsave(&held_lock, flags);
+		let_go(qp);
+		spin_unlock_irqrestore(&held_lock, flags);
+	}
+	return original->modify_qp(qp, attr, mask, udata);
 }
 
 static struct ib_mr *faulty_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 max_num_sg)
@@ -120,6 +251,11 @@ static struct ib_mr *faulty_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32
 static int faulty_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents,
 			    unsigned int *offset)
 {
+	/*
+	 * Some drivers allocate here and may sleep (hns_roce), those of the tests do not. On the debug
+	 * kernel this tells of a caller that holds a spinlock.
+	 */
+	might_sleep();
 	return due(&map_mr_sg) ? 0 : original->map_mr_sg(mr, sg, nents, offset);
 }
 
@@ -132,8 +268,10 @@ static int faulty_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 	unsigned int through;
 	int ret;
 
-	if (qp->qp_type != IB_QPT_RC || !due(fault))
+	if (qp->qp_type != IB_QPT_RC)
 		return original->post_send(qp, wr, bad);
+	if (!due(fault))
+		return hold(qp, wr) ? 0 : original->post_send(qp, wr, bad);
 	for (through = fault->through; through && at->next; through--) {
 		last = at;
 		at = at->next;
@@ -189,6 +327,7 @@ static int ibfault_add(struct ib_device *device)
 	device->ops.alloc_pd = faulty_alloc_pd;
 	device->ops.create_cq = faulty_create_cq;
 	device->ops.create_qp = faulty_create_qp;
+	device->ops.modify_qp = faulty_modify_qp;
 	device->ops.alloc_mr = faulty_alloc_mr;
 	device->ops.map_mr_sg = faulty_map_mr_sg;
 	device->ops.post_send = faulty_post_send;

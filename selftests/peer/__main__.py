@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """The peer: listens, accepts with the private data it is told, answers calls, and misbehaves on request.
 
-Every event is one line of JSON; a signal USR1 adds one, behind which nothing is missing that happened before. What the peer does wrong is chosen by whoever has mounted it, by looking names up:
+Every event is one line of JSON; a signal USR1 adds one, behind which nothing is missing that happened before. A signal
+USR2 has it send the oldest reply that it has kept. What the peer does wrong is chosen by the client, which looks names up:
 
     do-MODE[.ANYTHING]              this LOOKUP is answered in that mode (see modes.py)
+    always-MODE[.ANYTHING]          likewise, and every time that it is sent again
     arm-MODE-at-PROCEDURE[.ANY]     the next call of that NFS procedure is
 
-A name does so once: sent again, the same LOOKUP is answered rightly. `--first MODE` does it to the first call of all.
+The first and the last do so once: sent again, the same LOOKUP is answered rightly. `--first MODE` does it to the first
+call of all, `--first-of-each MODE` to the first call of each connection.
 
 Besides NFSv3 it serves the program of rpcload_echo.ko, to which names mean nothing. There, and for reverse calls, orders
 come from a named pipe, `--orders PATH` (see orders.py).
@@ -40,12 +43,16 @@ class Server:
         self.connections = {}
         self.number = 0
         self.first = options.first
+        self.credits = options.credits
+        self.begun = set()  # numbers of the connections that have brought a call
         self.armed = {}  # NFS procedure -> mode
         self.used = set()
         self.last_handle = self.last_middle = None
-        self.held = []  # (connection, reply)
+        self.held = []  # (connection, query)
+        self.kept = []  # (connection, query, handle)
         self.release_at = None
-        self.orders = Orders(options.orders, options.credits)
+        self.orders = Orders(options.orders, options.credits, self.let_all_go)
+        self.asked, self.ask = os.pipe()  # a byte for each reply that is to be let go
 
     # Connection management
 
@@ -59,7 +66,7 @@ class Server:
         outcome = self.outcome(self.number)
         say("connect", number=self.number, private_data=event.private_data.hex(), outcome=outcome)
         if outcome == "reject":
-            event.reject(self.options.private_data)
+            event.reject(self.options.reject_data)
             return
         connection = Connection(event, self.number, self.options.receives, self.options.receive_size)
         self.connections[event.key] = connection
@@ -79,7 +86,8 @@ class Server:
         connection = self.connections.pop(event.key, None)
         if connection is not None:
             say("disconnected", number=connection.number)
-            self.held = [(c, reply) for c, reply in self.held if c is not connection]
+            self.held = [held for held in self.held if held[0] is not connection]
+            self.kept = [kept for kept in self.kept if kept[0] is not connection]
             self.orders.disconnected(connection)
             connection.close()
 
@@ -109,17 +117,21 @@ class Server:
         else:
             return
         lasts = (self.last_handle, self.last_middle)
-        query = modes.Query(header, reply, self.options.credits, unused(header), header, *lasts)
-        self.act(connection, query, self.mode_of(call, name))
+        query = modes.Query(header, reply, self.credits, unused(header), header, *lasts)
+        self.act(connection, query, self.mode_of(connection, call, name))
         for chunk in [*header["write"], header["reply"] or []]:
             if chunk:
                 self.last_handle, self.last_middle = chunk[0]["handle"], chunk[len(chunk) // 2]["handle"]
 
-    def mode_of(self, call, name):
+    def mode_of(self, connection, call, name):
         """In which mode to answer."""
+        first_of_it = connection.number not in self.begun
+        self.begun.add(connection.number)
         if self.first:
             mode, self.first = self.first, None
             return mode
+        if first_of_it and self.options.first_of_each:
+            return self.options.first_of_each
         if self.orders.holding and call and (call["prog"], call["proc"]) == (echo.PROGRAM, echo.ECHO):
             return "keep"
         mode = self.armed.pop(call["proc"], None) if call and call["prog"] == nfs.PROGRAM else None
@@ -127,6 +139,8 @@ class Server:
             return mode
         if name is None or name in self.used:
             return "right"
+        if always := re.match(r"always-([a-z0-9-]+)", name):
+            return always[1]
         if armed := re.match(r"arm-([a-z0-9-]+)-at-([A-Z]+)", name):
             self.used.add(name)
             self.armed[getattr(nfs, armed[2])] = armed[1]
@@ -143,13 +157,15 @@ class Server:
             if isinstance(step, modes.Disconnect):
                 connection.disconnect()
             elif isinstance(step, modes.Hold):
-                self.held.append((connection, query.reply()))
+                self.held.append((connection, query))
                 self.release_at = time.monotonic() + HOLD_SECONDS
                 say("held", count=len(self.held))
             elif isinstance(step, modes.Keep):
-                self.orders.kept.append((connection, modes.Send(query.reply().message, step.handle)))
+                self.kept.append((connection, query, step.handle))
             elif isinstance(step, modes.LetGo):
-                self.orders.step()
+                self.let_all_go()
+            elif isinstance(step, modes.Grant):
+                self.credits = step.credits
             else:
                 connection.send(step.message, step.handle)
 
@@ -157,17 +173,31 @@ class Server:
         """The client has been silent for long enough: answers what was held back."""
         say("released", count=len(self.held))
         held, self.held, self.release_at = self.held, [], None
-        for connection, reply in held:
-            connection.send(reply.message)
+        for connection, query in held:
+            connection.send(query.reply(self.credits).message)
+
+    def let_all_go(self):
+        """Sends all replies that were kept, and counts them."""
+        count = len(self.kept)
+        while self.kept:
+            self.let_go()
+        return count
+
+    def let_go(self):
+        """Sends the oldest reply that was kept."""
+        connection, query, handle = self.kept.pop(0)
+        say("let-go", xid=query.xid, left=len(self.kept))
+        connection.send(query.reply(self.credits).message, handle)
 
     # The loop
 
     def run(self):
         """Runs until the process is ended."""
+        signal.signal(signal.SIGUSR2, lambda number, frame: os.write(self.ask, b"."))
         listener = Listener(self.options.port)
         say("listening", port=self.options.port, pid=os.getpid())
         while True:
-            watched = {listener.fd: None, self.orders.fd: self.orders}
+            watched = {listener.fd: None, self.asked: self.asked, self.orders.fd: self.orders}
             watched |= {c.fd: c for c in self.connections.values()}
             wait = None if self.release_at is None else max(0.0, self.release_at - time.monotonic())
             ready = select.select(list(watched), [], [], wait)[0]
@@ -177,6 +207,11 @@ class Server:
                 connection = watched[fd]
                 if connection is None:
                     self.manage(listener)
+                elif connection == self.asked:
+                    os.read(self.asked, 1)
+                    # The connection of what was kept may have ended meanwhile.
+                    if self.kept:
+                        self.let_go()
                 elif connection is self.orders:
                     self.orders.follow()
                 elif connection in self.connections.values():
@@ -211,10 +246,12 @@ def main():
     parser = argparse.ArgumentParser(prog="peer")
     parser.add_argument("--port", type=int, default=20049)
     parser.add_argument("--private-data", type=bytes.fromhex, default=b"", help="octets to accept with, hexadecimal")
+    parser.add_argument("--reject-data", type=bytes.fromhex, default=b"", help="bytes to reject with, hexadecimal")
     parser.add_argument(
         "--connections", default="ok", help="what becomes of connections: ok, reject, disconnect by comma"
     )
     parser.add_argument("--first", choices=modes.MODES, help="mode in which to answer the first call")
+    parser.add_argument("--first-of-each", choices=modes.MODES, help="likewise, the first call of each connection")
     parser.add_argument("--credits", type=int, default=32, help="credits to grant")
     parser.add_argument("--receives", type=int, default=48, help="Receives to post")
     parser.add_argument("--receive-size", type=int, default=262144, help="octets of each")

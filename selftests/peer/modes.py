@@ -2,7 +2,8 @@
 """The ways to answer a call wrongly. Each gives what the peer does instead of sending the right reply.
 
 Where the client has to drop what it got, the right reply follows, so that the call ends and the test need not wait for
-a timeout: what shows that the client dropped the rest is its counter, and that the call went well after all.
+a timeout: what shows that the client dropped the rest is its counter, and that the call went well after all. Where what
+it got has to end the call, nothing follows.
 """
 
 import random
@@ -34,13 +35,20 @@ class Hold:
 
 @dataclass
 class Keep:
-    """Keeps the right reply back until `LetGo`; with a handle, it will invalidate that."""
+    """Keeps the right reply back until `LetGo` or a signal; with a handle, it will invalidate that."""
 
     handle: int | None = None
 
 
 class LetGo:
     """Sends what was kept."""
+
+
+@dataclass
+class Grant:
+    """From here on every reply grants so many credits, one that was kept included."""
+
+    credits: int
 
 
 @dataclass
@@ -66,10 +74,15 @@ class Query:
         return Send(wire.msg(self.xid, self.credits if credits is None else credits, payload, **words))
 
 
-def other_xid(q):
+def other_xid(q, credits=None):
     """A whole reply to a call that was never made."""
     xid = q.xid ^ 0x80000000
-    return [Send(wire.msg(xid, q.credits, wire.words(xid) + q.payload[4:])), q.reply()]
+    return Send(wire.msg(xid, q.credits if credits is None else credits, wire.words(xid) + q.payload[4:]))
+
+
+def own_handle(q):
+    """The handle of the first segment that the call has offered."""
+    return next(chunk for chunk in [*q.offered["write"], q.offered["reply"]] if chunk)[0]["handle"]
 
 
 def wrong_handle(q, handle):
@@ -126,29 +139,30 @@ MODES = {
     "right": lambda q: [q.reply()],
     "credits-zero": lambda q: [q.reply(credits=0)],
     "credits-max": lambda q: [q.reply(credits=0xFFFFFFFF)],
-    "unknown-xid": other_xid,
+    "unknown-xid": lambda q: [other_xid(q), q.reply()],
+    "unknown-xid-grants-32": lambda q: [other_xid(q, 32), Keep()],
     "twice": lambda q: [q.reply(), q.reply()],
     "short": lambda q: [Send(wire.words(q.xid)), q.reply()],
     "empty": lambda q: [Send(b""), q.reply()],
-    "version-2": lambda q: [q.reply(vers=2), q.reply()],
-    "proc-2": lambda q: [q.reply(proc=wire.RDMA_MSGP), q.reply()],
-    "proc-3": lambda q: [q.reply(proc=wire.RDMA_DONE), q.reply()],
-    "proc-5": lambda q: [q.reply(proc=5), q.reply()],
-    "xid-mismatch": lambda q: [q.reply(payload=wire.words(q.xid ^ 1) + q.payload[4:]), q.reply()],
-    "malformed": lambda q: [Send(wire.words(q.xid, 1, q.credits, 0, 2)), q.reply()],
-    "segments-beyond-end": lambda q: [
-        Send(wire.words(q.xid, 1, q.credits, 0, 0, 1, 0x0FFFFFFF, 0, 0, 0, 0)),
-        q.reply(),
-    ],
+    "version-2": lambda q: [q.reply(vers=2)],
+    "proc-2": lambda q: [q.reply(proc=wire.RDMA_MSGP)],
+    "proc-3": lambda q: [q.reply(proc=wire.RDMA_DONE)],
+    "proc-5": lambda q: [q.reply(proc=5)],
+    "xid-mismatch": lambda q: [q.reply(payload=wire.words(q.xid ^ 1) + q.payload[4:])],
+    "short-payload": lambda q: [q.reply(payload=wire.words(q.xid))],
+    "direction": lambda q: [q.reply(payload=wire.words(q.xid, 2) + q.payload[8:])],
+    "malformed": lambda q: [Send(wire.words(q.xid, 1, q.credits, 0, 2))],
+    "segments-beyond-end": lambda q: [Send(wire.words(q.xid, 1, q.credits, 0, 0, 1, 0x0FFFFFFF, 0, 0, 0, 0))],
     "err-vers": lambda q: [error(q, wire.ERR_VERS, 2, 3)],
     "badheader": lambda q: [error(q, wire.BADHEADER)],
     "error-cut": lambda q: [error(q, wire.ERR_VERS, 1), q.reply()],
     "error-code": lambda q: [error(q, 9), q.reply()],
     "error-bare": lambda q: [error(q), q.reply()],
+    "undecodable": lambda q: [error(q, 9)],
     "read-list": lambda q: [q.reply(chunks=wire.lists(read=[(0, *FOREIGN)]))],
     "write-chunk": lambda q: [q.reply(chunks=wire.lists(write=[[FOREIGN]]))],
     "reply-chunk": lambda q: [q.reply(chunks=wire.lists(reply=[FOREIGN]))],
-    "no-lists": lambda q: [*nomsg(q, wire.lists()), q.reply()],
+    "no-lists": lambda q: nomsg(q, wire.lists()),
     "nomsg-chunk": lambda q: nomsg(q, wire.lists(reply=[FOREIGN])),
     "nomsg-longer": lambda q: nomsg(q, returned(q, q.offered["reply"][0]["length"] + 4)),
     "nomsg-wraps": lambda q: nomsg(q, returned(q, q.offered["reply"][0]["length"], 0xFFFFFFFF)),
@@ -165,14 +179,17 @@ MODES = {
     "invalidate-stale": lambda q: wrong_handle(q, q.last_handle),
     "invalidate-middle": lambda q: wrong_handle(q, q.last_middle),
     "unknown-xid-invalidate": lambda q: [
-        Send(other_xid(q)[0].message, q.last_handle),
+        Send(other_xid(q).message, q.last_handle),
         q.reply(),
     ],
     "oversize": lambda q: [q.reply(payload=q.payload + bytes(300000))],
     "disconnect": lambda q: [Disconnect()],
     "hold": lambda q: [Hold()],
+    "never": lambda q: [],
     "keep": lambda q: [Keep()],
     "keep-stale": lambda q: [Keep(q.last_handle)],
+    "keep-own": lambda q: [Keep(own_handle(q))],
+    "grant-2": lambda q: [Grant(2), q.reply(credits=2)],
     "let-go": lambda q: [LetGo(), q.reply()],
     "backward-chunks": lambda q: [backward(q, wire.lists(read=[(0, *FOREIGN)])), q.reply()],
     "backward-call": lambda q: [backward(q, None), q.reply()],

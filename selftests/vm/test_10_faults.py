@@ -77,8 +77,6 @@ def taken(pair: Pair) -> None:
 
 @test(
     "{credits} slots, many users",
-    "V1-27",
-    "V1-29",
     "H-9",
     "H-57",
     limit=120,

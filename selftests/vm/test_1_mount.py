@@ -39,7 +39,7 @@ def mount6(pair: Pair, vers: str) -> None:
     pair.umount()
 
 
-@test("connection to a port that nobody serves, vers={vers}", "V1-141", limit=60, cases=VERSIONS)
+@test("connection to a port that nobody serves, vers={vers}", "H-45", limit=60, cases=VERSIONS)
 def refused(pair: Pair, vers: str) -> None:
     """A rejected connect ends the mount with an error and leaves nothing behind."""
     before = resources.rdma(pair.client)

@@ -23,7 +23,7 @@ def take_delegation(pair: Pair, name: str) -> None:
     wait_until(granted, "no delegation was granted", 20 * pair.options.slowness, 0.3)
 
 
-@test("delegations are recalled", "BI-1", "V1-141", limit=90)
+@test("delegations are recalled", "BI-1", limit=90)
 def recall(pair: Pair) -> None:
     """A write on the server makes nfsd call the client back on the client's own connection; the delegation returns."""
     pair.server.run("echo one >/export/shared")

@@ -13,7 +13,7 @@ MOUNTS = 50
 SLACK = {"slab": 512, "pages": 2048}  # KiB
 
 
-@test("fifty uses with I/O, then rmmod, in rounds", "V1-141", "H-85", limit=600)
+@test("fifty uses with I/O, then rmmod, in rounds", "H-85", limit=600)
 def rounds(pair: Pair) -> None:
     """RDMA objects, slab and pages are back where they were after each round; the first one warms caches up."""
     mounts = pair.options.scaled(MOUNTS, 5)

@@ -54,7 +54,6 @@ def connected(pair: Pair) -> list[str]:
 @test(
     "cable pulled during I/O, vers={vers}",
     "PD-20",
-    "V1-141",
     limit=120,
     allowed=PROVOKED,
     device="rxe",
@@ -85,7 +84,6 @@ def cable(pair: Pair, vers: str) -> None:
 @test(
     "{side}'s device removed during I/O, vers={vers}",
     "PD-20",
-    "V1-141",
     "H-83",
     limit=120,
     allowed=PROVOKED,
@@ -114,7 +112,7 @@ def log(pair: Pair) -> str:
 
 @test(
     "the server's address moves to other hardware during I/O",
-    *("PD-20", "V1-141", "H-47"),
+    *("PD-20", "H-47"),
     limit=120,
     allowed=PROVOKED,
     device="rxe",

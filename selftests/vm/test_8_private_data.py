@@ -20,7 +20,7 @@ from peer.driver import Peer, connections, peer
 
 from .guest import pattern
 
-DEFAULTS = {"max_inline_send": 4096, "max_inline_receive": 4096, "remote_invalidation": 1}
+DEFAULTS = {"max_inline_send": 4096, "max_inline_receive": 4096, "credits": 128, "remote_invalidation": 1}
 CLIENT_DEFAULT = "f6ab0e1801010303"
 NFS, READ, WRITE = 100003, 6, 7
 # More than the headers of a small call or reply take, and less than the smallest threshold.
@@ -60,19 +60,20 @@ def check_request(server: Peer, sent: str) -> None:
 def check_thresholds(pair: Pair, server: Peer, call: int, reply: int) -> None:
     """Has the client write and read just below and just at the thresholds, and looks at how it does that."""
     file = f"{MOUNT_POINT}/file"
+    before, writes, reads = (len(server.messages(*of)) for of in ((), (NFS, WRITE), (NFS, READ)))
     for size in (call - HEADERS, call):
         pair.client.run(f"dd if=/dev/zero of={file} bs={size} count=1 conv=nocreat,notrunc oflag=direct status=none")
-    below, at = server.messages(NFS, WRITE)
+    below, at = server.messages(NFS, WRITE)[writes:]
     assert not below["read"] and below["length"] > call - HEADERS, f"fits into {call} octets, yet: {below}"
     assert at["read"], f"does not fit into {call} octets, yet: {at}"
     for size in (reply - HEADERS, reply):
         # The peer has no data: what counts is how the client asked.
         failed = pair.client.run(f"dd if={file} of=/dev/null bs={size} count=1 iflag=direct status=none", check=False)
         assert "Input/output error" in failed.out, failed
-    below, at = server.messages(NFS, READ)
+    below, at = server.messages(NFS, READ)[reads:]
     assert not below["write"] and below["reply"] is None, f"fits into {reply} octets, yet: {below}"
     assert at["write"] or at["reply"], f"does not fit into {reply} octets, yet: {at}"
-    longest = max(message["length"] for message in server.messages())
+    longest = max(message["length"] for message in server.messages()[before:])
     assert longest <= call, f"a message of {longest} octets, with a threshold of {call}"
 
 
@@ -92,7 +93,7 @@ ANSWERS = [
     ("TV-PD-4, at offset 3", ("PD-36", "PD-37", "PD-43"), "aabbcc" + GOOD, {}),
     ("TV-PD-5, behind near matches", ("PD-36", "PD-43"), "0000000401020304f6ab0e190000f6ab" + GOOD, {}),
     ("in the last 8 octets of the field", ("PD-36", "PD-40"), GOOD.rjust(2 * REPLY_FIELD, "0"), {}),
-    ("TV-PD-9, reserved bits set", ("PD-7",), "f6ab0e1801ff0303", {}),
+    ("TV-PD-9, reserved bits set", ("PD-7",), "f6ab0e1801ff0303", {"received": "f6ab0e1801ff0303"}),
     (
         "TV-PD-11, version 2 and then a good one",
         ("PD-39", "PD-42", "PD-50"),
@@ -121,21 +122,24 @@ for title, rows, accepted, expected in ANSWERS:
     test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case])(answer)
 
 
-@test("a new connection is a new exchange", "PD-19", "PD-20", "PD-46", limit=60, device="rxe")
+@test("a new connection is a new exchange", "PD-19", "PD-20", "PD-46", limit=90, device="rxe")
 def afresh(pair: Pair) -> None:
     """The values of the parameters hold from the next connection on, whatever is said when one is refused."""
-    outcomes = "ok,reject,ok"
-    with (
-        peer(pair, "--private-data", "f6ab0e180101ffff", "--connections", outcomes) as server,
-        server.mounted(),
-    ):
+    accepted, refused = "f6ab0e180101ffff", "f6ab0e1801000000"
+    options = ("--private-data", accepted, "--reject-data", refused, "--connections", "ok,reject,ok")
+    with peer(pair, *options) as server, server.mounted():
         with parameters(pair, max_inline_send=8192, max_inline_receive=2048):
-            pair.client.run(f"stat {MOUNT_POINT} >/dev/null")
+            # The old connection keeps what was agreed on.
+            check_thresholds(pair, server, 4096, 4096)
             assert len(server.of("connect")) == 1, "a change of parameters ended the connection"
             lookup(pair, "do-disconnect")
         first, second = server.connections()
-        assert (first.sent, first.call, first.reply) == (CLIENT_DEFAULT, 4096, 4096), first
-        assert (second.sent, second.call, second.reply) == ("f6ab0e1801010701", 8192, 2048), second
+        assert (first.sent, first.received) == (CLIENT_DEFAULT, accepted), first
+        assert (first.call, first.reply) == (4096, 4096), first
+        # A reject that says 1024 bytes both ways is not what the connection was accepted with.
+        assert (second.sent, second.received) == ("f6ab0e1801010701", accepted), second
+        assert (second.call, second.reply) == (8192, 2048), second
+        assert [event["outcome"] for event in server.of("connect")] == ["ok", "reject", "ok"]
         check_thresholds(pair, server, 8192, 2048)
 
 
