@@ -7,7 +7,7 @@
 //!   is born and dies with it.
 //! - [`connect`]: how a connection is made; [`probe`], a call of our own that may be part of that.
 //! - [`flight`]: where a call is between its Send and its completion.
-//! - [`send`], [`reply`]: the two hot paths.
+//! - [`send`], [`reply`]: the two hot paths; [`reverse`]: calls from the server.
 //! - [`stats`]: what is counted.
 //!
 //! Lock order: sunrpc's `transport_lock`, the current connection's, a flight's, the connection's
@@ -20,6 +20,7 @@ mod connection;
 mod flight;
 mod probe;
 mod reply;
+mod reverse;
 mod send;
 mod stats;
 mod transport;

@@ -48,6 +48,8 @@ ORDER = (
     "test_12_refusals",
     "test_11_modes",
     "test_7_reconnect",
+    "test_14_netns",
+    "test_15_statistics",
     "test_4_recall",
     "test_1_mount",
     "test_2_data",

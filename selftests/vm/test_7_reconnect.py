@@ -152,7 +152,7 @@ def attempts(pair: Pair) -> int:
 
 
 @contextmanager
-def unreachable(pair: Pair, moment: str) -> Iterator[None]:
+def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
     """Takes the connection away, and leaves the transport in an attempt to connect, or in the pause after one."""
     # So that an attempt gets as far as asking the server.
     pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr {SERVER.mac} nud permanent dev eth0")
@@ -168,9 +168,10 @@ def unreachable(pair: Pair, moment: str) -> Iterator[None]:
         if moment == "attempt":
             wait_until(lambda: state(pair) == ATTEMPT, "there was no attempt to connect", limit)
         else:
-            # Pauses get longer: a module that sits this one out is late by far, 10 to 40 seconds. Over NFSv4.2 several
+            # Pauses get longer: a module that sits this one out is late by far, 10 seconds and more. Over NFSv4.2 several
             # tasks ask for a connection, and between the first attempts there is no pause.
-            wait_until(lambda: attempts(pair) >= 5 and state(pair) == PAUSE, "there was no such pause", limit)
+            least = 3 if vers == "3" else 5
+            wait_until(lambda: attempts(pair) >= least and state(pair) == PAUSE, "there was no such pause", limit)
         pair.client.run("pkill -KILL -x stat")
         pair.client.finish(user, "its user", 10, check=False)
         yield
@@ -217,7 +218,7 @@ def silence(pair: Pair, moment: str, vers: str) -> None:
     not to.
     """
     pair.mount(vers)
-    with unreachable(pair, moment):
+    with unreachable(pair, moment, vers):
         if vers != "3":
             pair.client.run(SHUT_DOWN)
         unload = f"until rmmod {pair.module} 2>/dev/null; do sleep 0.1; done"
@@ -246,7 +247,7 @@ def silence(pair: Pair, moment: str, vers: str) -> None:
 def removal(pair: Pair, moment: str, vers: str) -> None:
     """A device goes at once when its user is only about to connect, and the mount goes on over the one that comes back."""
     pair.mount(vers)
-    with unreachable(pair, moment):
+    with unreachable(pair, moment, vers):
         (took,) = timed(pair, "rdma link delete rxe0")
         limit = two_seconds(pair)
         assert took < limit, f"during the {moment}: removal of the device took {took:.1f} s; limit {limit:.0f} s"

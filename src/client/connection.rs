@@ -4,6 +4,7 @@
 
 mod abandoned;
 mod growth;
+mod progress;
 
 use kernel::{
     new_mutex,
@@ -25,6 +26,11 @@ use kernel::{
 
 pub(in crate::client) use abandoned::Late;
 use abandoned::Records;
+use progress::Progress;
+pub(in crate::client) use progress::{
+    Obstacle,
+    RELEASE_POLL, //
+};
 
 use super::{
     flight::{
@@ -34,18 +40,14 @@ use super::{
     transport::Shared, //
 };
 use crate::{
-    cm::{
-        self,
-        Endpoint, //
-    },
+    cm::Endpoint,
     os::{
         secs_to_jiffies,
         Event, //
     },
     proto::{
         credits,
-        Limits,
-        PrivateData, //
+        Limits, //
     },
     sunrpc::ConnectStatus,
     verbs::{
@@ -62,9 +64,6 @@ const FENCE_LIMIT_SECS: u32 = 10;
 /// Replies to unknown calls that one connection may bring. Each costs a look at all calls, and a
 /// server that keeps to the protocol sends none.
 const UNKNOWN_LIMIT: u32 = 1024;
-
-/// Jiffies between two looks whether sunrpc is done with a transport that is connecting.
-pub(super) const RELEASE_POLL: usize = secs_to_jiffies(1) / 10;
 
 /// What both ends agreed on, fixed for the life of the connection (PD-19).
 pub(super) struct Terms {
@@ -88,35 +87,6 @@ mod life {
     pub(super) const OPEN: u32 = 2;
     /// Lost, or being torn down: whoever moved it here has told sunrpc.
     pub(super) const CLOSED: u32 = 3;
-}
-
-/// Why a step of connecting has failed.
-#[derive(Clone, Copy)]
-pub(super) struct Obstacle {
-    /// What to tell sunrpc.
-    pub(super) status: ConnectStatus,
-    /// The number that the connection manager gave: a negative errno, or the reason of a rejection.
-    pub(super) code: i32,
-}
-
-/// What the connection manager last said.
-struct Progress {
-    outcome: Option<Result<(), Obstacle>>,
-    /// The message in the peer's private data, as it came.
-    peer: Option<[u8; PrivateData::LEN]>,
-}
-
-impl Obstacle {
-    /// What to tell sunrpc of a failure for which the connection manager gave this (negative)
-    /// errno.
-    fn of(code: i32) -> Self {
-        let status = match code {
-            code if code == ENETUNREACH.to_errno() => ConnectStatus::NetUnreachable,
-            code if code == ENETDOWN.to_errno() => ConnectStatus::NetDown,
-            _ => ConnectStatus::Unreachable,
-        };
-        Self { status, code }
-    }
 }
 
 pub(super) type ConnectionQp = Qp<Arc<Endpoint<Connection>>>;
@@ -226,64 +196,6 @@ impl Connection {
     /// Fixes what both ends agreed on.
     pub(super) fn agree(&self, terms: Terms) {
         self.terms.populate(terms);
-    }
-
-    /// Waits at most `limit` jiffies for the end of a step of connecting, and not once sunrpc is
-    /// done with the transport. Returns what the peer sent, if anything.
-    ///
-    /// # Errors
-    ///
-    /// What to tell sunrpc.
-    pub(super) fn wait_step(
-        &self,
-        limit: usize,
-    ) -> Result<Option<[u8; PrivateData::LEN]>, Obstacle> {
-        let mut left = limit;
-
-        // sunrpc tells nothing when it drops its last reference: it waits for the write lock, which
-        // is held here (H-49).
-        loop {
-            let slice = left.min(RELEASE_POLL);
-            if self.stepped.wait(slice) {
-                break;
-            }
-            left = left.saturating_sub(slice);
-            if self.shared.xprt.is_released() {
-                return Err(Obstacle {
-                    status: ConnectStatus::Retry,
-                    code: ECANCELED.to_errno(),
-                });
-            }
-            if left == 0 {
-                return Err(Obstacle::of(ETIMEDOUT.to_errno()));
-            }
-        }
-        let mut progress = self.progress.lock();
-        // A signal without an outcome belongs to a step before this one.
-        progress.outcome.take().unwrap_or(Err(Obstacle {
-            status: ConnectStatus::Retry,
-            code: EAGAIN.to_errno(),
-        }))?;
-        Ok(progress.peer)
-    }
-
-    fn step(&self, outcome: Result<(), Obstacle>, peer: Option<[u8; PrivateData::LEN]>) {
-        {
-            let mut progress = self.progress.lock();
-            progress.outcome = Some(outcome);
-            progress.peer = peer;
-        }
-        self.stepped.signal();
-    }
-
-    /// A step of connecting is over, and the next one may begin.
-    pub(super) fn next_step(&self) {
-        self.step(Ok(()), None);
-    }
-
-    /// A step of connecting has failed.
-    pub(super) fn failed(&self, status: ConnectStatus, code: i32) {
-        self.step(Err(Obstacle { status, code }), None);
     }
 
     /// Whether sunrpc has not been told of the connection yet.
@@ -491,42 +403,5 @@ impl Connection {
             drop(over);
         }
         was_open
-    }
-}
-
-impl cm::Events for Connection {
-    fn event(&self, event: cm::Event<'_>) {
-        /// Reason of a rejection over InfiniBand or RoCE: the peer still has a connection with our
-        /// numbers.
-        const STALE_CONNECTION: i32 = 10;
-
-        match event {
-            cm::Event::AddressResolved | cm::Event::RouteResolved => self.next_step(),
-            cm::Event::Established(octets) => self.step(Ok(()), PrivateData::locate(octets)),
-            cm::Event::Rejected(code) => {
-                let status = match code {
-                    STALE_CONNECTION => ConnectStatus::Retry,
-                    errno if errno == ECONNRESET.to_errno() => ConnectStatus::Retry,
-                    _ => ConnectStatus::Refused,
-                };
-                self.failed(status, code);
-            }
-            cm::Event::Failed(code) | cm::Event::Unreachable(code) => {
-                self.announce_loss(c"the server cannot be reached any more");
-                self.step(Err(Obstacle::of(code)), None);
-            }
-            cm::Event::Disconnected => {
-                self.announce_loss(c"the server hung up");
-                self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
-            }
-            cm::Event::AddressChanged => {
-                self.announce_loss(c"the local address has moved");
-                self.failed(ConnectStatus::Retry, EADDRNOTAVAIL.to_errno());
-            }
-            cm::Event::DeviceRemoval => {
-                self.announce_loss(c"the local device goes away");
-                self.failed(ConnectStatus::Unreachable, ENODEV.to_errno());
-            }
-        }
     }
 }

@@ -2,47 +2,34 @@
 
 //! From a Receive to a completed call.
 
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+mod unexpected;
+
+use kernel::prelude::*;
 
 use super::{
-    connection::{
-        Connection,
-        Late, //
-    },
+    connection::Connection,
     flight::{
         Answer,
         Exposed,
         Flight,
         Phase,
         Rest, //
-    },
-    transport::BACKWARD_SLOTS, //
+    }, //
 };
 use crate::{
     proto::{
         classify,
         credits,
-        encode_error,
         reply,
-        rpc::encode_system_error,
-        Discard,
-        EncodeError,
         Incoming,
         Offered,
         Placed,
         RdmaError,
         Reply, //
     },
-    sunrpc::{
-        DeliverError,
-        Pinned, //
-    },
+    sunrpc::Pinned,
     verbs::{
         Completions,
-        Expects,
         Failure,
         Live,
         MrList,
@@ -323,112 +310,6 @@ impl Connection {
         }
     }
 
-    /// A reply to no call that waits for one. It may be to a call of our own, or a late one; only
-    /// then its grant counts (V1-39).
-    #[cold]
-    fn unknown(&self, xid: u32, credits: u32, invalidated: Option<u32>) -> Arrival {
-        if invalidated.is_none() && self.probed(xid, credits) {
-            return Arrival::Late;
-        }
-        self.shared.stats.unknown_xids.inc();
-        let arrival = self.late(xid, invalidated);
-        if let Arrival::Late = arrival {
-            self.granted(credits);
-            self.reopen_window();
-        }
-        arrival
-    }
-
-    /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
-    fn late(&self, xid: u32, invalidated: Option<u32>) -> Arrival {
-        match self.late_reply(xid, invalidated) {
-            Some(Late::Good) => {
-                if invalidated.is_some() {
-                    self.invalidated();
-                }
-                return Arrival::Late;
-            }
-            None if invalidated.is_none() => {
-                let left = self.unknown_left.load(Relaxed);
-                self.unknown_left.store(left.saturating_sub(1), Relaxed);
-                if left == 0 {
-                    self.violated(c"too many replies to unknown calls");
-                }
-            }
-            Some(Late::ForeignHandle) | None => self.foreign_handle(),
-        }
-        Arrival::Unasked
-    }
-
-    /// A message that does not parse: ends the call that it names. The server has said all that it
-    /// is going to say about it, and a call that stayed would be sent again and again.
-    ///
-    /// The exception is an error that cannot be decoded. The specification wants it dropped
-    /// silently, so only the second one about the same call ends that.
-    #[cold]
-    fn unusable(&self, xid: u32, why: Discard, invalidated: Option<u32>) -> Arrival {
-        self.discard(why);
-        let Some(pinned) = self.shared.xprt.lookup(xid) else {
-            if why == Discard::UndecodableError {
-                if invalidated.is_some() {
-                    self.foreign_handle();
-                }
-                return Arrival::Unasked;
-            }
-            if self.probe_failed(xid) {
-                return Arrival::Late;
-            }
-            let arrival = self.late(xid, invalidated);
-            if let Arrival::Late = arrival {
-                self.reopen_window();
-            }
-            return arrival;
-        };
-        let sent = Some(pinned).filter(|pinned| {
-            let mut state = pinned.slot().state.lock();
-            if why == Discard::UndecodableError {
-                state.undecodable = state.undecodable.saturating_add(1);
-                if state.undecodable < 2 {
-                    return false;
-                }
-            }
-            self.is_sent_here(&state.phase)
-        });
-        match sent {
-            Some(pinned) => {
-                self.report(xid, why.as_str());
-                let exposed = pinned.slot().state.lock().answered();
-                self.accept(pinned, exposed, None, invalidated)
-            }
-            None => {
-                if invalidated.is_some() {
-                    self.foreign_handle();
-                }
-                Arrival::Unasked
-            }
-        }
-    }
-
-    /// Counts a message that cannot be used.
-    fn discard(&self, why: Discard) {
-        if let Some(counter) = self.shared.stats.discarded.get(why.index()) {
-            counter.inc();
-        }
-    }
-
-    /// Tells the log, not too often, why a call fails.
-    #[cold]
-    fn report(&self, xid: u32, why: &str) {
-        if self.shared.may_warn() {
-            pr_info!(
-                "{}: call {:08x} fails: bad reply: {}\n",
-                self.shared.xprt.peer(),
-                xid,
-                why
-            );
-        }
-    }
-
     /// Keeps the server from the memory under `mrs` before its answer counts (V1-126), and before
     /// the processor touches the memory, which is the device's until then (V1-127).
     fn fence(&self, answer: Answer, mrs: MrList<Live>) {
@@ -510,56 +391,6 @@ impl Connection {
         };
         let payload = reply.payload?.len();
         (payload % 4 == 0).then_some(Rest::Inline { payload, placed })
-    }
-
-    /// The server calls us.
-    fn backward_call(&self, xid: u32, payload: &[u8]) {
-        let stats = &self.shared.stats;
-
-        match self
-            .shared
-            .backchannel
-            .deliver(&self.shared.xprt, xid, payload, self.generation())
-        {
-            Ok(()) => stats.reverse_calls.inc(),
-            Err(DeliverError::NotSetUp) => stats.reverse_unserved.inc(),
-            Err(DeliverError::TooLong) => {
-                stats.reverse_unserved.inc();
-                self.answer_reverse(|out| encode_system_error(xid, BACKWARD_SLOTS, out));
-            }
-            Err(DeliverError::NoSlot) => {
-                stats.reverse_overflows.inc();
-                self.violated(c"more backward calls than granted");
-            }
-        }
-    }
-
-    /// Answers a backward call that has chunks (BI-30).
-    fn refuse_backward(&self, xid: u32, version: u32) {
-        self.answer_reverse(|out| {
-            encode_error(xid, version, BACKWARD_SLOTS, &RdmaError::BadHeader, out)
-        });
-    }
-
-    /// Sends what `encode` writes in return to a reverse call that is not served, if there is a
-    /// buffer for it.
-    fn answer_reverse(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
-        let posted = self.with_qp(|qp| {
-            let Some(mut buf) = qp.take_send(Expects::Nothing) else {
-                return Ok(());
-            };
-            let encoded = encode(buf.as_mut_slice());
-            match encoded.ok().and_then(|len| u32::try_from(len).ok()) {
-                Some(len) => qp.post(None, buf, len, Expects::Nothing).map(drop),
-                None => {
-                    qp.put_send(buf);
-                    Ok(())
-                }
-            }
-        });
-        if let Some(Err(error)) = posted {
-            self.post_failed(error);
-        }
     }
 
     /// The server has invalidated a handle that was not its to invalidate: what else it can reach

@@ -17,16 +17,12 @@ use super::{
         Flight,
         Lists,
         Phase, //
-    },
-    stats::Stats,
-    transport::BACKWARD_SLOTS, //
+    }, //
 };
 use crate::{
     os::PageSpan,
     proto::{
-        encode_backward_reply_header,
         plan,
-        rpc::encode_system_error,
         CallHeader,
         CallMode,
         CallShape,
@@ -36,7 +32,6 @@ use crate::{
         Segment, //
     },
     sunrpc::{
-        BackwardReply,
         Call,
         SendStatus,
         XdrBuf, //
@@ -314,7 +309,7 @@ impl Connection {
     }
 
     #[inline]
-    fn take_send_buffer(
+    pub(super) fn take_send_buffer(
         self: &Arc<Self>,
         expects: Expects,
     ) -> Result<Option<SendBuffer>, SendStatus> {
@@ -354,7 +349,7 @@ impl Connection {
         Ok(buf)
     }
 
-    fn put_send_buffer(&self, buf: Option<SendBuffer>) {
+    pub(super) fn put_send_buffer(&self, buf: Option<SendBuffer>) {
         if let Some(buf) = buf {
             self.with_qp(|qp| qp.put_send(buf));
         }
@@ -469,87 +464,6 @@ impl Connection {
     pub(super) fn post_failed(&self, error: PostError) {
         if let PostError::Device(_) = error {
             self.lost(c"the device refused a work request");
-        }
-    }
-
-    /// Sends a reply to a backward call. It takes no credit: the calls that hold them all may be
-    /// waiting for this very reply (H-74).
-    ///
-    /// # Errors
-    ///
-    /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
-    pub(super) fn send_backward(
-        self: &Arc<Self>,
-        reply: &BackwardReply<'_>,
-    ) -> Result<(), SendStatus> {
-        let terms = self.terms().ok_or(SendStatus::NotConnected)?;
-        // Nor does it wait for a Receive, which may come free only with the answer to such a call.
-        let buf = self.take_send_buffer(Expects::Nothing)?;
-        let mut buf = buf.ok_or(SendStatus::NotConnected)?;
-        let message = buf.as_mut_slice();
-
-        let len = encode_backward_reply_header(reply.xid(), BACKWARD_SLOTS, message)
-            .ok()
-            .and_then(|header| {
-                let payload = reply
-                    .send_buf()
-                    .copy_to(message.get_mut(header..)?, false)?;
-                u32::try_from(header).ok()?.checked_add(payload)
-            })
-            .filter(|&len| len <= terms.limits.thresholds.call);
-        // The upper layer was told how long it may be. There are no chunks to move it by; so that
-        // the server does not wait for a reply that never comes, it gets an error (BI-32).
-        let len = len.or_else(|| {
-            self.shared.stats.reverse_too_long.inc();
-            encode_system_error(reply.xid(), BACKWARD_SLOTS, message)
-                .ok()
-                .and_then(|len| u32::try_from(len).ok())
-        });
-        let Some(len) = len else {
-            // V1-121: a reply that cannot be built ends the connection.
-            self.put_send_buffer(Some(buf));
-            return Err(SendStatus::NotConnected);
-        };
-
-        let posted = self
-            .with_qp(|qp| qp.post(None, buf, len, Expects::Nothing))
-            .unwrap_or(Err(PostError::Closed));
-        posted.map(drop).map_err(|error| {
-            self.post_failed(error);
-            SendStatus::NotConnected
-        })
-    }
-}
-
-impl Stats {
-    /// Counts the transfer modes of a call that is about to go out with the chunks of `lists`.
-    fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, lists: Option<&Lists>) {
-        // CAST: A list has at most `MAX_SEGMENTS`, and a tail is shorter than 4 GiB.
-        let count = |number: usize| number as u32;
-
-        if plan.call == CallMode::Inline {
-            let copied = send.page_len().saturating_add(count(send.tail_len()));
-            if copied != 0 {
-                self.pullup_bytes.add(copied);
-            }
-        }
-        let Some(lists) = lists else {
-            return;
-        };
-        if plan.call != CallMode::Inline {
-            self.read_segments.add(count(lists.read.as_slice().len()));
-        }
-        if plan.call == CallMode::Long {
-            self.long_calls.inc();
-        }
-        let (segments, counter) = match plan.reply {
-            ReplyMode::Inline => return,
-            ReplyMode::WriteChunk => (lists.write.as_slice(), &self.write_segments),
-            ReplyMode::ReplyChunk => (lists.reply.as_slice(), &self.reply_segments),
-        };
-        counter.add(count(segments.len()));
-        for segment in segments {
-            self.offered_bytes.add(segment.length);
         }
     }
 }

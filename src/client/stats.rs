@@ -11,10 +11,21 @@ use kernel::{
     }, //
 };
 
-use super::transport::RdmaTransport;
+use super::{
+    flight::Lists,
+    transport::RdmaTransport, //
+};
 use crate::{
-    proto::Discard,
-    sunrpc::Xprt, //
+    proto::{
+        CallMode,
+        Discard,
+        Plan,
+        ReplyMode, //
+    },
+    sunrpc::{
+        XdrBuf,
+        Xprt, //
+    }, //
 };
 
 /// A number that only grows.
@@ -197,5 +208,36 @@ impl Stats {
             self.local_invalidations.get(),
             self.no_send_buffer.get(),
         );
+    }
+
+    /// Counts the transfer modes of a call that is about to go out with the chunks of `lists`.
+    pub(super) fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, lists: Option<&Lists>) {
+        // CAST: A list has at most `MAX_SEGMENTS`, and a tail is shorter than 4 GiB.
+        let count = |number: usize| number as u32;
+
+        if plan.call == CallMode::Inline {
+            let copied = send.page_len().saturating_add(count(send.tail_len()));
+            if copied != 0 {
+                self.pullup_bytes.add(copied);
+            }
+        }
+        let Some(lists) = lists else {
+            return;
+        };
+        if plan.call != CallMode::Inline {
+            self.read_segments.add(count(lists.read.as_slice().len()));
+        }
+        if plan.call == CallMode::Long {
+            self.long_calls.inc();
+        }
+        let (segments, counter) = match plan.reply {
+            ReplyMode::Inline => return,
+            ReplyMode::WriteChunk => (lists.write.as_slice(), &self.write_segments),
+            ReplyMode::ReplyChunk => (lists.reply.as_slice(), &self.reply_segments),
+        };
+        counter.add(count(segments.len()));
+        for segment in segments {
+            self.offered_bytes.add(segment.length);
+        }
     }
 }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The steps of connecting, and the events of the connection manager that end them.
+
+use kernel::prelude::*;
+
+use super::Connection;
+use crate::{
+    cm,
+    os::secs_to_jiffies,
+    proto::PrivateData,
+    sunrpc::ConnectStatus, //
+};
+
+/// Jiffies between two looks whether sunrpc is done with a transport that is connecting.
+pub(in crate::client) const RELEASE_POLL: usize = secs_to_jiffies(1) / 10;
+
+/// Why a step of connecting has failed.
+#[derive(Clone, Copy)]
+pub(in crate::client) struct Obstacle {
+    /// What to tell sunrpc.
+    pub(in crate::client) status: ConnectStatus,
+    /// The number that the connection manager gave: a negative errno, or the reason of a rejection.
+    pub(in crate::client) code: i32,
+}
+
+/// What the connection manager last said.
+pub(super) struct Progress {
+    pub(super) outcome: Option<Result<(), Obstacle>>,
+    /// The message in the peer's private data, as it came.
+    pub(super) peer: Option<[u8; PrivateData::LEN]>,
+}
+
+impl Obstacle {
+    /// What to tell sunrpc of a failure for which the connection manager gave this (negative)
+    /// errno.
+    fn of(code: i32) -> Self {
+        let status = match code {
+            code if code == ENETUNREACH.to_errno() => ConnectStatus::NetUnreachable,
+            code if code == ENETDOWN.to_errno() => ConnectStatus::NetDown,
+            _ => ConnectStatus::Unreachable,
+        };
+        Self { status, code }
+    }
+}
+
+impl Connection {
+    /// Waits at most `limit` jiffies for the end of a step of connecting, and not once sunrpc is
+    /// done with the transport. Returns what the peer sent, if anything.
+    ///
+    /// # Errors
+    ///
+    /// What to tell sunrpc.
+    pub(in crate::client) fn wait_step(
+        &self,
+        limit: usize,
+    ) -> Result<Option<[u8; PrivateData::LEN]>, Obstacle> {
+        let mut left = limit;
+
+        // sunrpc tells nothing when it drops its last reference: it waits for the write lock, which
+        // is held here (H-49).
+        loop {
+            let slice = left.min(RELEASE_POLL);
+            if self.stepped.wait(slice) {
+                break;
+            }
+            left = left.saturating_sub(slice);
+            if self.shared.xprt.is_released() {
+                return Err(Obstacle {
+                    status: ConnectStatus::Retry,
+                    code: ECANCELED.to_errno(),
+                });
+            }
+            if left == 0 {
+                return Err(Obstacle::of(ETIMEDOUT.to_errno()));
+            }
+        }
+        let mut progress = self.progress.lock();
+        // A signal without an outcome belongs to a step before this one.
+        progress.outcome.take().unwrap_or(Err(Obstacle {
+            status: ConnectStatus::Retry,
+            code: EAGAIN.to_errno(),
+        }))?;
+        Ok(progress.peer)
+    }
+
+    fn step(&self, outcome: Result<(), Obstacle>, peer: Option<[u8; PrivateData::LEN]>) {
+        {
+            let mut progress = self.progress.lock();
+            progress.outcome = Some(outcome);
+            progress.peer = peer;
+        }
+        self.stepped.signal();
+    }
+
+    /// A step of connecting is over, and the next one may begin.
+    pub(in crate::client) fn next_step(&self) {
+        self.step(Ok(()), None);
+    }
+
+    /// A step of connecting has failed.
+    pub(in crate::client) fn failed(&self, status: ConnectStatus, code: i32) {
+        self.step(Err(Obstacle { status, code }), None);
+    }
+}
+
+impl cm::Events for Connection {
+    fn event(&self, event: cm::Event<'_>) {
+        /// Reason of a rejection over InfiniBand or RoCE: the peer still has a connection with our
+        /// numbers.
+        const STALE_CONNECTION: i32 = 10;
+
+        match event {
+            cm::Event::AddressResolved | cm::Event::RouteResolved => self.next_step(),
+            cm::Event::Established(octets) => self.step(Ok(()), PrivateData::locate(octets)),
+            cm::Event::Rejected(code) => {
+                let status = match code {
+                    STALE_CONNECTION => ConnectStatus::Retry,
+                    errno if errno == ECONNRESET.to_errno() => ConnectStatus::Retry,
+                    _ => ConnectStatus::Refused,
+                };
+                self.failed(status, code);
+            }
+            cm::Event::Failed(code) | cm::Event::Unreachable(code) => {
+                self.announce_loss(c"the server cannot be reached any more");
+                self.step(Err(Obstacle::of(code)), None);
+            }
+            cm::Event::Disconnected => {
+                self.announce_loss(c"the server hung up");
+                self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
+            }
+            cm::Event::AddressChanged => {
+                self.announce_loss(c"the local address has moved");
+                self.failed(ConnectStatus::Retry, EADDRNOTAVAIL.to_errno());
+            }
+            cm::Event::DeviceRemoval => {
+                self.announce_loss(c"the local device goes away");
+                self.failed(ConnectStatus::Unreachable, ENODEV.to_errno());
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages that no call waits for, or that cannot be used.
+
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
+
+use super::{
+    super::connection::{
+        Connection,
+        Late, //
+    },
+    Arrival, //
+};
+use crate::proto::Discard;
+
+impl Connection {
+    /// A reply to no call that waits for one. It may be to a call of our own, or a late one; only
+    /// then its grant counts (V1-39).
+    #[cold]
+    pub(super) fn unknown(&self, xid: u32, credits: u32, invalidated: Option<u32>) -> Arrival {
+        if invalidated.is_none() && self.probed(xid, credits) {
+            return Arrival::Late;
+        }
+        self.shared.stats.unknown_xids.inc();
+        let arrival = self.late(xid, invalidated);
+        if let Arrival::Late = arrival {
+            self.granted(credits);
+            self.reopen_window();
+        }
+        arrival
+    }
+
+    /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
+    fn late(&self, xid: u32, invalidated: Option<u32>) -> Arrival {
+        match self.late_reply(xid, invalidated) {
+            Some(Late::Good) => {
+                if invalidated.is_some() {
+                    self.invalidated();
+                }
+                return Arrival::Late;
+            }
+            None if invalidated.is_none() => {
+                let left = self.unknown_left.load(Relaxed);
+                self.unknown_left.store(left.saturating_sub(1), Relaxed);
+                if left == 0 {
+                    self.violated(c"too many replies to unknown calls");
+                }
+            }
+            Some(Late::ForeignHandle) | None => self.foreign_handle(),
+        }
+        Arrival::Unasked
+    }
+
+    /// A message that does not parse: ends the call that it names. The server has said all that it
+    /// is going to say about it, and a call that stayed would be sent again and again.
+    ///
+    /// The exception is an error that cannot be decoded. The specification wants it dropped
+    /// silently, so only the second one about the same call ends that.
+    #[cold]
+    pub(super) fn unusable(&self, xid: u32, why: Discard, invalidated: Option<u32>) -> Arrival {
+        self.discard(why);
+        let Some(pinned) = self.shared.xprt.lookup(xid) else {
+            if why == Discard::UndecodableError {
+                if invalidated.is_some() {
+                    self.foreign_handle();
+                }
+                return Arrival::Unasked;
+            }
+            if self.probe_failed(xid) {
+                return Arrival::Late;
+            }
+            let arrival = self.late(xid, invalidated);
+            if let Arrival::Late = arrival {
+                self.reopen_window();
+            }
+            return arrival;
+        };
+        let sent = Some(pinned).filter(|pinned| {
+            let mut state = pinned.slot().state.lock();
+            if why == Discard::UndecodableError {
+                state.undecodable = state.undecodable.saturating_add(1);
+                if state.undecodable < 2 {
+                    return false;
+                }
+            }
+            self.is_sent_here(&state.phase)
+        });
+        match sent {
+            Some(pinned) => {
+                self.report(xid, why.as_str());
+                let exposed = pinned.slot().state.lock().answered();
+                self.accept(pinned, exposed, None, invalidated)
+            }
+            None => {
+                if invalidated.is_some() {
+                    self.foreign_handle();
+                }
+                Arrival::Unasked
+            }
+        }
+    }
+
+    /// Counts a message that cannot be used.
+    pub(super) fn discard(&self, why: Discard) {
+        if let Some(counter) = self.shared.stats.discarded.get(why.index()) {
+            counter.inc();
+        }
+    }
+
+    /// Tells the log, not too often, why a call fails.
+    #[cold]
+    pub(super) fn report(&self, xid: u32, why: &str) {
+        if self.shared.may_warn() {
+            pr_info!(
+                "{}: call {:08x} fails: bad reply: {}\n",
+                self.shared.xprt.peer(),
+                xid,
+                why
+            );
+        }
+    }
+}

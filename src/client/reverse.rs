@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The reverse direction: calls from the server, and the replies to them (RFC 8167).
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    connection::Connection,
+    transport::BACKWARD_SLOTS, //
+};
+use crate::{
+    proto::{
+        encode_backward_reply_header,
+        encode_error,
+        rpc::encode_system_error,
+        EncodeError,
+        RdmaError, //
+    },
+    sunrpc::{
+        BackwardReply,
+        DeliverError,
+        SendStatus, //
+    },
+    verbs::{
+        Expects,
+        PostError, //
+    }, //
+};
+
+impl Connection {
+    /// The server calls us.
+    pub(super) fn backward_call(&self, xid: u32, payload: &[u8]) {
+        let stats = &self.shared.stats;
+
+        match self
+            .shared
+            .backchannel
+            .deliver(&self.shared.xprt, xid, payload, self.generation())
+        {
+            Ok(()) => stats.reverse_calls.inc(),
+            Err(DeliverError::NotSetUp) => stats.reverse_unserved.inc(),
+            Err(DeliverError::TooLong) => {
+                stats.reverse_unserved.inc();
+                self.answer_reverse(|out| encode_system_error(xid, BACKWARD_SLOTS, out));
+            }
+            Err(DeliverError::NoSlot) => {
+                stats.reverse_overflows.inc();
+                self.violated(c"more backward calls than granted");
+            }
+        }
+    }
+
+    /// Answers a backward call that has chunks (BI-30).
+    pub(super) fn refuse_backward(&self, xid: u32, version: u32) {
+        self.answer_reverse(|out| {
+            encode_error(xid, version, BACKWARD_SLOTS, &RdmaError::BadHeader, out)
+        });
+    }
+
+    /// Sends what `encode` writes in return to a reverse call that is not served, if there is a
+    /// buffer for it.
+    fn answer_reverse(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
+        let posted = self.with_qp(|qp| {
+            let Some(mut buf) = qp.take_send(Expects::Nothing) else {
+                return Ok(());
+            };
+            let encoded = encode(buf.as_mut_slice());
+            match encoded.ok().and_then(|len| u32::try_from(len).ok()) {
+                Some(len) => qp.post(None, buf, len, Expects::Nothing).map(drop),
+                None => {
+                    qp.put_send(buf);
+                    Ok(())
+                }
+            }
+        });
+        if let Some(Err(error)) = posted {
+            self.post_failed(error);
+        }
+    }
+
+    /// Sends a reply to a backward call. It takes no credit: the calls that hold them all may be
+    /// waiting for this very reply (H-74).
+    ///
+    /// # Errors
+    ///
+    /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
+    pub(super) fn send_backward(
+        self: &Arc<Self>,
+        reply: &BackwardReply<'_>,
+    ) -> Result<(), SendStatus> {
+        let terms = self.terms().ok_or(SendStatus::NotConnected)?;
+        // Nor does it wait for a Receive, which may come free only with the answer to such a call.
+        let buf = self.take_send_buffer(Expects::Nothing)?;
+        let mut buf = buf.ok_or(SendStatus::NotConnected)?;
+        let message = buf.as_mut_slice();
+
+        let len = encode_backward_reply_header(reply.xid(), BACKWARD_SLOTS, message)
+            .ok()
+            .and_then(|header| {
+                let payload = reply
+                    .send_buf()
+                    .copy_to(message.get_mut(header..)?, false)?;
+                u32::try_from(header).ok()?.checked_add(payload)
+            })
+            .filter(|&len| len <= terms.limits.thresholds.call);
+        // The upper layer was told how long it may be. There are no chunks to move it by; so that
+        // the server does not wait for a reply that never comes, it gets an error (BI-32).
+        let len = len.or_else(|| {
+            self.shared.stats.reverse_too_long.inc();
+            encode_system_error(reply.xid(), BACKWARD_SLOTS, message)
+                .ok()
+                .and_then(|len| u32::try_from(len).ok())
+        });
+        let Some(len) = len else {
+            // V1-121: a reply that cannot be built ends the connection.
+            self.put_send_buffer(Some(buf));
+            return Err(SendStatus::NotConnected);
+        };
+
+        let posted = self
+            .with_qp(|qp| qp.post(None, buf, len, Expects::Nothing))
+            .unwrap_or(Err(PostError::Closed));
+        posted.map(drop).map_err(|error| {
+            self.post_failed(error);
+            SendStatus::NotConnected
+        })
+    }
+}
