@@ -57,14 +57,14 @@ impl Connection {
         posted.and_then(Result::ok).ok_or(ENOTCONN)
     }
 
-    /// Whether a message with this xid, which is that of no call of sunrpc's, is the first about the
-    /// probe.
+    /// Whether a message with this xid, which is that of no call of sunrpc's, is the first about
+    /// the probe.
     fn is_about_probe(&self, xid: u32) -> bool {
         self.is_forming() && xid == self.probe_xid() && self.probing.xchg(false, Relaxed)
     }
 
     /// Whether a message with this xid that cannot be used is about the probe; connecting fails if
-    /// so.
+    /// it is.
     pub(super) fn probe_failed(&self, xid: u32) -> bool {
         let failed = self.is_about_probe(xid);
 

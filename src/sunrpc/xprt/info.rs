@@ -31,7 +31,7 @@ impl<T: Transport> Xprt<T> {
             if !string.is_null() {
                 // SAFETY: A C string that is freed, if ever, only after all readers are gone that
                 // hold the lock of RCU, as this one does.
-                let from = unsafe { os::text(string) }.to_bytes();
+                let from = unsafe { os::text(string) }.to_bytes_with_nul();
                 // The last byte stays a terminator.
                 let room = to.split_last_mut().map_or(&mut [][..], |(_, room)| room);
                 for (to, from) in room.iter_mut().zip(from) {
