@@ -100,11 +100,13 @@ def backward(q, chunks):
 def garbage(q, count):
     """Noise, and noise behind the words that every message begins with; always the same noise."""
     noise = random.Random(8166)
+    # What names the call that waits would end it.
+    xid = q.xid ^ 0x40000000
     sends = []
     for number in range(count):
         octets = noise.randbytes(noise.randrange(0, 1024))
-        begin = (b"", wire.words(q.xid), wire.words(q.xid, 1, 32, number % 6), wire.words(number, 1, 32, 0))[number % 4]
-        # A random word must not be taken for the RDMA_ERROR or the reply that ends the call.
+        begin = (b"", wire.words(xid), wire.words(xid, 1, 32, number % 6), wire.words(number, 1, 32, 0))[number % 4]
+        # A random word must not be taken for an RDMA_ERROR or a reply.
         if number % 4 == 2 and number % 6 in (wire.RDMA_NOMSG, wire.RDMA_ERROR):
             octets = wire.words(0x67617262) + octets
         sends.append(Send((begin + octets)[:1024]))
