@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Orders: what a test tells the peer to do while it runs, as lines of JSON in a named pipe.
 
-    call        makes `count` reverse calls of a `procedure` on the newest connection, without waiting in between
+    call        makes `count` reverse calls of a `procedure` on the newest connection, without waiting in between; with
+                `padding`, their arguments have that many bytes more
     greet       the same, as soon as the next connection is established
     hold        from now on keeps the replies to ECHO calls back
     release     sends these replies, and holds no more
@@ -58,10 +59,10 @@ class Orders:
         if self._newest is connection:
             self._newest = None
 
-    def call(self, procedure=0, argument=None, count=1, credits=16):
+    def call(self, procedure=0, argument=None, count=1, credits=16, padding=0):
         """Makes reverse calls."""
         xids = [next(self._xids) for _ in range(count)]
-        arguments = b"" if argument is None else wire.words(argument)
+        arguments = (b"" if argument is None else wire.words(argument)) + bytes(padding)
         for xid in xids:
             rpc = wire.rpc_call(xid, echo.REVERSE_PROGRAM, echo.REVERSE_VERSION, procedure, arguments)
             self._newest.send(wire.msg(xid, credits, rpc))

@@ -189,6 +189,22 @@ def too_long(pair: Pair, length: int) -> None:
         assert it.connections() == 1, "the connection ended"
 
 
+@test("a reverse call that is longer than a page", "BI-19", "V1-121", limit=60, device="rxe")
+def long_call(pair: Pair) -> None:
+    """The client has no room for it, although its Receives do: the server gets a system error instead of silence."""
+    inline = "/sys/module/rpcrdma_rs/parameters/max_inline_receive"
+    pair.client.run(f"echo 8192 >{inline}")
+    try:
+        with bed(pair, "--private-data", "f6ab0e1801010707") as it:
+            (long,) = it.answered(it.server.order("call", padding=4096))
+            assert long["rpc"]["status"] == SYSTEM_ERR, long
+            it.call(NULL, padding=4000)
+            it.load.one("run count=4").good()
+            assert it.connections() == 1, "the connection ended"
+    finally:
+        pair.client.run(f"echo 4096 >{inline}")
+
+
 @test("more reverse calls than granted", "BI-10", "BI-34", limit=120, device="rxe", allowed=(OVERFLOW,))
 def too_many(pair: Pair) -> None:
     """While the client has memory it takes them; one more ends the connection, and the next connection serves both
