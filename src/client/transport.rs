@@ -101,23 +101,35 @@ pub(crate) struct Shared {
     program: SetOnce<Program>,
     /// When the server was last complained about, in jiffies; 0 for never.
     warned: Atomic<usize>,
+    /// When a bad reply was last told of, likewise.
+    told: Atomic<usize>,
     /// Octets that a backward message may have on the current or the last connection.
     pub(super) backward_payload: Atomic<u32>,
     // Last, since the module may go with it.
     pub(super) xprt: Xprt<RdmaTransport>,
 }
 
+/// Whether something that was last done at `last` may be done again; notes the time if so.
+fn is_due(last: &Atomic<usize>) -> bool {
+    let (now, then) = (jiffies().max(1), last.load(Relaxed));
+
+    if then != 0 && now.wrapping_sub(then) < secs_to_jiffies(WARN_EVERY_SECS) {
+        return false;
+    }
+    last.store(now, Relaxed);
+    true
+}
+
 impl Shared {
     /// Whether it is time to complain about the server again: one that breaks every connection must
     /// not flood the log.
     pub(super) fn may_warn(&self) -> bool {
-        let (now, last) = (jiffies().max(1), self.warned.load(Relaxed));
+        is_due(&self.warned)
+    }
 
-        if last != 0 && now.wrapping_sub(last) < secs_to_jiffies(WARN_EVERY_SECS) {
-            return false;
-        }
-        self.warned.store(now, Relaxed);
-        true
+    /// Whether it is time to tell of a bad reply again. These do not keep warnings out of the log.
+    pub(super) fn may_report(&self) -> bool {
+        is_due(&self.told)
     }
 }
 
@@ -264,6 +276,7 @@ impl Transport for RdmaTransport {
                 wary: Atomic::new(false),
                 program: SetOnce::new(),
                 warned: Atomic::new(0),
+                told: Atomic::new(0),
                 backward_payload: Atomic::new(1024 - 28),
                 xprt,
             }),
