@@ -70,7 +70,7 @@ const FIRST_RECVS: u32 = 8;
 const MRS_PER_CALL: u32 = 3;
 /// The fewest credits that a connection is made for.
 const MIN_CREDITS: u32 = 4;
-/// How often a message is sent again before the connection ends.
+/// The number of times that a message is sent again before the connection ends.
 const RETRY_COUNT: u8 = 6;
 
 /// Why an attempt has failed, for the log and for sunrpc.
@@ -185,7 +185,7 @@ fn size_for(
 ///
 /// # Errors
 ///
-/// What to tell sunrpc. Nothing is left of the attempt then.
+/// The status for sunrpc. Nothing is left of the attempt then.
 pub(super) fn connect(
     shared: &Arc<Shared>,
     generation: u64,

@@ -71,7 +71,7 @@ pub(super) struct Terms {
     pub(super) limits: Limits,
     /// Calls that we ask leave to have outstanding.
     pub(super) credits: u32,
-    /// Whether the server was told that it may invalidate registrations.
+    /// Set when the server was told that it may invalidate registrations.
     pub(super) remote_invalidation: bool,
     /// The registrations of this connection.
     pub(super) pool: Arc<MrPool>,
@@ -113,9 +113,9 @@ pub(crate) struct Connection {
     wants_mrs: Atomic<bool>,
     terms: SetOnce<Terms>,
     proven: Atomic<bool>,
-    /// Whether a call of our own waits for its reply ([`super::probe`]).
+    /// Set while a call of our own waits for its reply ([`super::probe`]).
     pub(super) probing: Atomic<bool>,
-    /// How many more replies to unknown calls are taken without complaint.
+    /// The number of replies to unknown calls that are still accepted.
     pub(super) unknown_left: Atomic<u32>,
     /// The last grant.
     pub(super) grant: Atomic<u32>,
@@ -198,13 +198,13 @@ impl Connection {
         self.terms.populate(terms);
     }
 
-    /// Whether sunrpc has not been told of the connection yet.
+    /// Tells whether sunrpc does not know of the connection yet.
     #[inline]
     pub(super) fn is_forming(&self) -> bool {
         self.life.load(Relaxed) == life::FORMING
     }
 
-    /// Whether a valid reply has come.
+    /// Tells whether a valid reply has come.
     pub(super) fn is_proven(&self) -> bool {
         self.proven.load(Relaxed)
     }
@@ -296,7 +296,7 @@ impl Connection {
         }
     }
 
-    /// How many calls may be unanswered, those that were abandoned not counted.
+    /// The number of calls that may be unanswered, abandoned ones not counted.
     #[inline]
     pub(super) fn window(&self) -> u32 {
         credits::window(self.grant.load(Relaxed), self.abandoned.load(Relaxed))

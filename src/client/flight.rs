@@ -176,11 +176,11 @@ pub(super) struct State {
     pub(super) answer: Option<Answer>,
     /// The xid of the call that was sent last.
     pub(super) xid: u32,
-    /// Whether that call counts as abandoned.
+    /// Set when that call counts as abandoned.
     pub(super) abandoned: bool,
-    /// How many errors about that call could not be decoded.
+    /// The number of errors about that call that could not be decoded.
     pub(super) undecodable: u32,
-    /// Whether that call has chunks.
+    /// Set when that call has chunks.
     pub(super) chunked: bool,
     /// Its chunks if so; not there while they are filled in.
     pub(super) lists: Option<KBox<Lists>>,
@@ -201,7 +201,7 @@ impl State {
         })
     }
 
-    /// Whether the call may be sent: the server cannot reach any memory of it.
+    /// Tells whether the call may be sent: the server cannot reach any memory of it.
     #[inline]
     pub(super) fn is_sendable(&self) -> bool {
         matches!(
@@ -210,7 +210,7 @@ impl State {
         )
     }
 
-    /// What of the call the server may reach on the connection with this number.
+    /// The memory of the call that the server may reach on the connection with this number.
     pub(super) fn exposed_on(&mut self, connection: u64) -> Option<&mut Option<Exposed>> {
         match &mut self.phase {
             Phase::Sent {

@@ -57,14 +57,14 @@ impl Connection {
         posted.and_then(Result::ok).ok_or(ENOTCONN)
     }
 
-    /// Whether a message with this xid, which is that of no call of sunrpc's, is the first about
-    /// the probe.
+    /// Tells whether a message with this xid, which is that of no call of sunrpc's, is the first
+    /// about the probe.
     fn is_about_probe(&self, xid: u32) -> bool {
         self.is_forming() && xid == self.probe_xid() && self.probing.xchg(false, Relaxed)
     }
 
-    /// Whether a message with this xid that cannot be used is about the probe; connecting fails if
-    /// it is.
+    /// Fails the attempt to connect if a message with this xid, which cannot be used, is about the
+    /// probe. Returns whether it is.
     pub(super) fn probe_failed(&self, xid: u32) -> bool {
         let failed = self.is_about_probe(xid);
 
@@ -74,8 +74,8 @@ impl Connection {
         failed
     }
 
-    /// Whether a reply with this xid, to no call of sunrpc's, is the reply to the probe; notes its
-    /// grant if so.
+    /// Takes the grant of a reply with this xid, to no call of sunrpc's, if it is the reply to the
+    /// probe. Returns whether it is.
     pub(super) fn probed(&self, xid: u32, wire: u32) -> bool {
         if !self.is_about_probe(xid) {
             return false;

@@ -260,7 +260,7 @@ impl Connection {
         }
     }
 
-    /// Whether a call in `phase` waits for a reply on this connection.
+    /// Tells whether a call in `phase` waits for a reply on this connection.
     #[inline]
     fn is_sent_here(&self, phase: &Phase) -> bool {
         matches!(phase, Phase::Sent { generation, .. } if *generation == self.generation())

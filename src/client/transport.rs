@@ -94,7 +94,7 @@ pub(crate) struct Shared {
     /// The last reason for a failed attempt that was reported, so that a lasting one is reported
     /// once.
     pub(super) reported: Atomic<u32>,
-    /// Whether calls without a reply have ended the last connection, so that the next one begins
+    /// Set when calls without a reply have ended the last connection, so that the next one begins
     /// with a call that does nothing.
     pub(super) wary: Atomic<bool>,
     /// The program that the calls are for.
@@ -109,7 +109,7 @@ pub(crate) struct Shared {
     pub(super) xprt: Xprt<RdmaTransport>,
 }
 
-/// Whether something that was last done at `last` may be done again; notes the time if so.
+/// Tells whether something that was last done at `last` may be done again; notes the time if so.
 fn is_due(last: &Atomic<usize>) -> bool {
     let (now, then) = (jiffies().max(1), last.load(Relaxed));
 
@@ -127,7 +127,7 @@ impl Shared {
         is_due(&self.warned)
     }
 
-    /// Whether it is time to tell of a bad reply again. These do not keep warnings out of the log.
+    /// Tells whether a bad reply may be logged again. These do not keep warnings out of the log.
     pub(super) fn may_report(&self) -> bool {
         is_due(&self.told)
     }

@@ -6,8 +6,8 @@ use crate::bindings;
 
 /// Dropping it waits until no task is inside the module that was there before.
 ///
-/// What drops the last reference to a transport also drops the module's, and then has a few
-/// instructions to go until it has left the module. A task that is preempted there must be gone
+/// A task that drops the last reference to a transport drops the module's with it, and then has a
+/// few instructions to go until it has left the module. If it is preempted there, it must be gone
 /// before the module's memory is.
 pub(crate) struct Stragglers;
 

@@ -32,7 +32,7 @@ pub(crate) fn window(granted: u32, abandoned: u32) -> u32 {
     granted.saturating_sub(abandoned).max(1)
 }
 
-/// Whether `abandoned` calls hold so many of the `granted` credits that the connection has to end,
+/// Tells whether `abandoned` calls hold so many of the `granted` credits that the connection ends,
 /// which frees them all: more than half.
 ///
 /// A responder that never replies to them would otherwise slow the connection down to one call at a

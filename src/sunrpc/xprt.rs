@@ -161,8 +161,8 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Whether sunrpc has dropped its last reference: it only waits for the write lock to destroy
-    /// the object.
+    /// Tells whether sunrpc has dropped its last reference: it only waits for the write lock to
+    /// destroy the object.
     pub(crate) fn is_released(&self) -> bool {
         // SAFETY: The memory is valid, and with it the reference count.
         unsafe { bindings::xprt_refs(self.as_ptr()) == 0 }
@@ -258,7 +258,7 @@ impl<T: Transport> Xprt<T> {
         unsafe { (&raw const (*self.as_ptr()).addr).read_volatile() }
     }
 
-    /// How long an attempt to connect may take, in jiffies.
+    /// The time limit of an attempt to connect, in jiffies.
     pub(crate) fn connect_timeout(&self) -> usize {
         // SAFETY: The object is valid; a word that is only ever lowered.
         unsafe { (&raw const (*self.as_ptr()).connect_timeout).read_volatile() }

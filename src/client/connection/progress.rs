@@ -18,13 +18,13 @@ pub(in crate::client) const RELEASE_POLL: usize = secs_to_jiffies(1) / 10;
 /// Why a step of connecting has failed.
 #[derive(Clone, Copy)]
 pub(in crate::client) struct Obstacle {
-    /// What to tell sunrpc.
+    /// The status for sunrpc.
     pub(in crate::client) status: ConnectStatus,
     /// The number that the connection manager gave: a negative errno, or the reason of a rejection.
     pub(in crate::client) code: i32,
 }
 
-/// What the connection manager last said.
+/// The last word of the connection manager.
 pub(super) struct Progress {
     pub(super) outcome: Option<Result<(), Obstacle>>,
     /// The message in the peer's private data, as it came.
@@ -32,8 +32,7 @@ pub(super) struct Progress {
 }
 
 impl Obstacle {
-    /// What to tell sunrpc of a failure for which the connection manager gave this (negative)
-    /// errno.
+    /// The status for sunrpc of a failure with this (negative) errno of the connection manager.
     fn of(code: i32) -> Self {
         let status = match code {
             code if code == ENETUNREACH.to_errno() => ConnectStatus::NetUnreachable,
@@ -50,7 +49,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// What to tell sunrpc.
+    /// The status for sunrpc.
     pub(in crate::client) fn wait_step(
         &self,
         limit: usize,
