@@ -72,7 +72,7 @@ pub(crate) enum Incoming<'a> {
     Unusable {
         /// The xid of the header.
         xid: u32,
-        /// What is wrong.
+        /// The defect.
         why: Discard,
     },
     /// A message without the words that every message has: it belongs to no call.
