@@ -5,6 +5,7 @@
  */
 
 #include <linux/types.h>
+#include <linux/bug.h>
 #include <linux/completion.h>
 #include <linux/debugfs.h>
 #include <linux/in.h>

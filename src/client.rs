@@ -7,8 +7,9 @@
 //!   is born and dies with it.
 //! - [`connect`]: how a connection is made; [`probe`], a call of our own that may be part of that.
 //! - [`flight`]: where a call is between its Send and its completion.
+//! - [`list`]: all transports.
 //! - [`send`], [`reply`]: the two hot paths; [`reverse`]: calls from the server.
-//! - [`stats`]: what is counted.
+//! - [`stats`]: what is counted; [`history`]: how connections have ended; [`sight`]: what is shown.
 //!
 //! Lock order: sunrpc's `transport_lock`, the current connection's, a flight's, the connection's
 //! queue-pair lock, the pool of registrations. sunrpc's locks are never taken under any of ours.
@@ -18,11 +19,19 @@
 mod connect;
 mod connection;
 mod flight;
+mod history;
+mod list;
 mod probe;
 mod reply;
 mod reverse;
 mod send;
+mod sight;
 mod stats;
 mod transport;
 
+pub(crate) use list::{
+    init,
+    reconnect, //
+};
+pub(crate) use sight::Table;
 pub(crate) use transport::CLASS;

@@ -18,5 +18,6 @@ pub(crate) use endpoint::{
 pub(crate) use id::{
     Event,
     Events,
+    Gid,
     Id, //
 };

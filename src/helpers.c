@@ -7,12 +7,20 @@
  */
 
 #include "../include/bindings_header.h"
+#include "../include/trace.h"
 
 #if defined(__BINDGEN__) || defined(RPCRDMA_RS_PLAIN_HELPERS)
 #define __rdma_helper		/* bindgen skips inline functions */
 #else
 #define __rdma_helper __always_inline
 #endif
+
+/* linux/bug.h; warn_on!() of the kernel crate needs a generated file that headers packages lack */
+
+__rdma_helper void rpcrdma_rs_helper_warn_on(bool condition)
+{
+	WARN_ON(condition);
+}
 
 /* linux/completion.h */
 
@@ -297,4 +305,103 @@ __rdma_helper struct rdma_cm_id *rpcrdma_rs_helper_rdma_create_id(struct net *ne
 								  void *context)
 {
 	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
+}
+
+/* trace.h */
+
+__rdma_helper void rpcrdma_rs_helper_trace_op_connect(u32 xprt, const char *addr, const char *port, unsigned int delay)
+{
+	trace_xprtrdma_op_connect(xprt, addr, port, delay);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_inline_thresh(u32 xprt, u64 sent, u64 received, unsigned int inline_send,
+						unsigned int inline_recv, unsigned int credits)
+{
+	trace_xprtrdma_inline_thresh(xprt, sent, received, inline_send, inline_recv, credits);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_op_close(u32 xprt, const char *reason, unsigned int len)
+{
+	trace_xprtrdma_op_close(xprt, reason, len);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_marshal(u32 xprt, u32 xid, unsigned int len, unsigned int pagelen,
+						unsigned int recv_max, unsigned int rtype, unsigned int wtype)
+{
+	trace_xprtrdma_marshal(xprt, xid, len, pagelen, recv_max, rtype, wtype);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_marshal_failed(u32 xprt, u32 xid, const char *reason, unsigned int len)
+{
+	trace_xprtrdma_marshal_failed(xprt, xid, reason, len);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_mr_map(u32 xprt, u32 xid, u32 handle, u32 length, u64 offset, bool writable)
+{
+	trace_xprtrdma_mr_map(xprt, xid, handle, length, offset, writable);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_post_send(u32 xprt, u32 xid, unsigned int len)
+{
+	trace_xprtrdma_post_send(xprt, xid, len);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_wc_receive(u32 xprt, unsigned int received, u32 inv_rkey)
+{
+	trace_xprtrdma_wc_receive(xprt, received, inv_rkey);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_reply(u32 xprt, u32 xid, unsigned int credits)
+{
+	trace_xprtrdma_reply(xprt, xid, credits);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_reply_err(u32 xprt, u32 xid, const char *reason, unsigned int len)
+{
+	trace_xprtrdma_reply_err(xprt, xid, reason, len);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_mr_localinv(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_xprtrdma_mr_localinv(xprt, xid, count);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_cb_call(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_xprtrdma_cb_call(xprt, xid, count);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_cb_reply(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_xprtrdma_cb_reply(xprt, xid, count);
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_marshal_enabled(void)
+{
+	return trace_xprtrdma_marshal_enabled();
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_mr_map_enabled(void)
+{
+	return trace_xprtrdma_mr_map_enabled();
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_post_send_enabled(void)
+{
+	return trace_xprtrdma_post_send_enabled();
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_wc_receive_enabled(void)
+{
+	return trace_xprtrdma_wc_receive_enabled();
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_reply_enabled(void)
+{
+	return trace_xprtrdma_reply_enabled();
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_mr_localinv_enabled(void)
+{
+	return trace_xprtrdma_mr_localinv_enabled();
 }

@@ -8,23 +8,34 @@
 //!   completion`).
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
 //! - [`PageSpan`]: octets inside one page, the unit of copying and of memory registration.
+//! - [`this_module()`]: `THIS_MODULE` of C.
+//! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace that somebody keeps.
 //! - [`transport_queue`]: sunrpc's workqueue for transports.
 //! - [`Stragglers`]: tasks that have not left the module yet when it is unloaded.
 //! - [`text()`]: a C string that somebody keeps.
+//! - [`sysctl`]: numbers under `/proc/sys`.
 //! - [`param`]: module parameters that can be changed while the module is loaded.
 
 pub(crate) mod debugfs;
+mod global;
+mod module;
 mod net;
 pub(crate) mod param;
 mod queue;
 mod reclaim;
 mod span;
 mod stragglers;
+pub(crate) mod sysctl;
 mod text;
 mod time;
 mod wait;
 
+pub(crate) use global::{
+    global,
+    Global, //
+};
+pub(crate) use module::this_module;
 pub(crate) use net::Net;
 pub(crate) use queue::transport_queue;
 pub(crate) use reclaim::ReclaimScope;

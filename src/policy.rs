@@ -1,14 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the administrator decides. The values are read when a connection is made, so that a change
-//! holds from the next connection on.
+//! The decisions of the administrator for each connection: rules for single peers, and defaults for
+//! all others. It is read when a connection is made, so that a change holds from the next one on
+//! (RFC 8797, section 4.2).
+//!
+//! - [`prefix`]: the networks that rules are for. Pure.
+//! - [`rule`]: which connections a rule is for, and what it says. Pure.
+//! - [`order`]: the order in which they are kept, and how the one that holds is found. Pure.
+//! - [`table`]: the rules that there are.
+//! - Here: the defaults, which are module parameters.
+
+// Without configfs there are no rules.
+#[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
+pub(crate) mod order;
+#[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
+pub(crate) mod prefix;
+#[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
+pub(crate) mod rule;
+#[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
+pub(crate) mod table;
 
 use crate::{
-    os::param::module_uint,
-    proto::{
-        InlineSize,
-        PrivateData, //
-    }, //
+    os::{
+        param::{
+            module_uint,
+            Uint, //
+        },
+        sysctl::Numbers,
+        PAGE_SIZE, //
+    },
+    proto::InlineSize, //
+};
+
+pub(crate) use rule::{
+    Policy,
+    RemoteInvalidation,
+    Target, //
 };
 
 module_uint!(
@@ -16,7 +43,7 @@ module_uint!(
     "max_inline_send",
     4096,
     InlineSize::MIN..=InlineSize::MAX,
-    "Largest message to send without RDMA, in octets, 1024 to 262144 (default 4096)"
+    "Largest message to send without RDMA, in bytes, 1024 to 262144 (default 4096)"
 );
 
 module_uint!(
@@ -24,14 +51,14 @@ module_uint!(
     "max_inline_receive",
     4096,
     InlineSize::MIN..=InlineSize::MAX,
-    "Largest message to receive without RDMA, in octets, 1024 to 262144 (default 4096)"
+    "Largest message to receive without RDMA, in bytes, 1024 to 262144 (default 4096)"
 );
 
 module_uint!(
     CREDITS,
     "credits",
     128,
-    4..=16384,
+    rule::CREDITS,
     "Calls that may be outstanding on a connection, 4 to 16384 (default 128)"
 );
 
@@ -39,21 +66,65 @@ module_uint!(
     REMOTE_INVALIDATION,
     "remote_invalidation",
     1,
-    0..=1,
-    "Let the server invalidate registrations: 1 yes (default), 0 no"
+    0..=2,
+    "Let the server invalidate registrations: 0 no, 1 yes (default), 2 only if it takes it itself"
 );
 
-/// Calls that may be outstanding on one connection; also the number of request slots of a
-/// transport.
-pub(crate) fn credits() -> u32 {
-    CREDITS.get()
-}
+module_uint!(
+    PRIVATE_DATA,
+    "private_data",
+    1,
+    0..=1,
+    "Tell the server our sizes when connecting: 1 yes (default), 0 no"
+);
 
-/// What to tell the peer of a new connection (RFC 8797).
-pub(crate) fn private_data() -> PrivateData {
-    PrivateData {
-        send: InlineSize::from_octets(MAX_INLINE_SEND.get()).unwrap_or(InlineSize::DEFAULT),
-        receive: InlineSize::from_octets(MAX_INLINE_RECEIVE.get()).unwrap_or(InlineSize::DEFAULT),
-        remote_invalidation: REMOTE_INVALIDATION.get() != 0,
+module_uint!(
+    REVERSE,
+    "reverse",
+    1,
+    0..=1,
+    "Let the server call back on the connection, which NFSv4.1 needs: 1 yes (default), 0 no"
+);
+
+module_uint!(
+    MEMORY,
+    "memory",
+    32768,
+    rule::MEMORY,
+    "What the buffers of a connection may take, in KiB, 256 to 1048576 (default 32768)"
+);
+
+/// Settings that the in-tree transport takes without effect as well.
+static INLINE_WRITE_PADDING: Uint = Uint::new(0, 0, PAGE_SIZE);
+static MEMREG_STRATEGY: Uint = Uint::new(5, 0, 6);
+static PAD_OPTIMIZE: Uint = Uint::new(0, 0, u32::MAX);
+
+/// The defaults under the names of the in-tree transport, in `/proc/sys/sunrpc`: what `sysctl.conf`
+/// says of that one holds for this one, too.
+pub(crate) static NUMBERS: Numbers<6> = Numbers::new([
+    (c"rdma_slot_table_entries", &CREDITS),
+    (c"rdma_max_inline_read", &MAX_INLINE_RECEIVE),
+    (c"rdma_max_inline_write", &MAX_INLINE_SEND),
+    (c"rdma_inline_write_padding", &INLINE_WRITE_PADDING),
+    (c"rdma_memreg_strategy", &MEMREG_STRATEGY),
+    (c"rdma_pad_optimize", &PAD_OPTIMIZE),
+]);
+
+/// The policy where no rule says otherwise.
+pub(crate) fn defaults() -> Policy {
+    let size = |bytes| InlineSize::from_octets(bytes).unwrap_or(InlineSize::DEFAULT);
+
+    Policy {
+        inline_send: size(MAX_INLINE_SEND.get()),
+        inline_receive: size(MAX_INLINE_RECEIVE.get()),
+        remote_invalidation: match REMOTE_INVALIDATION.get() {
+            0 => RemoteInvalidation::Off,
+            1 => RemoteInvalidation::On,
+            _ => RemoteInvalidation::Strict,
+        },
+        credits: CREDITS.get(),
+        private_data: PRIVATE_DATA.get() != 0,
+        reverse: REVERSE.get() != 0,
+        memory: MEMORY.get(),
     }
 }

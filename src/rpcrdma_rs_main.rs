@@ -15,42 +15,64 @@
     clippy::unwrap_used
 )]
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 mod bindings;
 mod client;
 mod cm;
+mod config;
 mod os;
 mod policy;
 mod proto;
 mod sunrpc;
+mod trace;
 mod verbs;
 
 /// The directory in debugfs with a file for each transport.
 const DEBUGFS: &CStr = c"rpcrdma_rs";
 
 /// The loaded module: the transport classes, as long as it is there.
+#[pin_data]
 struct RpcRdma {
+    #[pin]
+    _rules: config::Directory,
+    _sysctl: os::sysctl::Sysctl,
     _client: sunrpc::Registration,
+    _table: os::debugfs::File<client::Table>,
     _debugfs: os::debugfs::Dir,
     // Last: nothing of the module may begin to run after it.
     _stragglers: os::Stragglers,
 }
 
-impl kernel::Module for RpcRdma {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        let debugfs = os::debugfs::Dir::new(DEBUGFS);
-        let client = sunrpc::Registration::new(&client::CLASS).inspect_err(|&e| {
-            if e == EEXIST {
-                pr_err!(
-                    "the name \"rdma\" is taken: unload the in-tree module first (rmmod rpcrdma)\n"
-                );
-            }
-        })?;
-
-        Ok(Self {
-            _client: client,
-            _debugfs: debugfs,
+impl kernel::InPlaceModule for RpcRdma {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        client::init();
+        try_pin_init!(Self {
+            _rules <- config::directory(),
+            _debugfs: os::debugfs::Dir::new(DEBUGFS),
+            _client: sunrpc::Registration::new(&client::CLASS).inspect_err(|&e| {
+                if e == EEXIST {
+                    pr_err!(
+                        "the name \"rdma\" is taken: \
+                         unload the in-tree module first (rmmod rpcrdma)\n"
+                    );
+                }
+            })?,
+            // From here on nothing fails: until now there could be no rule, which would have kept
+            // the module, and no open file.
+            _: {
+                policy::table::init();
+            },
+            _table: os::debugfs::File::new(
+                DEBUGFS,
+                fmt!("connections"),
+                Arc::new(client::Table, GFP_KERNEL)?,
+            ),
+            // Not before the in-tree module, which uses the same names, is known to be absent.
+            _sysctl: os::sysctl::Sysctl::new(c"sunrpc", &policy::NUMBERS),
             _stragglers: os::Stragglers,
         })
     }

@@ -16,6 +16,7 @@
 //! Results that go back to sunrpc are [`SendStatus`] and [`ConnectStatus`]: sunrpc gives each errno
 //! a meaning of its own, and one that is not in those lists ends RPCs even on a hard mount.
 
+mod address;
 mod backchannel;
 mod class;
 mod ops;
@@ -52,5 +53,6 @@ pub(crate) use write_lock::{
 pub(crate) use xdr_buf::XdrBuf;
 pub(crate) use xprt::{
     ConnectLock,
+    Load,
     Xprt, //
 };

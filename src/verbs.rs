@@ -53,5 +53,6 @@ pub(crate) use qp::{
     PostError,
     Qp,
     QpOwner,
-    QpSize, //
+    QpSize,
+    Usage, //
 };

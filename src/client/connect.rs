@@ -19,7 +19,9 @@ use super::{
         Terms, //
     },
     flight::MAX_SEGMENTS,
+    sight::Facts,
     transport::{
+        Destination,
         Shared,
         BACKWARD_SLOTS, //
     }, //
@@ -32,10 +34,15 @@ use crate::{
         Id, //
     },
     os::{
+        jiffies,
         secs_to_jiffies,
         PAGE_SIZE, //
     },
-    policy,
+    policy::{
+        rule::DeviceName,
+        table::Name,
+        RemoteInvalidation, //
+    },
     proto::{
         Limits,
         PrivateData,
@@ -56,9 +63,6 @@ use crate::{
 
 /// Seconds that resolving an address or a route may take.
 const RESOLVE_LIMIT_SECS: u32 = 5;
-/// Octets that the buffers of one connection may take; with large inline thresholds fewer calls are
-/// outstanding.
-const BUFFER_BUDGET: u32 = 32 << 20;
 /// What a connection begins with: registrations, buffers to send from, and buffers to receive into
 /// besides those that are posted in advance. Few mounts need more at once; those that do get them
 /// ([`Connection::grow`]).
@@ -118,30 +122,40 @@ fn segments_per_chunk(max_payload: u32, pages: u32) -> u32 {
         .saturating_add(2)
 }
 
+/// The wanted size of a connection, if the device can.
+struct Wants {
+    /// Calls outstanding.
+    credits: u32,
+    /// Calls from the server outstanding.
+    reverse_slots: u32,
+    /// Bytes that its buffers may take; with large inline thresholds fewer calls are outstanding.
+    memory: u64,
+}
+
 /// Sizes the queues of a connection with the inline sizes `own`, so that the device can have them.
 fn size_for(
     device: &verbs::Limits,
     own: &PrivateData,
-    slots: u32,
+    wants: &Wants,
     max_payload: u32,
-) -> Option<(QpSize, u32)> {
+) -> Result<(QpSize, u32), &'static str> {
+    const TOO_SMALL: &str = "the device lacks fast registration or is too small";
+
     // CAST: A small constant.
-    let max_segments = u32::try_from(MAX_SEGMENTS).ok()?;
+    let max_segments = u32::try_from(MAX_SEGMENTS).unwrap_or(0);
     // The largest payload, and either a page more since it may start anywhere in the first, or two
     // for what stands around it.
     let pages = device
         .fast_reg_pages
         .min(max_payload.div_ceil(PAGE_SIZE).saturating_add(2));
-    if pages == 0 {
-        return None;
+    if pages == 0 || !device.mem_mgt_extensions {
+        return Err(TOO_SMALL);
     }
     let segments = segments_per_chunk(max_payload, pages);
     if segments > max_segments {
-        return None;
+        return Err(TOO_SMALL);
     }
-    let per_call = own.send.octets().saturating_add(own.receive.octets());
-    let affordable = BUFFER_BUDGET.checked_div(per_call)?;
-    let mut credits = slots.min(affordable).max(MIN_CREDITS);
+    let mut credits = wants.credits.max(MIN_CREDITS);
     // One call must be able to go out in any case.
     let first_mrs = segments.saturating_mul(2).max(FIRST_MRS);
     loop {
@@ -150,8 +164,8 @@ fn size_for(
         let recv_batch = (credits / 3).clamp(1, 40);
         let sends = credits
             .saturating_add(credits / 4)
-            .saturating_add(BACKWARD_SLOTS);
-        let in_advance = BACKWARD_SLOTS.saturating_add(recv_batch);
+            .saturating_add(wants.reverse_slots);
+        let in_advance = wants.reverse_slots.saturating_add(recv_batch);
         let size = QpSize {
             sends,
             first_sends: sends.min(FIRST_SENDS),
@@ -165,19 +179,29 @@ fn size_for(
             recvs: credits.saturating_add(in_advance),
             first_recvs: credits.min(FIRST_RECVS).saturating_add(in_advance),
             recv_len: own.receive.octets(),
-            unasked: BACKWARD_SLOTS,
+            unasked: wants.reverse_slots,
             recv_batch,
         };
-        if size.send_depth() <= device.max_wr
+        let fits = size.send_depth() <= device.max_wr
             && size.recv_depth() <= device.max_wr
-            && size.completions() <= device.max_cqe
-        {
-            return Some((size, credits));
+            && size.completions() <= device.max_cqe;
+        let affordable = size.buffer_bytes() <= wants.memory;
+        if fits && affordable {
+            return Ok((size, credits));
         }
-        credits /= 2;
-        if credits < MIN_CREDITS {
-            return None;
+        if credits == MIN_CREDITS {
+            return Err(if fits {
+                "the memory limit is too small for the inline sizes"
+            } else {
+                TOO_SMALL
+            });
         }
+        credits = if fits {
+            credits.saturating_sub((credits / 8).max(1))
+        } else {
+            credits / 2
+        }
+        .max(MIN_CREDITS);
     }
 }
 
@@ -197,6 +221,8 @@ pub(super) fn connect(
         Ok(()) => Ok(connection),
         Err(failed) => {
             connection.tear_down();
+            shared.history.failed(failed.step, failed.code);
+            shared.trace().op_close(failed.step);
             report(shared, failed);
             Err(failed.status)
         }
@@ -248,15 +274,15 @@ fn make_qp(
     mut id: Id<Connection>,
     device: &Arc<Device>,
     own: &PrivateData,
+    mut wants: Wants,
 ) -> Result<Made, Failed> {
     let limits = device.limits();
     let max_payload = shared.xprt.max_payload();
-    let mut slots = shared.xprt.max_requests();
 
     loop {
-        let sized = size_for(&limits, own, slots, max_payload);
-        let (size, credits) = sized.filter(|_| limits.mem_mgt_extensions).ok_or(Failed {
-            step: "the device lacks fast registration or is too small",
+        let sized = size_for(&limits, own, &wants, max_payload);
+        let (size, credits) = sized.map_err(|step| Failed {
+            step,
             status: ConnectStatus::Unreachable,
             code: EOPNOTSUPP.to_errno(),
         })?;
@@ -276,7 +302,7 @@ fn make_qp(
         if credits <= MIN_CREDITS || !(error == ENOMEM || error == EINVAL) {
             return Err(Failed::at(what)(error));
         }
-        slots = (credits / 2).max(MIN_CREDITS);
+        wants.credits = (credits / 2).max(MIN_CREDITS);
         pr_info!(
             "{}: {} refuses a {} for {} credits ({}); trying {}\n",
             shared.xprt.peer(),
@@ -284,7 +310,7 @@ fn make_qp(
             what,
             credits,
             error.to_errno(),
-            slots
+            wants.credits
         );
     }
 }
@@ -297,6 +323,11 @@ fn attempt(
     let resolve_ms = RESOLVE_LIMIT_SECS * 1000;
     let resolve_limit = secs_to_jiffies(RESOLVE_LIMIT_SECS + 1);
 
+    let server = shared
+        .xprt
+        .server(lock)
+        .ok_or(EAFNOSUPPORT)
+        .map_err(Failed::at("address"))?;
     let id = Id::new(shared.xprt.net(), connection.clone()).map_err(Failed::at("identifier"))?;
     id.resolve_address(&shared.xprt.address(lock), resolve_ms)
         .map_err(Failed::at("resolving the address"))?;
@@ -310,14 +341,36 @@ fn attempt(
         .map_err(Failed::with("resolving the route"))?;
 
     let device = id.device().map_err(Failed::at("device"))?;
+    *shared.destination.lock() = Destination {
+        server,
+        device: device.name().to_str().ok().and_then(DeviceName::parse),
+    };
+    let (mut policy, rule) = shared.policy();
+    if policy.remote_invalidation != RemoteInvalidation::Strict {
+        shared.distrusted.store(false, Relaxed);
+    } else if shared.distrusted.load(Relaxed) {
+        // It has invalidated without saying that it would: it is not asked to any more.
+        policy.remote_invalidation = RemoteInvalidation::Off;
+    }
     // All registrations are made for one call each, so the server may invalidate any of them
     // (PD-27).
-    let own = policy::private_data();
+    let own = policy.own();
+    // An upper layer that has asked for it counts on it.
+    let reverse_slots = if policy.reverse || shared.backchannel.is_set_up() {
+        BACKWARD_SLOTS
+    } else {
+        1
+    };
+    let wants = Wants {
+        credits: policy.credits.min(shared.xprt.max_requests()),
+        reverse_slots,
+        memory: u64::from(policy.memory).saturating_mul(1024),
+    };
     let Made {
         mut qp,
         size,
         credits,
-    } = make_qp(shared, connection, id, &device, &own)?;
+    } = make_qp(shared, connection, id, &device, &own, wants)?;
     let pool = qp.pool().clone();
     shared.stats.mrs_allocated.add(pool.made());
     let posted = qp.post_receives();
@@ -327,21 +380,24 @@ fn attempt(
 
     let octets = own.encode();
     let params = ConnectParams {
-        private_data: &octets,
+        private_data: if policy.private_data { &octets } else { &[] },
         responder_resources: device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
     endpoint
         .connect(&params)
         .map_err(Failed::at("connecting"))?;
+    let (port, gid) = endpoint.local();
     drop(endpoint);
     let limit = shared.xprt.connect_timeout();
     let peer = connection
         .wait_step(limit)
         .map_err(Failed::with("connecting"))?;
 
-    let announced = peer.and_then(|octets| PrivateData::find(&octets));
-    let thresholds = Thresholds::for_client(&own, &announced.unwrap_or_default());
+    let found = PrivateData::locate(peer.as_slice());
+    let said = PrivateData::find(peer.as_slice());
+    let announced = said.unwrap_or_default();
+    let thresholds = Thresholds::for_client(&own, &announced);
     connection.agree(Terms {
         limits: Limits {
             thresholds,
@@ -351,22 +407,48 @@ fn attempt(
             max_segments: size.mrs_per_send / 2,
         },
         credits,
-        remote_invalidation: own.remote_invalidation,
+        reverse_slots,
+        remote_invalidation: match policy.remote_invalidation {
+            _ if policy.takes_invalidation(&announced) => RemoteInvalidation::On,
+            setting if policy.private_data => setting,
+            _ => RemoteInvalidation::Off,
+        },
         pool,
+        facts: Facts {
+            policy,
+            rule,
+            own,
+            peer: said,
+            octets: peer,
+            port,
+            gid,
+            since: jiffies(),
+        },
     });
     // Backward messages have no chunks, so that they fit either way (BI-20).
     let backward = thresholds.call.min(thresholds.reply).saturating_sub(28);
     shared.backward_payload.store(backward, Relaxed);
+    shared.trace().inline_thresh(
+        if policy.private_data {
+            u64::from_be_bytes(octets)
+        } else {
+            0
+        },
+        found.map_or(0, u64::from_be_bytes),
+        (thresholds.call, thresholds.reply),
+        credits,
+    );
     pr_info!(
         "{}: connected over {}: private data sent {}, received {}; \
-         inline thresholds: call {} reply {} octets; {} credits asked for\n",
+         inline thresholds: call {} reply {} bytes; {} credits asked for; {}\n",
         shared.xprt.peer(),
         device.name(),
-        Octets(Some(octets)),
-        Octets(peer),
+        Octets(policy.private_data.then_some(octets)),
+        Octets(found),
         thresholds.call,
         thresholds.reply,
         credits,
+        RuleName(rule),
     );
     if let Some(program) = shared.program_to_probe() {
         connection
@@ -378,6 +460,21 @@ fn attempt(
         shared.wary.store(false, Relaxed);
     }
     Ok(())
+}
+
+/// The origin of a connection's policy, for a message.
+struct RuleName(Option<Name>);
+
+impl fmt::Display for RuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(name) => {
+                f.write_str("rule ")?;
+                name.fmt(f)
+            }
+            None => f.write_str("no rule"),
+        }
+    }
 }
 
 /// Private data for a message.

@@ -29,6 +29,7 @@ use abandoned::Records;
 use progress::Progress;
 pub(in crate::client) use progress::{
     Obstacle,
+    PeerData,
     RELEASE_POLL, //
 };
 
@@ -37,6 +38,7 @@ use super::{
         Flight,
         Phase, //
     },
+    sight::Facts,
     transport::Shared, //
 };
 use crate::{
@@ -45,6 +47,7 @@ use crate::{
         secs_to_jiffies,
         Event, //
     },
+    policy::RemoteInvalidation,
     proto::{
         credits,
         Limits, //
@@ -71,10 +74,15 @@ pub(super) struct Terms {
     pub(super) limits: Limits,
     /// Calls that we ask leave to have outstanding.
     pub(super) credits: u32,
-    /// Set when the server was told that it may invalidate registrations.
-    pub(super) remote_invalidation: bool,
+    /// Calls that the server may have outstanding.
+    pub(super) reverse_slots: u32,
+    /// Set to say if the server may invalidate registrations. `Strict`: it was told that it may,
+    /// and did not say that it does, so that it must not.
+    pub(super) remote_invalidation: RemoteInvalidation,
     /// The registrations of this connection.
     pub(super) pool: Arc<MrPool>,
+    /// All else that was fixed, for those who look at it.
+    pub(super) facts: Facts,
 }
 
 /// The life of a connection, in one word.
@@ -117,6 +125,8 @@ pub(crate) struct Connection {
     pub(super) probing: Atomic<bool>,
     /// The number of replies to unknown calls that are still accepted.
     pub(super) unknown_left: Atomic<u32>,
+    /// The reason of its end.
+    ended: SetOnce<&'static CStr>,
     /// The last grant.
     pub(super) grant: Atomic<u32>,
     /// Calls that were abandoned and may still get a reply.
@@ -144,7 +154,7 @@ impl Connection {
                 progress <- new_spinlock!(
                     Progress {
                         outcome: None,
-                        peer: None,
+                        peer: PeerData::NONE,
                     },
                     "rpcrdma_rs::Connection::progress"
                 ),
@@ -157,6 +167,7 @@ impl Connection {
                 proven: Atomic::new(false),
                 probing: Atomic::new(false),
                 unknown_left: Atomic::new(UNKNOWN_LIMIT),
+                ended: SetOnce::new(),
                 grant: Atomic::new(1),
                 abandoned: Atomic::new(0),
                 records <- new_spinlock!(Records::new(), "rpcrdma_rs::Connection::records"),
@@ -209,6 +220,31 @@ impl Connection {
         self.proven.load(Relaxed)
     }
 
+    /// The grant for the server's calls.
+    pub(super) fn reverse_grant(&self) -> u32 {
+        self.terms().map_or(1, |terms| terms.reverse_slots)
+    }
+
+    /// The credits of the last grant.
+    pub(super) fn last_grant(&self) -> u32 {
+        self.grant.load(Relaxed)
+    }
+
+    /// Calls that were abandoned and may still get a reply.
+    pub(super) fn abandoned_calls(&self) -> u32 {
+        self.abandoned.load(Relaxed)
+    }
+
+    /// Tells whether a call has found no registration, and more of them are being allocated.
+    pub(super) fn wants_registrations(&self) -> bool {
+        self.wants_mrs.load(Relaxed)
+    }
+
+    /// Notes what ends the connection, unless that is known already.
+    pub(super) fn note_end(&self, why: &'static CStr) {
+        self.ended.populate(why);
+    }
+
     /// The connection is in use from here on.
     pub(super) fn publish(&self) {
         if self
@@ -242,8 +278,11 @@ impl Connection {
 
     /// Marks the connection as lost because of `why`, and asks sunrpc, once, to close it. Returns
     /// what it was before, if it was not lost before.
-    pub(super) fn announce_loss(&self, why: &CStr) -> Option<u32> {
+    pub(super) fn announce_loss(&self, why: &'static CStr) -> Option<u32> {
         let was = self.doom();
+        if was.is_some() {
+            self.note_end(why);
+        }
 
         if was == Some(life::OPEN) {
             pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
@@ -254,7 +293,7 @@ impl Connection {
 
     /// The connection cannot be used any more, because of `why`, which the connection manager does
     /// not tell: ends it, or the attempt to make it.
-    pub(super) fn lost(&self, why: &CStr) {
+    pub(super) fn lost(&self, why: &'static CStr) {
         if self.announce_loss(why) == Some(life::FORMING) {
             self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
         }
@@ -262,10 +301,11 @@ impl Connection {
 
     /// The server has broken the protocol in a way that leaves the connection in doubt: reports it
     /// and ends the connection.
-    pub(super) fn violated(&self, what: &CStr) {
+    pub(super) fn violated(&self, what: &'static CStr) {
         let Some(was) = self.doom() else {
             return;
         };
+        self.note_end(what);
         if self.shared.may_warn() {
             pr_warn!(
                 "{}: ending the connection: {}\n",
@@ -327,7 +367,11 @@ impl Connection {
     /// Keeps the server from the memory under `mrs`, of an abandoned call, and waits until that is
     /// certain.
     pub(super) fn fence_and_wait(&self, flight: &Flight, mrs: MrList<Live>) {
-        self.shared.stats.local_invalidations.add(mrs.count());
+        let count = mrs.count();
+        self.shared.stats.local_invalidations.add(count);
+        self.shared
+            .trace()
+            .mr_localinv(flight.state.lock().xid, count);
         // A signal of a fence that was waited for too long is not for this one.
         flight.released.forget();
         // Without a queue pair the registrations are dropped: they wait for the drain.
@@ -360,7 +404,15 @@ impl Connection {
             return false;
         }
         *done = true;
-        let was_open = self.life.xchg(life::CLOSED, Relaxed) == life::OPEN;
+        let life = self.life.xchg(life::CLOSED, Relaxed);
+        let was_open = life == life::OPEN;
+        // What was not published yet is an attempt that has failed, which is noted elsewhere.
+        let was_used = was_open || life == life::CLOSED;
+        if let Some(terms) = self.terms().filter(|_| was_used) {
+            let why = self.ended.as_ref().copied().unwrap_or(c"torn down");
+            self.shared.history.closed(why, terms.facts.since);
+            self.shared.trace().op_close(why.to_str().unwrap_or("?"));
+        }
 
         let Some(closing) = self.with_qp(Qp::close) else {
             return was_open;

@@ -4,7 +4,10 @@
 
 mod unexpected;
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
 
 use super::{
     connection::Connection,
@@ -17,6 +20,7 @@ use super::{
     }, //
 };
 use crate::{
+    policy::RemoteInvalidation,
     proto::{
         classify,
         credits,
@@ -28,6 +32,7 @@ use crate::{
         Reply, //
     },
     sunrpc::Pinned,
+    trace::Trace,
     verbs::{
         Completions,
         Failure,
@@ -144,6 +149,9 @@ impl Connection {
         let (stats, invalidated) = (&self.shared.stats, received.invalidated);
         let message = buf.message(received.len);
 
+        if Trace::is_wc_receive_on() {
+            self.shared.trace().wc_receive(received.len, invalidated);
+        }
         let arrival = match classify(message) {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
@@ -240,6 +248,9 @@ impl Connection {
         let Some(pinned) = self.shared.xprt.lookup(xid) else {
             return self.unknown(xid, credits, invalidated);
         };
+        if Trace::is_reply_on() {
+            self.shared.trace().reply(xid, credits);
+        }
         // The grant counts before the call completes, since completing it lets the next one go.
         self.granted(credits);
 
@@ -304,22 +315,33 @@ impl Connection {
         let stats = &self.shared.stats;
 
         stats.remote_invalidates.inc();
-        if !self.terms().is_some_and(|terms| terms.remote_invalidation) {
+        match self.terms().map(|terms| terms.remote_invalidation) {
+            Some(RemoteInvalidation::On) => {}
+            Some(RemoteInvalidation::Strict) => {
+                stats.unsolicited_invalidates.inc();
+                // The next connection does not let it.
+                self.shared.distrusted.store(true, Relaxed);
+                self.violated(c"it invalidates handles, and its private data does not say so");
+            }
             // PD-31: it did so although it was told not to.
-            stats.unsolicited_invalidates.inc();
+            _ => stats.unsolicited_invalidates.inc(),
         }
     }
 
     /// Keeps the server from the memory under `mrs` before its answer counts (V1-126), and before
     /// the processor touches the memory, which is the device's until then (V1-127).
     fn fence(&self, answer: Answer, mrs: MrList<Live>) {
-        self.shared.stats.local_invalidations.add(mrs.count());
+        let count = mrs.count();
+        self.shared.stats.local_invalidations.add(count);
         let index = answer.pinned.slot().index as usize;
         let Some(flight) = self.shared.slots.get(index) else {
             return;
         };
         {
             let mut state = flight.state.lock();
+            if Trace::is_mr_localinv_on() {
+                self.shared.trace().mr_localinv(state.xid, count);
+            }
             state.phase = Phase::Fencing;
             state.answer = Some(answer);
         }

@@ -7,10 +7,7 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::{
-    connection::Connection,
-    transport::BACKWARD_SLOTS, //
-};
+use super::connection::Connection;
 use crate::{
     proto::{
         encode_backward_reply_header,
@@ -34,7 +31,9 @@ impl Connection {
     /// The server calls us.
     pub(super) fn backward_call(&self, xid: u32, payload: &[u8]) {
         let stats = &self.shared.stats;
+        let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
 
+        self.shared.trace().cb_call(xid, len);
         match self
             .shared
             .backchannel
@@ -44,7 +43,7 @@ impl Connection {
             Err(DeliverError::NotSetUp) => stats.reverse_unserved.inc(),
             Err(DeliverError::TooLong) => {
                 stats.reverse_unserved.inc();
-                self.answer_reverse(|out| encode_system_error(xid, BACKWARD_SLOTS, out));
+                self.answer_reverse(|out| encode_system_error(xid, self.reverse_grant(), out));
             }
             Err(DeliverError::NoSlot) => {
                 stats.reverse_overflows.inc();
@@ -56,7 +55,13 @@ impl Connection {
     /// Answers a backward call that has chunks (BI-30).
     pub(super) fn refuse_backward(&self, xid: u32, version: u32) {
         self.answer_reverse(|out| {
-            encode_error(xid, version, BACKWARD_SLOTS, &RdmaError::BadHeader, out)
+            encode_error(
+                xid,
+                version,
+                self.reverse_grant(),
+                &RdmaError::BadHeader,
+                out,
+            )
         });
     }
 
@@ -97,7 +102,7 @@ impl Connection {
         let mut buf = buf.ok_or(SendStatus::NotConnected)?;
         let message = buf.as_mut_slice();
 
-        let len = encode_backward_reply_header(reply.xid(), BACKWARD_SLOTS, message)
+        let len = encode_backward_reply_header(reply.xid(), terms.reverse_slots, message)
             .ok()
             .and_then(|header| {
                 let payload = reply
@@ -110,7 +115,7 @@ impl Connection {
         // the server does not wait for a reply that never comes, it gets an error (BI-32).
         let len = len.or_else(|| {
             self.shared.stats.reverse_too_long.inc();
-            encode_system_error(reply.xid(), BACKWARD_SLOTS, message)
+            encode_system_error(reply.xid(), terms.reverse_slots, message)
                 .ok()
                 .and_then(|len| u32::try_from(len).ok())
         });
@@ -120,6 +125,7 @@ impl Connection {
             return Err(SendStatus::NotConnected);
         };
 
+        self.shared.trace().cb_reply(reply.xid(), len);
         let posted = self
             .with_qp(|qp| qp.post(None, buf, len, Expects::Nothing))
             .unwrap_or(Err(PostError::Closed));

@@ -36,6 +36,7 @@ use crate::{
         SendStatus,
         XdrBuf, //
     },
+    trace::Trace,
     verbs::{
         Access,
         Expects,
@@ -47,12 +48,18 @@ use crate::{
     }, //
 };
 
+/// A message is longer than the plan for it.
+const TOO_LONG: &str = "its message exceeds the inline threshold";
+
+/// A call without a buffer was to be built.
+const NO_BUFFER: Unsendable = Unsendable::Never("it has no buffer");
+
 /// Why a call could not be built.
 enum Unsendable {
     /// Try again later.
     Later(SendStatus),
-    /// Never: the call itself is the reason.
-    Never,
+    /// Never: the call itself is the reason, which is told.
+    Never(&'static str),
     /// It was built, and could not be posted.
     Refused(PostError),
 }
@@ -63,7 +70,8 @@ impl From<Error> for Unsendable {
             e if e == ENOBUFS => Self::Later(SendStatus::NoSpace),
             // Memory could not be mapped for the device: that passes.
             e if e == EIO => Self::Later(SendStatus::NoMemory),
-            _ => Self::Never,
+            e if e == EMSGSIZE => Self::Never("more segments than a list has room for"),
+            _ => Self::Never("its memory cannot be registered"),
         }
     }
 }
@@ -242,19 +250,23 @@ impl Draft<'_> {
             header.write = lists.write.as_slice();
             header.reply = lists.reply.as_slice();
         }
-        let header_len = header.encode(message).map_err(|_| Unsendable::Never)?;
+        let header_len = header
+            .encode(message)
+            .map_err(|_| Unsendable::Never(TOO_LONG))?;
         let payload_len = if plan.call == CallMode::Long {
             0
         } else {
-            let room = message.get_mut(header_len..).ok_or(Unsendable::Never)?;
+            let room = message
+                .get_mut(header_len..)
+                .ok_or(Unsendable::Never(TOO_LONG))?;
             send.copy_to(room, plan.call == CallMode::ReadChunk)
-                .ok_or(Unsendable::Never)?
+                .ok_or(Unsendable::Never(TOO_LONG))?
         };
         // CAST: A header is shorter than any threshold.
         let len = payload_len.saturating_add(header_len as u32);
         // PD-18: a longer message would cost the connection.
         if len > terms.limits.thresholds.call {
-            return Err(Unsendable::Never);
+            return Err(Unsendable::Never(TOO_LONG));
         }
         Ok((mrs, len))
     }
@@ -292,9 +304,10 @@ impl Connection {
                 this.put_send_buffer(buf);
                 Err(status)
             }
-            Err(Unsendable::Never) => {
+            Err(Unsendable::Never(why)) => {
                 this.put_send_buffer(buf);
                 stats.failed_marshal.inc();
+                this.report_unsendable(call.xid(), why);
                 // The error must not go back through the sender, who may be another task (H-15).
                 if let Some(pinned) = this.shared.xprt.lookup(call.xid()) {
                     pinned.fail();
@@ -374,7 +387,15 @@ impl Connection {
             recv_eligible: receive.may_be_write_chunk(),
             opaque: call.is_opaque(),
         };
-        let plan = plan(&shape, &terms.limits).map_err(|_| Unsendable::Never)?;
+        let plan = plan(&shape, &terms.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
+        let xid = call.xid();
+        if Trace::is_marshal_on() {
+            self.shared.trace().marshal(
+                xid,
+                (shape.send_len, shape.send_pages, shape.recv_max),
+                (plan.call as u32, plan.reply as u32),
+            );
+        }
         if !self.is_proven() {
             self.shared.note_program(send.head());
         }
@@ -392,7 +413,7 @@ impl Connection {
             // Before the memory is the device's.
             call.forget_old_reply();
         }
-        let message = buf.as_mut().ok_or(Unsendable::Never)?.as_mut_slice();
+        let message = buf.as_mut().ok_or(NO_BUFFER)?.as_mut_slice();
         let draft = Draft {
             terms,
             call,
@@ -420,7 +441,6 @@ impl Connection {
             drop(mrs);
             return Err(Unsendable::Later(SendStatus::NotConnected));
         }
-        let xid = call.xid();
         if state.xid != xid {
             state.xid = xid;
             state.undecodable = 0;
@@ -430,15 +450,21 @@ impl Connection {
         let Some(buf) = buf.take() else {
             drop(state);
             drop(mrs);
-            return Err(Unsendable::Never);
+            return Err(NO_BUFFER);
         };
         self.shared.stats.count_call(&plan, &send, state.chunks());
+        if Trace::is_mr_map_on() {
+            self.trace_chunks(xid, state.chunks());
+        }
         call.stamp();
         let posted = self
             .with_qp(|qp| qp.post(mrs, buf, len, Expects::Answer))
             .unwrap_or(Err(PostError::Closed));
         let (phase, result) = match posted {
             Ok(mrs) => {
+                if Trace::is_post_send_on() {
+                    self.shared.trace().post_send(xid, len);
+                }
                 let exposed = mrs.map(|mrs| Exposed {
                     connection: self.clone(),
                     mrs,
@@ -458,6 +484,47 @@ impl Connection {
         // drains it, before the call's task goes on.
         state.phase = phase;
         result
+    }
+
+    /// Traces each segment of `lists`.
+    #[cold]
+    fn trace_chunks(&self, xid: u32, lists: Option<&Lists>) {
+        let Some(lists) = lists else {
+            return;
+        };
+        let trace = self.shared.trace();
+        let map = |segment: &Segment, writable| {
+            let Segment {
+                handle,
+                length,
+                offset,
+            } = *segment;
+            trace.mr_map(xid, handle, length, offset, writable);
+        };
+
+        for ReadSegment { segment, .. } in lists.read.as_slice() {
+            map(segment, false);
+        }
+        for segment in lists.write.as_slice() {
+            map(segment, true);
+        }
+        for segment in lists.reply.as_slice() {
+            map(segment, true);
+        }
+    }
+
+    /// Tells the log, not too often, why a call fails that was not sent.
+    #[cold]
+    fn report_unsendable(&self, xid: u32, why: &'static str) {
+        self.shared.trace().marshal_failed(xid, why);
+        if self.shared.may_report() {
+            pr_info!(
+                "{}: call {:08x} fails: it cannot be sent: {}\n",
+                self.shared.xprt.peer(),
+                xid,
+                why
+            );
+        }
     }
 
     /// Something could not be posted: the connection is of no further use.

@@ -2,17 +2,19 @@
 
 //! The transport as sunrpc sees it.
 
+use core::net::SocketAddr;
+
 use kernel::{
     impl_has_delayed_work,
     new_delayed_work,
     new_spinlock,
     prelude::*,
     seq_file::SeqFile,
-    seq_print,
     sync::{
         atomic::{
             Atomic,
-            Relaxed, //
+            Relaxed,
+            Release, //
         },
         Arc,
         ArcBorrow,
@@ -36,18 +38,26 @@ use super::{
         Flight,
         Phase, //
     },
+    history::History,
+    list,
     stats::Stats, //
 };
 use crate::{
     os::{
         self,
-        debugfs::{
-            File,
-            Show, //
-        },
+        debugfs::File,
         jiffies,
         secs_to_jiffies,
         PAGE_SIZE, //
+    },
+    policy::{
+        self,
+        rule::{
+            DeviceName,
+            Pattern, //
+        },
+        Policy,
+        Target, //
     },
     proto::Program,
     sunrpc::{
@@ -63,7 +73,8 @@ use crate::{
         WriteLock,
         WriteLocked,
         Xprt, //
-    }, //
+    },
+    trace::Trace, //
 };
 
 /// The number by which NFS knows transports over RDMA, `XPRT_TRANSPORT_RDMA`.
@@ -105,8 +116,29 @@ pub(crate) struct Shared {
     told: Atomic<usize>,
     /// Octets that a backward message may have on the current or the last connection.
     pub(super) backward_payload: Atomic<u32>,
+    /// The current connection, for all but the sender. It holds this in turn, until it is closed.
+    #[pin]
+    pub(super) current: SpinLock<Option<Arc<Connection>>>,
+    /// Set once sunrpc has asked for a connection, before which its object is not complete.
+    pub(super) started: Atomic<bool>,
+    /// Set when a server that must not invalidate has done so ([`RemoteInvalidation::Strict`]).
+    pub(super) distrusted: Atomic<bool>,
+    /// The ends of the last connections.
+    #[pin]
+    pub(super) history: History,
+    /// The destination of the last connection, or of the last attempt to make one.
+    #[pin]
+    pub(super) destination: SpinLock<Destination>,
     // Last, since the module may go with it.
     pub(super) xprt: Xprt<RdmaTransport>,
+}
+
+/// The other end of a connection, and the device on this one.
+#[derive(Clone, Copy)]
+pub(super) struct Destination {
+    pub(super) server: SocketAddr,
+    /// `None` until an address was resolved.
+    pub(super) device: Option<DeviceName>,
 }
 
 /// Tells whether something that was last done at `last` may be done again; notes the time if so.
@@ -121,6 +153,18 @@ fn is_due(last: &Atomic<usize>) -> bool {
 }
 
 impl Shared {
+    /// The current connection.
+    #[inline]
+    pub(super) fn current(&self) -> Option<Arc<Connection>> {
+        self.current.lock().clone()
+    }
+
+    /// Traces what this transport does.
+    #[inline]
+    pub(super) fn trace(&self) -> Trace {
+        Trace(self.xprt.id())
+    }
+
     /// Whether it is time to complain about the server again: one that breaks every connection must
     /// not flood the log.
     pub(super) fn may_warn(&self) -> bool {
@@ -144,6 +188,29 @@ impl Shared {
         }
     }
 
+    /// Tells whether a rule with `pattern` is for the connections of this transport.
+    pub(super) fn is_target_of(&self, pattern: &Pattern) -> bool {
+        self.with_target(|target| pattern.matches(target))
+    }
+
+    /// The decision of the administrator for the connections of this transport, and the name of
+    /// the rule that says so.
+    pub(super) fn policy(&self) -> (Policy, Option<policy::table::Name>) {
+        self.with_target(policy::table::decide)
+    }
+
+    fn with_target<R>(&self, act: impl FnOnce(&Target<'_>) -> R) -> R {
+        let Destination { server, device } = *self.destination.lock();
+        let device = device.as_ref().map(DeviceName::as_str);
+
+        act(&Target::new(
+            server.ip(),
+            server.port(),
+            device,
+            self.xprt.net().number(),
+        ))
+    }
+
     /// The program to call first on a new connection, if that is necessary.
     pub(super) fn program_to_probe(&self) -> Option<Program> {
         self.program
@@ -153,22 +220,11 @@ impl Shared {
     }
 }
 
-impl Show for Shared {
-    /// Prints the peer, and what this transport counts besides the numbers of mountstats.
-    fn show(&self, seq: &SeqFile) {
-        seq_print!(seq, "peer {}\n", self.xprt.peer());
-        self.stats.print_own(seq);
-    }
-}
-
 /// A client transport to one server.
 #[pin_data]
 pub(crate) struct RdmaTransport {
     /// The current connection, for whoever sends.
     sender: WriteLocked<Option<Arc<Connection>>>,
-    /// The same, for all others.
-    #[pin]
-    current: SpinLock<Option<Arc<Connection>>>,
     /// The lock of an attempt to connect, on its way to the worker.
     #[pin]
     lock: SpinLock<Option<ConnectLock<Self>>>,
@@ -178,6 +234,7 @@ pub(crate) struct RdmaTransport {
     due: Atomic<usize>,
     generation: Atomic<u64>,
     _counters: File<Shared>,
+    _entry: list::Entry,
     // Last, since the module may go with it.
     shared: Arc<Shared>,
 }
@@ -189,8 +246,8 @@ impl_has_delayed_work! {
 impl RdmaTransport {
     /// The current connection.
     #[inline]
-    pub(super) fn current(&self) -> Option<Arc<Connection>> {
-        self.current.lock().clone()
+    fn current(&self) -> Option<Arc<Connection>> {
+        self.shared.current()
     }
 
     /// Makes a connection and publishes it.
@@ -204,7 +261,7 @@ impl RdmaTransport {
         // server which accepts and hangs up is not tried again at once.
         self.shared.failing.store(!connection.is_proven(), Relaxed);
         self.sender.replace(lock, Some(connection.clone()));
-        *self.current.lock() = Some(connection);
+        *self.shared.current.lock() = Some(connection);
         Ok(())
     }
 
@@ -264,7 +321,12 @@ impl Transport for RdmaTransport {
         &CLASS
     }
 
-    fn new(xprt: Xprt<Self>) -> Result<Arc<Self>> {
+    fn max_requests(server: SocketAddr, net: os::Net<'_>) -> u32 {
+        // The device is known only when a connection is made.
+        policy::table::most_credits(&Target::new(server.ip(), server.port(), None, net.number()))
+    }
+
+    fn new(xprt: Xprt<Self>, server: SocketAddr) -> Result<Arc<Self>> {
         let slots = Slots::new(xprt.max_requests(), Flight::new)?;
         let shared = Arc::pin_init(
             pin_init!(Shared {
@@ -272,16 +334,28 @@ impl Transport for RdmaTransport {
                 stats: Stats::new(),
                 backchannel <- Backchannel::new(),
                 failing: Atomic::new(false),
+                started: Atomic::new(false),
+                distrusted: Atomic::new(false),
                 reported: Atomic::new(0),
                 wary: Atomic::new(false),
                 program: SetOnce::new(),
                 warned: Atomic::new(0),
                 told: Atomic::new(0),
                 backward_payload: Atomic::new(1024 - 28),
+                current <- new_spinlock!(None, "rpcrdma_rs::Shared::current"),
+                history <- History::new(),
+                destination <- new_spinlock!(
+                    Destination {
+                        server,
+                        device: None,
+                    },
+                    "rpcrdma_rs::Shared::destination"
+                ),
                 xprt,
             }),
             GFP_KERNEL,
         )?;
+        let entry = list::Entry::new(&shared)?;
         let counters = File::new(
             crate::DEBUGFS,
             fmt!("xprt-{}", shared.xprt.id()),
@@ -290,12 +364,12 @@ impl Transport for RdmaTransport {
         Arc::pin_init(
             pin_init!(Self {
                 sender: WriteLocked::new(&shared.xprt, None),
-                current <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::current"),
                 lock <- new_spinlock!(None, "rpcrdma_rs::RdmaTransport::lock"),
                 work <- new_delayed_work!("rpcrdma_rs::connect"),
                 due: Atomic::new(0),
                 generation: Atomic::new(0),
                 _counters: counters,
+                _entry: entry,
                 shared,
             }),
             GFP_KERNEL,
@@ -318,6 +392,16 @@ impl Transport for RdmaTransport {
         } else {
             0
         };
+        this.shared.started.store(true, Release);
+        let peer = this.shared.xprt.peer();
+        let delay_ms = delay
+            .saturating_mul(1000)
+            .checked_div(secs_to_jiffies(1))
+            .unwrap_or(0);
+        // CAST: Pauses are minutes at most.
+        this.shared
+            .trace()
+            .op_connect(peer.host(), peer.port(), delay_ms as u32);
         this.due.store(jiffies().wrapping_add(delay), Relaxed);
         *this.lock.lock() = Some(lock);
         // sunrpc does not ask again while an attempt is under way, so the work is not queued
@@ -327,9 +411,10 @@ impl Transport for RdmaTransport {
 
     fn close(&self, lock: &mut WriteLock<'_>) {
         drop(self.sender.replace(lock, None));
-        let connection = self.current.lock().take();
+        let connection = self.shared.current.lock().take();
 
         if let Some(connection) = connection {
+            connection.note_end(c"sunrpc closed it");
             connection.tear_down();
         }
         self.shared.xprt.disconnected(lock);
@@ -381,7 +466,7 @@ impl Transport for RdmaTransport {
 
     fn released(&self, flight: &Flight) -> Option<u32> {
         // Not a reference of our own: it might be the last, and dropping that may sleep.
-        self.current.lock().as_ref()?.abandon(flight)
+        self.shared.current.lock().as_ref()?.abandon(flight)
     }
 
     fn release_buffers(&self, flight: &Flight) {
@@ -431,10 +516,30 @@ impl Transport for RdmaTransport {
         // A reliable connection has no keepalive of its own: if the server is gone, a new attempt
         // finds out. If it only does not answer this call, the others must not wait for it again.
         self.shared.wary.store(true, Relaxed);
+        if let Some(connection) = self.current() {
+            connection.note_end(c"a call got no reply in time");
+        }
         self.shared.xprt.force_disconnect();
     }
 
     fn backward_set_up(&self) -> Result {
+        if !self.shared.policy().0.reverse {
+            pr_info!(
+                "{}: no reverse direction, by rule or parameter: NFSv4.1 and later need it\n",
+                self.shared.xprt.peer()
+            );
+            return Err(EOPNOTSUPP);
+        }
+        // A connection that was sized for fewer reverse calls has to be replaced.
+        if let Some(connection) = self.current() {
+            if connection
+                .terms()
+                .is_some_and(|terms| terms.reverse_slots < BACKWARD_SLOTS)
+            {
+                connection.note_end(c"the reverse direction is wanted");
+                self.shared.xprt.force_disconnect();
+            }
+        }
         // A slot comes back some time after its reply was sent, and the server may use the credit
         // as soon as it has the reply.
         self.shared

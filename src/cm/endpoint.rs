@@ -11,6 +11,7 @@ use kernel::{
 };
 
 use super::{
+    id::Gid,
     Events,
     Id, //
 };
@@ -123,6 +124,11 @@ impl<H: Events + Completions> Endpoint<H> {
 
         // SAFETY: The identifier is valid, and the private data is copied during the call.
         to_result(unsafe { bindings::rdma_connect(self.id.as_ptr(), &mut param) })
+    }
+
+    /// The port of the device, and our address on it.
+    pub(crate) fn local(&self) -> (u32, Gid) {
+        self.id.local()
     }
 
     /// Ends the connection, without waiting for the peer. Harmless when there is none.

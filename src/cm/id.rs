@@ -10,6 +10,7 @@ use kernel::{
         to_result, //
     },
     ffi::c_int,
+    fmt,
     prelude::*,
     sync::Arc, //
 };
@@ -126,6 +127,18 @@ impl<H: Events> Id<H> {
         to_result(unsafe { bindings::rdma_resolve_route(self.as_ptr(), limit_ms as usize) })
     }
 
+    /// The port of the device, and our address on it; both are known once the route is.
+    pub(crate) fn local(&self) -> (u32, Gid) {
+        let mut gid: bindings::ib_gid = pin_init::zeroed();
+
+        // SAFETY: The identifier is valid, and the addresses may be copied from it at any time
+        // after they were resolved.
+        unsafe {
+            bindings::rdma_read_gids(self.as_ptr(), &mut gid, core::ptr::null_mut());
+            ((*self.as_ptr()).port_num, Gid(*gid.raw.as_ref()))
+        }
+    }
+
     /// The device that leads to the peer.
     ///
     /// # Errors
@@ -135,6 +148,22 @@ impl<H: Events> Id<H> {
         // SAFETY: The identifier is valid; once bound to a device it stays so until it is
         // destroyed, and keeps the device's memory meanwhile.
         unsafe { Device::get((*self.as_ptr()).device) }
+    }
+}
+
+/// An address of a port.
+#[derive(Clone, Copy)]
+pub(crate) struct Gid([u8; 16]);
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, pair) in self.0.chunks_exact(2).enumerate() {
+            if i != 0 {
+                f.write_str(":")?;
+            }
+            pair.iter().try_for_each(|octet| write!(f, "{octet:02x}"))?;
+        }
+        Ok(())
     }
 }
 

@@ -119,7 +119,7 @@ struct Ops<T>(PhantomData<T>);
 
 impl<T: Show> Ops<T> {
     const TABLE: bindings::file_operations = bindings::file_operations {
-        owner: kernel::module::this_module::<crate::LocalModule>().as_ptr(),
+        owner: super::this_module(),
         open: Some(open::<T>),
         read: Some(bindings::seq_read),
         llseek: Some(bindings::seq_lseek),

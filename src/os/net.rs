@@ -26,6 +26,12 @@ impl Net<'_> {
         }
     }
 
+    /// The number by which user space knows the namespace, as in `/proc/self/ns/net`.
+    pub(crate) fn number(&self) -> u32 {
+        // SAFETY: The namespace is valid; the number is fixed.
+        unsafe { (*self.raw).ns.inum }
+    }
+
     /// The C object.
     pub(crate) fn as_ptr(&self) -> *mut bindings::net {
         self.raw

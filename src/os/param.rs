@@ -37,6 +37,15 @@ impl Uint {
         }
     }
 
+    /// The value and the ends of its range, for C code that reads and writes it as a word.
+    pub(super) const fn as_ptrs(&self) -> (*mut u32, *const u32, *const u32) {
+        (
+            self.value.as_ptr(),
+            &raw const self.min,
+            &raw const self.max,
+        )
+    }
+
     /// The value now.
     pub(crate) fn get(&self) -> u32 {
         self.value.load(Relaxed)
@@ -62,7 +71,7 @@ impl Entry {
 
         Self(bindings::kernel_param {
             name: kernel::str::as_char_ptr_in_const_context(name),
-            mod_: kernel::module::this_module::<crate::LocalModule>().as_ptr(),
+            mod_: super::this_module(),
             ops: OPS,
             perm: 0o644,
             level: -1,

@@ -235,7 +235,7 @@ mod tests {
     };
     use super::*;
 
-    // TV-V1-1, 2, TV-BI-2, BI-22..BI-24: without chunks.
+    // TV-V1-1, 2, TV-BI-2, BI-22..BI-24, PD-47, V1-5: without chunks.
     #[test]
     fn bare_headers() {
         let mut out = [0xee; 32];

@@ -153,7 +153,7 @@ impl Thresholds {
 mod tests {
     use super::*;
 
-    // TV-PD-1..3, PD-4..PD-6, PD-8: both ways.
+    // TV-PD-1..3, PD-2, PD-4..PD-6, PD-8: both ways.
     #[test]
     fn messages() {
         let vectors = [

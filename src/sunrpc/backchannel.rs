@@ -167,6 +167,11 @@ impl Backchannel {
         })
     }
 
+    /// Tells whether there are slots.
+    pub(crate) fn is_set_up(&self) -> bool {
+        self.pool.lock().made
+    }
+
     /// Makes `slots` slots for messages of up to `len` octets, unless there are some already.
     ///
     /// # Errors

@@ -19,7 +19,10 @@ use super::{
     ops,
     Transport, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    os::this_module, //
+};
 
 /// A `struct xprt_class` with its list of network identifiers, which C declares as a flexible array
 /// that ends with an empty string.
@@ -36,11 +39,6 @@ pub(crate) struct Class(Opaque<Repr>);
 // SAFETY: sunrpc changes only the list head, under a lock of its own.
 unsafe impl Sync for Class {}
 
-/// This module, for reference counts.
-pub(super) fn this_module() -> *mut bindings::module {
-    kernel::module::this_module::<crate::LocalModule>().as_ptr()
-}
-
 impl Class {
     /// A class with the number `ident` and the given network identifiers, whose transports are
     /// `T`s.
@@ -53,7 +51,7 @@ impl Class {
         // CAST: A small number.
         class.ident = ident as c_int;
         class.setup = Some(ops::setup::<T>);
-        class.owner = kernel::module::this_module::<crate::LocalModule>().as_ptr();
+        class.owner = this_module();
         // A terminator always remains.
         let last = class.name.len().saturating_sub(1);
         let (room, _) = class.name.split_at_mut(last);

@@ -2,7 +2,10 @@
 
 //! The method table of a transport, from a Rust trait.
 
-use core::ptr::NonNull;
+use core::{
+    net::SocketAddr,
+    ptr::NonNull, //
+};
 
 use kernel::{
     ffi::{
@@ -36,7 +39,10 @@ use super::{
     WriteLock,
     Xprt, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    os, //
+};
 
 mod setup;
 
@@ -50,12 +56,15 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The class its transports belong to.
     fn class() -> &'static Class;
 
+    /// The requests that a transport to `server` may have, in the given network namespace.
+    fn max_requests(server: SocketAddr, net: os::Net<'_>) -> u32;
+
     /// Makes the transport, without connecting it. Process context.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; the mount fails with it.
-    fn new(xprt: Xprt<Self>) -> Result<Arc<Self>>;
+    fn new(xprt: Xprt<Self>, server: SocketAddr) -> Result<Arc<Self>>;
 
     /// The transport's own handle.
     fn xprt(&self) -> &Xprt<Self>;
@@ -226,7 +235,8 @@ unsafe extern "C" fn connect<T: Transport>(
         Some(lock) => T::connect(transport, lock),
         None => {
             // sunrpc calls this with the lock held; without it nobody could ever unlock.
-            kernel::warn_on!(true);
+            // SAFETY: Has no preconditions.
+            unsafe { bindings::warn_on(true) };
         }
     }
 }

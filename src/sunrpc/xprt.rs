@@ -4,9 +4,12 @@
 
 mod info;
 
+pub(crate) use info::Load;
+
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
+    net::SocketAddr,
     ptr::NonNull, //
 };
 
@@ -21,6 +24,7 @@ use kernel::{
 };
 
 use super::{
+    address::socket_address,
     rqst::Pinned,
     ConnectStatus,
     Slots,
@@ -73,7 +77,7 @@ impl Drop for Memory {
         }
         // SAFETY: The reference that belongs to this value. Last, since the module may go from here
         // on.
-        unsafe { bindings::module_put(super::class::this_module()) };
+        unsafe { bindings::module_put(os::this_module()) };
     }
 }
 
@@ -256,6 +260,14 @@ impl<T: Transport> Xprt<T> {
         // stored by rpcbind, while the transport is not bound, and it is bound when it connects; if
         // another task binds it again meanwhile, either port may be read.
         unsafe { (&raw const (*self.as_ptr()).addr).read_volatile() }
+    }
+
+    /// The server's address and port as they are now; `None` for a family that is not of IP.
+    pub(crate) fn server(&self, lock: &WriteLock<'_>) -> Option<SocketAddr> {
+        let address = self.address(lock);
+
+        // SAFETY: The storage has room for any address.
+        unsafe { socket_address((&raw const address).cast()) }
     }
 
     /// The time limit of an attempt to connect, in jiffies.

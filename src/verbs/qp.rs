@@ -71,6 +71,13 @@ impl QpSize {
             .saturating_add(1)
     }
 
+    /// Bytes that all buffers together may take.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        let bytes = |count: u32, len: u32| u64::from(count).saturating_mul(u64::from(len));
+
+        bytes(self.sends, self.send_len).saturating_add(bytes(self.recvs, self.recv_len))
+    }
+
     /// Depth of the receive queue, with one marker for the drain.
     pub(crate) fn recv_depth(&self) -> u32 {
         self.recvs.saturating_add(1)
@@ -80,6 +87,19 @@ impl QpSize {
     pub(crate) fn completions(&self) -> u32 {
         self.send_depth().saturating_add(self.recv_depth())
     }
+}
+
+/// The buffers of a queue pair, and those of them that the device has.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Usage {
+    /// Receives, those included whose message is being looked at.
+    pub(crate) receives_posted: usize,
+    pub(crate) receives_made: usize,
+    /// Sends that have not been seen to complete.
+    pub(crate) sends_posted: usize,
+    pub(crate) sends_made: usize,
+    /// Bytes of all buffers.
+    pub(crate) bytes: u64,
 }
 
 /// Why something could not be posted.
@@ -137,6 +157,8 @@ pub(crate) struct Qp<O: QpOwner> {
     unsignalled: u32,
     signal_batch: u32,
     spare: KVec<RecvBuffer>,
+    /// Receive buffers that there are.
+    recvs_made: usize,
     /// Receives posted beyond one for each message that may come.
     ahead: i32,
     recv_batch: i32,
@@ -192,6 +214,7 @@ impl<O: QpOwner> Qp<O> {
             unsignalled: 0,
             signal_batch: (size.sends / 8).max(1),
             spare: KVec::with_capacity(size.recvs as usize, GFP_KERNEL)?,
+            recvs_made: 0,
             ahead: 0i32.saturating_sub_unsigned(size.unasked),
             recv_batch: size.recv_batch.try_into()?,
             failed_fence: None,
@@ -199,6 +222,21 @@ impl<O: QpOwner> Qp<O> {
         };
         qp.add(first);
         Ok(qp)
+    }
+
+    /// The buffers that there are, and those in use.
+    pub(crate) fn usage(&self) -> Usage {
+        // CAST: Both counts have 64 bits here.
+        let bytes = |count: usize, len: usize| (count as u64).saturating_mul(len as u64);
+
+        Usage {
+            receives_posted: self.recvs_made.saturating_sub(self.spare.len()),
+            receives_made: self.recvs_made,
+            sends_posted: self.made.saturating_sub(self.free.len()),
+            sends_made: self.made,
+            bytes: bytes(self.made, self.missing.send_len)
+                .saturating_add(bytes(self.recvs_made, self.missing.recv_len as usize)),
+        }
     }
 
     /// What keeps the queue pair.
@@ -273,6 +311,7 @@ impl<O: QpOwner> Qp<O> {
         }
         for buf in buffers.recvs {
             self.missing.recvs = self.missing.recvs.saturating_sub(1);
+            self.recvs_made = self.recvs_made.saturating_add(1);
             let _ = self.spare.push_within_capacity(buf);
         }
     }

@@ -27,8 +27,47 @@ pub(in crate::client) struct Obstacle {
 /// The last word of the connection manager.
 pub(super) struct Progress {
     pub(super) outcome: Option<Result<(), Obstacle>>,
-    /// The message in the peer's private data, as it came.
-    pub(super) peer: Option<[u8; PrivateData::LEN]>,
+    /// The peer's private data, as it came.
+    pub(super) peer: PeerData,
+}
+
+/// Private data of the peer, without the zeros that pad it.
+#[derive(Clone, Copy)]
+pub(in crate::client) struct PeerData {
+    octets: [u8; Self::MAX],
+    len: usize,
+}
+
+impl PeerData {
+    /// The most that fits into a reply of the InfiniBand connection manager.
+    const MAX: usize = 196;
+
+    /// No private data.
+    pub(in crate::client) const NONE: Self = Self {
+        octets: [0; Self::MAX],
+        len: 0,
+    };
+
+    fn new(octets: &[u8]) -> Self {
+        let mut new = Self::NONE;
+        let mut copied = 0usize;
+
+        for (to, from) in new.octets.iter_mut().zip(octets) {
+            *to = *from;
+            copied = copied.saturating_add(1);
+            if *from != 0 {
+                // A message may end with zeros.
+                new.len = copied.saturating_add(PrivateData::LEN);
+            }
+        }
+        new.len = new.len.min(copied);
+        new
+    }
+
+    /// The octets.
+    pub(in crate::client) fn as_slice(&self) -> &[u8] {
+        self.octets.get(..self.len).unwrap_or(&[])
+    }
 }
 
 impl Obstacle {
@@ -50,10 +89,7 @@ impl Connection {
     /// # Errors
     ///
     /// The status for sunrpc.
-    pub(in crate::client) fn wait_step(
-        &self,
-        limit: usize,
-    ) -> Result<Option<[u8; PrivateData::LEN]>, Obstacle> {
+    pub(in crate::client) fn wait_step(&self, limit: usize) -> Result<PeerData, Obstacle> {
         let mut left = limit;
 
         // sunrpc tells nothing when it drops its last reference: it waits for the write lock, which
@@ -83,7 +119,7 @@ impl Connection {
         Ok(progress.peer)
     }
 
-    fn step(&self, outcome: Result<(), Obstacle>, peer: Option<[u8; PrivateData::LEN]>) {
+    fn step(&self, outcome: Result<(), Obstacle>, peer: PeerData) {
         {
             let mut progress = self.progress.lock();
             progress.outcome = Some(outcome);
@@ -94,12 +130,12 @@ impl Connection {
 
     /// A step of connecting is over, and the next one may begin.
     pub(in crate::client) fn next_step(&self) {
-        self.step(Ok(()), None);
+        self.step(Ok(()), PeerData::NONE);
     }
 
     /// A step of connecting has failed.
     pub(in crate::client) fn failed(&self, status: ConnectStatus, code: i32) {
-        self.step(Err(Obstacle { status, code }), None);
+        self.step(Err(Obstacle { status, code }), PeerData::NONE);
     }
 }
 
@@ -111,7 +147,7 @@ impl cm::Events for Connection {
 
         match event {
             cm::Event::AddressResolved | cm::Event::RouteResolved => self.next_step(),
-            cm::Event::Established(octets) => self.step(Ok(()), PrivateData::locate(octets)),
+            cm::Event::Established(octets) => self.step(Ok(()), PeerData::new(octets)),
             cm::Event::Rejected(code) => {
                 let status = match code {
                     STALE_CONNECTION => ConnectStatus::Retry,
@@ -122,7 +158,7 @@ impl cm::Events for Connection {
             }
             cm::Event::Failed(code) | cm::Event::Unreachable(code) => {
                 self.announce_loss(c"the server cannot be reached any more");
-                self.step(Err(Obstacle::of(code)), None);
+                self.step(Err(Obstacle::of(code)), PeerData::NONE);
             }
             cm::Event::Disconnected => {
                 self.announce_loss(c"the server hung up");

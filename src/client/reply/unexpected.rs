@@ -113,6 +113,7 @@ impl Connection {
     /// Tells the log, not too often, why a call fails.
     #[cold]
     pub(super) fn report(&self, xid: u32, why: &str) {
+        self.shared.trace().reply_err(xid, why);
         if self.shared.may_report() {
             pr_info!(
                 "{}: call {:08x} fails: bad reply: {}\n",

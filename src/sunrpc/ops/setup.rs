@@ -19,7 +19,10 @@ use kernel::{
 
 use super::{
     super::{
-        class::this_module,
+        address::{
+            socket_address,
+            SHORTEST, //
+        },
         xprt::Outer,
         Transport,
         Xprt, //
@@ -31,7 +34,9 @@ use super::{
 use crate::{
     bindings,
     os::{
+        self,
         secs_to_jiffies,
+        this_module,
         PAGE_SIZE, //
     }, //
 };
@@ -76,14 +81,17 @@ pub(in super::super) unsafe extern "C" fn setup<T: Transport>(
 ///
 /// `args` must be valid arguments from sunrpc.
 unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bindings::rpc_xprt> {
-    if args.addrlen > size_of::<bindings::__kernel_sockaddr_storage>() {
+    if !(SHORTEST..=size_of::<bindings::__kernel_sockaddr_storage>()).contains(&args.addrlen) {
         return Err(EBADF);
     }
+    // SAFETY: sunrpc's callers give an address in storage that has room for any.
+    let server = unsafe { socket_address(args.dstaddr) }.ok_or(EAFNOSUPPORT)?;
+    // SAFETY: The caller keeps the namespace during this call.
+    let requests = T::max_requests(server, unsafe { os::Net::new(args.net) });
     // SAFETY: sunrpc holds the module during this call.
     unsafe { bindings::__module_get(this_module()) };
     // SAFETY: `net` is valid.
-    let raw =
-        unsafe { bindings::xprt_alloc(args.net, size_of::<Outer>(), 0, crate::policy::credits()) };
+    let raw = unsafe { bindings::xprt_alloc(args.net, size_of::<Outer>(), 0, requests) };
     let Some(raw) = NonNull::new(raw) else {
         // SAFETY: Taken above.
         unsafe { bindings::module_put(this_module()) };
@@ -123,7 +131,7 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
         name_addresses(xprt)?;
     }
 
-    let transport = T::new(handle)?;
+    let transport = T::new(handle, server)?;
     // SAFETY: The transport holds the handle, so that the object is valid; `destroy` takes the
     // reference back.
     unsafe { (*xprt.cast::<Outer>()).transport = transport.into_foreign() };
@@ -265,7 +273,8 @@ pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
     };
     let [old_dec, old_hex] = [swap(PORT, dec), swap(HEX_PORT, hex)];
     // Readers (sysfs, trace events) take no lock but that of RCU (H-98).
-    kernel::sync::rcu::synchronize_rcu();
+    // SAFETY: Has no preconditions but that it may sleep, as it may here.
+    unsafe { bindings::synchronize_rcu() };
     // SAFETY: From `kstrdup`, and no reader is left.
     unsafe {
         bindings::kfree(old_dec.cast());

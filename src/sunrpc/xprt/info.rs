@@ -52,6 +52,33 @@ impl<T: Transport> Xprt<T> {
         peer
     }
 
+    /// The work that sunrpc has, and what keeps it from being sent.
+    pub(crate) fn load(&self) -> Load {
+        let xprt = self.as_ptr();
+
+        // SAFETY: The object is valid. Each field is a word that others change meanwhile.
+        let (state, used, window, waiting, backlog) = unsafe {
+            (
+                (&raw const (*xprt).state).read_volatile(),
+                (&raw const (*xprt).cong).read_volatile(),
+                (&raw const (*xprt).cwnd).read_volatile(),
+                (&raw const (*xprt).xmit_queuelen.counter).read_volatile(),
+                (&raw const (*xprt).backlog.qlen).read_volatile(),
+            )
+        };
+        let is_set = |bit: u32| state & (1 << bit) != 0;
+
+        Load {
+            connected: is_set(bindings::XPRT_CONNECTED),
+            connecting: is_set(bindings::XPRT_CONNECTING),
+            no_space: is_set(bindings::XPRT_WRITE_SPACE),
+            used: used >> bindings::RPC_CWNDSHIFT,
+            congested: used >= window,
+            waiting: usize::try_from(waiting).unwrap_or(0),
+            backlog: backlog as usize,
+        }
+    }
+
     /// sunrpc's own counters, for the statistics line.
     pub(crate) fn counters(&self) -> Counters {
         // SAFETY: The object is valid. Others count meanwhile, so that the copy may mix moments;
@@ -78,6 +105,22 @@ impl<T: Transport> Xprt<T> {
             backlog: stat.bklog_u,
         }
     }
+}
+
+/// The work of a transport at one moment.
+pub(crate) struct Load {
+    /// Set when sunrpc may send, or waits for a connection.
+    pub(crate) connected: bool,
+    pub(crate) connecting: bool,
+    /// Set when the transport has said that nothing can be sent for now.
+    pub(crate) no_space: bool,
+    /// Credits that calls hold, and whether these are all.
+    pub(crate) used: usize,
+    pub(crate) congested: bool,
+    /// Calls that are to be sent.
+    pub(crate) waiting: usize,
+    /// Calls that wait for a slot.
+    pub(crate) backlog: usize,
 }
 
 /// Counters that sunrpc keeps for a transport.
@@ -108,17 +151,33 @@ pub(crate) struct Peer {
     port: [u8; 8],
 }
 
+impl Peer {
+    /// The address in words.
+    pub(crate) fn host(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.host).unwrap_or(c"?")
+    }
+
+    /// The port in words.
+    pub(crate) fn port(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.port).unwrap_or(c"?")
+    }
+}
+
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |octets| {
-            CStr::from_bytes_until_nul(octets)
-                .ok()
-                .and_then(|text| text.to_str().ok())
-                .unwrap_or("?")
-        };
+        let mut text = [0; 96];
+        let mut len = 0usize;
 
-        f.write_str(text(&self.host))?;
-        f.write_str(" port ")?;
-        f.write_str(text(&self.port))
+        for part in [&self.host[..], b" port ", &self.port[..]] {
+            for from in part.iter().take_while(|&&c| c != 0) {
+                if let Some(to) = text.get_mut(len) {
+                    *to = *from;
+                    len = len.saturating_add(1);
+                }
+            }
+        }
+        // Padded, where a table wants it so.
+        let text = text.get(..len).unwrap_or(&[]);
+        f.pad(core::str::from_utf8(text).unwrap_or("?"))
     }
 }

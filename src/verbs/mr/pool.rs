@@ -35,6 +35,8 @@ use crate::{
 
 struct Lists {
     free: *mut Mr,
+    /// The length of that list.
+    free_count: u32,
     aside: *mut Mr,
     drained: bool,
 }
@@ -86,6 +88,7 @@ impl MrPool {
                 lists <- new_spinlock!(
                     Lists {
                         free: null_mut(),
+                        free_count: 0,
                         aside: null_mut(),
                         drained: false,
                     },
@@ -109,6 +112,11 @@ impl MrPool {
     /// Registrations that there are, in use or not.
     pub(crate) fn made(&self) -> u32 {
         self.made.load(Relaxed)
+    }
+
+    /// Registrations that are in use.
+    pub(crate) fn in_use(&self) -> u32 {
+        self.made().saturating_sub(self.lists.lock().free_count)
     }
 
     /// Makes `count` registrations more, but not more than the pool may have. Process context, one
@@ -139,6 +147,7 @@ impl MrPool {
         // SAFETY: The caller owns `mr`, which nobody else refers to.
         unsafe { mr.as_mut() }.next = lists.free;
         lists.free = mr.as_ptr();
+        lists.free_count = lists.free_count.wrapping_add(1);
     }
 
     /// Takes a registration that is not in use, or `None` when all are.
@@ -147,6 +156,7 @@ impl MrPool {
         let mr = NonNull::new(lists.free)?;
         // SAFETY: The registrations on the list are valid and owned by it.
         lists.free = unsafe { mr.as_ref() }.next;
+        lists.free_count = lists.free_count.wrapping_sub(1);
         Some(mr)
     }
 
@@ -158,10 +168,12 @@ impl MrPool {
             return;
         };
 
+        let mut count = 0u32;
         loop {
             // SAFETY: The caller owns the chain.
             let inner = unsafe { last.as_mut() };
             inner.unmap(device);
+            count = count.wrapping_add(1);
             let Some(next) = NonNull::new(inner.next) else {
                 break;
             };
@@ -171,6 +183,7 @@ impl MrPool {
         // SAFETY: As above.
         unsafe { last.as_mut() }.next = lists.free;
         lists.free = chain;
+        lists.free_count = lists.free_count.wrapping_add(count);
     }
 
     /// Sets a chain aside until the drain; after it, gives the chain up at once.

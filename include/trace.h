@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Trace events. The system is rpcrdma_rs; events and fields that mean what those of the in-tree transport mean have their
+ * names, so that a script needs no more than the other system.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM rpcrdma_rs
+
+#if !defined(RPCRDMA_RS_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define RPCRDMA_RS_TRACE_H
+
+#include <linux/tracepoint.h>
+
+#define rpcrdma_rs_show_call(mode)				\
+	__print_symbolic(mode,					\
+			 { 0, "inline" },			\
+			 { 1, "read chunk" },			\
+			 { 2, "long" })
+
+#define rpcrdma_rs_show_reply(mode)				\
+	__print_symbolic(mode,					\
+			 { 0, "inline" },			\
+			 { 1, "write chunk" },			\
+			 { 2, "reply chunk" })
+
+/* A transport wants a connection; the attempt begins after the delay, in milliseconds. */
+TRACE_EVENT(xprtrdma_op_connect,
+	TP_PROTO(u32 xprt, const char *addr, const char *port, unsigned int delay),
+	TP_ARGS(xprt, addr, port, delay),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__field(unsigned int, delay)
+		__string(addr, addr)
+		__string(port, port)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->delay = delay;
+		__assign_str(addr);
+		__assign_str(port);
+	),
+	TP_printk("xprt=%u peer=[%s]:%s delay=%u", __entry->xprt, __get_str(addr), __get_str(port), __entry->delay)
+);
+
+/* A connection is made: the private data of both sides, 0 for none, and what follows from it. */
+TRACE_EVENT(xprtrdma_inline_thresh,
+	TP_PROTO(u32 xprt, u64 sent, u64 received, unsigned int inline_send, unsigned int inline_recv,
+		 unsigned int credits),
+	TP_ARGS(xprt, sent, received, inline_send, inline_recv, credits),
+	TP_STRUCT__entry(
+		__field(u64, sent)
+		__field(u64, received)
+		__field(u32, xprt)
+		__field(unsigned int, inline_send)
+		__field(unsigned int, inline_recv)
+		__field(unsigned int, credits)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->sent = sent;
+		__entry->received = received;
+		__entry->inline_send = inline_send;
+		__entry->inline_recv = inline_recv;
+		__entry->credits = credits;
+	),
+	TP_printk("xprt=%u sent=%016llx received=%016llx inline_send=%u inline_recv=%u credits=%u", __entry->xprt,
+		  __entry->sent, __entry->received, __entry->inline_send, __entry->inline_recv, __entry->credits)
+);
+
+/* A connection has ended, or an attempt to make one. */
+TRACE_EVENT(xprtrdma_op_close,
+	TP_PROTO(u32 xprt, const char *reason, unsigned int len),
+	TP_ARGS(xprt, reason, len),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__string_len(reason, reason, len)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__assign_str(reason);
+	),
+	TP_printk("xprt=%u reason=%s", __entry->xprt, __get_str(reason))
+);
+
+/* How a call goes out and its reply may come back, and the sizes that decide that. */
+TRACE_EVENT(xprtrdma_marshal,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int len, unsigned int pagelen, unsigned int recv_max, unsigned int rtype,
+		 unsigned int wtype),
+	TP_ARGS(xprt, xid, len, pagelen, recv_max, rtype, wtype),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__field(u32, xid)
+		__field(unsigned int, len)
+		__field(unsigned int, pagelen)
+		__field(unsigned int, recv_max)
+		__field(unsigned int, rtype)
+		__field(unsigned int, wtype)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->xid = xid;
+		__entry->len = len;
+		__entry->pagelen = pagelen;
+		__entry->recv_max = recv_max;
+		__entry->rtype = rtype;
+		__entry->wtype = wtype;
+	),
+	TP_printk("xprt=%u xid=0x%08x len=%u pagelen=%u recv_max=%u rtype=%s wtype=%s", __entry->xprt, __entry->xid,
+		  __entry->len, __entry->pagelen, __entry->recv_max, rpcrdma_rs_show_call(__entry->rtype),
+		  rpcrdma_rs_show_reply(__entry->wtype))
+);
+
+/* A segment of memory that the server may reach. */
+TRACE_EVENT(xprtrdma_mr_map,
+	TP_PROTO(u32 xprt, u32 xid, u32 handle, u32 length, u64 offset, bool writable),
+	TP_ARGS(xprt, xid, handle, length, offset, writable),
+	TP_STRUCT__entry(
+		__field(u64, offset)
+		__field(u32, xprt)
+		__field(u32, xid)
+		__field(u32, handle)
+		__field(u32, length)
+		__field(bool, writable)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->xid = xid;
+		__entry->handle = handle;
+		__entry->length = length;
+		__entry->offset = offset;
+		__entry->writable = writable;
+	),
+	TP_printk("xprt=%u xid=0x%08x %u@0x%016llx:0x%08x (%s)", __entry->xprt, __entry->xid, __entry->length,
+		  __entry->offset, __entry->handle, __entry->writable ? "FROM_DEVICE" : "TO_DEVICE")
+);
+
+/* A message was handed to the device. */
+TRACE_EVENT(xprtrdma_post_send,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int len),
+	TP_ARGS(xprt, xid, len),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__field(u32, xid)
+		__field(unsigned int, len)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->xid = xid;
+		__entry->len = len;
+	),
+	TP_printk("xprt=%u xid=0x%08x len=%u", __entry->xprt, __entry->xid, __entry->len)
+);
+
+/* A message came; inv_rkey is the handle that it has invalidated, 0 for none. */
+TRACE_EVENT(xprtrdma_wc_receive,
+	TP_PROTO(u32 xprt, unsigned int received, u32 inv_rkey),
+	TP_ARGS(xprt, received, inv_rkey),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__field(unsigned int, received)
+		__field(u32, inv_rkey)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->received = received;
+		__entry->inv_rkey = inv_rkey;
+	),
+	TP_printk("xprt=%u received=%u inv_rkey=0x%08x", __entry->xprt, __entry->received, __entry->inv_rkey)
+);
+
+/* A reply to a call that waits for it, and its grant. */
+TRACE_EVENT(xprtrdma_reply,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int credits),
+	TP_ARGS(xprt, xid, credits),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__field(u32, xid)
+		__field(unsigned int, credits)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->xid = xid;
+		__entry->credits = credits;
+	),
+	TP_printk("xprt=%u xid=0x%08x credits=%u", __entry->xprt, __entry->xid, __entry->credits)
+);
+
+DECLARE_EVENT_CLASS(rpcrdma_rs_reason,
+	TP_PROTO(u32 xprt, u32 xid, const char *reason, unsigned int len),
+	TP_ARGS(xprt, xid, reason, len),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__field(u32, xid)
+		__string_len(reason, reason, len)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->xid = xid;
+		__assign_str(reason);
+	),
+	TP_printk("xprt=%u xid=0x%08x reason=%s", __entry->xprt, __entry->xid, __get_str(reason))
+);
+
+/* A call could not be built, and has failed. */
+DEFINE_EVENT(rpcrdma_rs_reason, xprtrdma_marshal_failed,
+	TP_PROTO(u32 xprt, u32 xid, const char *reason, unsigned int len),
+	TP_ARGS(xprt, xid, reason, len)
+);
+
+/* A reply cannot be used, and its call has failed. */
+DEFINE_EVENT(rpcrdma_rs_reason, xprtrdma_reply_err,
+	TP_PROTO(u32 xprt, u32 xid, const char *reason, unsigned int len),
+	TP_ARGS(xprt, xid, reason, len)
+);
+
+DECLARE_EVENT_CLASS(rpcrdma_rs_count,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__field(u32, xid)
+		__field(unsigned int, count)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->xid = xid;
+		__entry->count = count;
+	),
+	TP_printk("xprt=%u xid=0x%08x count=%u", __entry->xprt, __entry->xid, __entry->count)
+);
+
+/* So many registrations of a call are being invalidated by us. */
+DEFINE_EVENT(rpcrdma_rs_count, xprtrdma_mr_localinv,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
+/* A call of the server's, of so many bytes. */
+DEFINE_EVENT(rpcrdma_rs_count, xprtrdma_cb_call,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
+/* Our reply to such a call, of so many bytes. */
+DEFINE_EVENT(rpcrdma_rs_count, xprtrdma_cb_reply,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
+#endif /* RPCRDMA_RS_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

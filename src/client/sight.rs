@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The view of a transport in debugfs: a line in the table of all connections, and a file
+//! of its own.
+//!
+//! The files take the locks that the values are under, one at a time, and never two. What they show
+//! together may so be from different moments.
+
+use kernel::{
+    fmt,
+    seq_file::SeqFile,
+    seq_print,
+    sync::Arc, //
+};
+
+use super::{
+    connection::{
+        Connection,
+        PeerData,
+        Terms, //
+    },
+    list,
+    transport::Shared, //
+};
+use crate::{
+    cm::Gid,
+    os::{
+        debugfs::Show,
+        jiffies,
+        secs_to_jiffies, //
+    },
+    policy::{
+        table::Name,
+        Policy, //
+    },
+    proto::{
+        InlineSize,
+        PrivateData, //
+    },
+    sunrpc::Load,
+    verbs::Usage, //
+};
+
+/// Facts that are fixed when a connection is made, for those who look at it later.
+pub(super) struct Facts {
+    /// The policy, and the rule that it comes from.
+    pub(super) policy: Policy,
+    pub(super) rule: Option<Name>,
+    /// The message that we sent to the server, its own, and all of its private data.
+    pub(super) own: PrivateData,
+    pub(super) peer: Option<PrivateData>,
+    pub(super) octets: PeerData,
+    /// The port of the device, and our address on it.
+    pub(super) port: u32,
+    pub(super) gid: Gid,
+    /// The time at which it was made, in jiffies.
+    pub(super) since: usize,
+}
+
+/// The whole seconds since `then`, in jiffies.
+pub(super) fn age(then: usize) -> usize {
+    jiffies()
+        .wrapping_sub(then)
+        .checked_div(secs_to_jiffies(1))
+        .unwrap_or(0)
+}
+
+/// Private data, or that there is none.
+pub(super) struct Hex<'a>(pub(super) &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+/// A name, or `none`.
+struct RuleName<'a>(&'a Option<Name>);
+
+impl fmt::Display for RuleName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => name.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+/// The side whose size is the threshold of a direction.
+fn limited_by(own: InlineSize, peer: InlineSize) -> &'static str {
+    match own.cmp(&peer) {
+        core::cmp::Ordering::Less => "own",
+        core::cmp::Ordering::Equal => "both",
+        core::cmp::Ordering::Greater => "peer",
+    }
+}
+
+/// The reason why calls wait to be sent.
+fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
+    match connection {
+        _ if load.waiting == 0 && load.backlog == 0 => "nothing",
+        None => "connection",
+        Some(_) if !load.connected => "connection",
+        Some(_) if load.congested => "credits",
+        Some(connection) if load.no_space && connection.wants_registrations() => "registrations",
+        Some(_) if load.no_space => "buffers",
+        Some(_) if load.backlog != 0 => "slots",
+        Some(_) => "its turn",
+    }
+}
+
+/// The word for what a transport is doing.
+fn state(load: &Load, connection: Option<&Connection>) -> &'static str {
+    match connection {
+        Some(connection) if load.connected && connection.is_proven() => "connected",
+        Some(_) if load.connected => "unproven",
+        _ if load.connecting => "connecting",
+        Some(_) => "closing",
+        None => "idle",
+    }
+}
+
+/// One transport, at one moment.
+struct View<'a> {
+    shared: &'a Shared,
+    connection: Option<Arc<Connection>>,
+    load: Load,
+    usage: Option<Usage>,
+}
+
+impl<'a> View<'a> {
+    fn of(shared: &'a Shared) -> Self {
+        let connection = shared.current();
+        let usage = connection.as_ref().and_then(|c| c.with_qp(|qp| qp.usage()));
+
+        Self {
+            shared,
+            load: shared.xprt.load(),
+            connection,
+            usage,
+        }
+    }
+
+    fn connection(&self) -> Option<&Connection> {
+        self.connection.as_deref()
+    }
+
+    /// The terms of the connection.
+    fn terms(&self) -> Option<&Terms> {
+        self.connection()?.terms()
+    }
+
+    /// The line of the table.
+    fn line(&self, seq: &SeqFile) {
+        let Self { shared, load, .. } = self;
+        let device = shared.destination.lock().device;
+
+        seq_print!(
+            seq,
+            "{:<4} {:<40} {:<8} {:<10} {:<10} ",
+            shared.xprt.id(),
+            shared.xprt.peer(),
+            device.as_ref().map_or("-", |name| name.as_str()),
+            shared.xprt.net().number(),
+            state(load, self.connection()),
+        );
+        let Some((connection, terms)) = self.connection().zip(self.terms()) else {
+            seq_print!(seq, "\n");
+            return;
+        };
+        let (facts, limits) = (&terms.facts, &terms.limits.thresholds);
+        let peer = facts.peer.unwrap_or_default();
+        let usage = self.usage.unwrap_or_default();
+
+        seq_print!(
+            seq,
+            "{:>6}s {:>6} {:<4} {:>6} {:<4} {:<6} {:>5} {:>5} {:>5} {:>5} {:<13} \
+             {:>5} {:>5} {:>7} {}\n",
+            age(facts.since),
+            limits.call,
+            limited_by(facts.own.send, peer.receive),
+            limits.reply,
+            limited_by(facts.own.receive, peer.send),
+            terms.remote_invalidation.as_str(),
+            terms.credits,
+            connection.last_grant(),
+            load.used,
+            load.waiting.saturating_add(load.backlog),
+            waits_for(load, Some(connection)),
+            usage.receives_posted,
+            terms.pool.in_use(),
+            self.memory(),
+            RuleName(&facts.rule),
+        );
+    }
+
+    /// KiB of the buffers that there are.
+    fn memory(&self) -> u64 {
+        self.usage.map_or(0, |usage| usage.bytes / 1024)
+    }
+
+    /// Prints what holds on the connection, a name and a value on each line.
+    fn details(&self, seq: &SeqFile) {
+        let Self { shared, load, .. } = self;
+
+        seq_print!(seq, "state {}\n", state(load, self.connection()));
+        seq_print!(seq, "netns {}\n", shared.xprt.net().number());
+        seq_print!(
+            seq,
+            "calls_waiting {}\n",
+            load.waiting.saturating_add(load.backlog)
+        );
+        seq_print!(seq, "waits_for {}\n", waits_for(load, self.connection()));
+        if let Some((connection, terms)) = self.connection().zip(self.terms()) {
+            self.agreement(seq, connection, terms);
+        }
+    }
+
+    /// Prints what both ends agreed on, and what of it is in use.
+    fn agreement(&self, seq: &SeqFile, connection: &Connection, terms: &Terms) {
+        let facts = &terms.facts;
+        let peer = facts.peer.unwrap_or_default();
+        let thresholds = &terms.limits.thresholds;
+        let sent = facts.own.encode();
+        let switch = |on| if on { "on" } else { "off" };
+        let device = self.shared.destination.lock().device;
+
+        if let Some(device) = device {
+            seq_print!(seq, "device {} port {}\n", device.as_str(), facts.port);
+        }
+        seq_print!(seq, "gid {}\n", facts.gid);
+        seq_print!(seq, "since {} s\n", age(facts.since));
+        seq_print!(seq, "rule {}\n", RuleName(&facts.rule));
+        seq_print!(
+            seq,
+            "private_data_sent {}\n",
+            Hex(if facts.policy.private_data {
+                &sent
+            } else {
+                &[]
+            })
+        );
+        seq_print!(
+            seq,
+            "private_data_received {}\n",
+            Hex(facts.octets.as_slice())
+        );
+        for (who, said, data) in [
+            ("we", facts.policy.private_data, &facts.own),
+            ("server", facts.peer.is_some(), &peer),
+        ] {
+            seq_print!(
+                seq,
+                "{}_said {} send {} receive {} remote_invalidation {}\n",
+                who,
+                if said { "that:" } else { "nothing, so:" },
+                data.send.octets(),
+                data.receive.octets(),
+                switch(data.remote_invalidation),
+            );
+        }
+        seq_print!(
+            seq,
+            "inline_call {} limited by {}\n",
+            thresholds.call,
+            limited_by(facts.own.send, peer.receive)
+        );
+        seq_print!(
+            seq,
+            "inline_reply {} limited by {}\n",
+            thresholds.reply,
+            limited_by(facts.own.receive, peer.send)
+        );
+        seq_print!(
+            seq,
+            "remote_invalidation {} (asked for: {})\n",
+            terms.remote_invalidation.as_str(),
+            facts.policy.remote_invalidation.as_str()
+        );
+        seq_print!(seq, "reverse {}\n", switch(terms.reverse_slots > 1));
+        seq_print!(
+            seq,
+            "credits asked {} granted {} used {} abandoned {}\n",
+            terms.credits,
+            connection.last_grant(),
+            self.load.used,
+            connection.abandoned_calls(),
+        );
+        if let Some(usage) = self.usage {
+            seq_print!(
+                seq,
+                "receives posted {} of {}\n",
+                usage.receives_posted,
+                usage.receives_made
+            );
+            seq_print!(
+                seq,
+                "sends posted {} of {}\n",
+                usage.sends_posted,
+                usage.sends_made
+            );
+        }
+        seq_print!(
+            seq,
+            "registrations used {} of {}\n",
+            terms.pool.in_use(),
+            terms.pool.made()
+        );
+        seq_print!(
+            seq,
+            "memory {} KiB of {}\n",
+            self.memory(),
+            facts.policy.memory
+        );
+    }
+}
+
+impl Show for Shared {
+    /// Prints the peer and what holds on its connection, then what this transport counts besides
+    /// the numbers of mountstats, and how its last connections have ended.
+    fn show(&self, seq: &SeqFile) {
+        seq_print!(seq, "peer {}\n", self.xprt.peer());
+        View::of(self).details(seq);
+        self.stats.print_own(seq);
+        self.history.print(seq);
+    }
+}
+
+/// The table of all connections.
+pub(crate) struct Table;
+
+impl Show for Table {
+    fn show(&self, seq: &SeqFile) {
+        seq_print!(
+            seq,
+            "{:<4} {:<40} {:<8} {:<10} {:<10} {:>7} {:>6} {:<4} {:>6} {:<4} {:<6} \
+             {:>5} {:>5} {:>5} {:>5} {:<13} {:>5} {:>5} {:>7} {}\n",
+            "xprt",
+            "peer",
+            "device",
+            "netns",
+            "state",
+            "since",
+            "call",
+            "by",
+            "reply",
+            "by",
+            "inval",
+            "asked",
+            "grant",
+            "used",
+            "wait",
+            "for",
+            "recvs",
+            "mrs",
+            "KiB",
+            "rule",
+        );
+        list::for_each(|shared| View::of(shared).line(seq));
+    }
+}

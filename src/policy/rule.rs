@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rules: which connections they are for, and what they say about them. Pure.
+//!
+//! A rule matches a connection by the server's address and port, the local device and the network
+//! namespace. Of the rules that match, the most specific one holds ([`Pattern::rank`]); what it
+//! leaves open is as the defaults say.
+
+use core::{
+    cmp::Ordering,
+    net::IpAddr, //
+};
+
+use super::{
+    super::proto::{
+        InlineSize,
+        PrivateData, //
+    },
+    prefix::{
+        mask,
+        number,
+        Prefix, //
+    }, //
+};
+
+/// The range of the credits to ask for.
+pub(crate) const CREDITS: core::ops::RangeInclusive<u32> = 4..=16384;
+
+/// The range of the memory for the buffers of a connection, in KiB.
+pub(crate) const MEMORY: core::ops::RangeInclusive<u32> = 256..=1_048_576;
+
+/// The name of an RDMA device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceName([u8; Self::MAX]);
+
+impl DeviceName {
+    /// The longest name, in bytes.
+    pub(crate) const MAX: usize = 63;
+
+    /// Reads a name: of printable characters, without a slash.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut name = [0; Self::MAX];
+        let is_fit = |c: u8| c.is_ascii_graphic() && c != b'/';
+
+        if text.is_empty() || !text.bytes().all(is_fit) {
+            return None;
+        }
+        name.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(Self(name))
+    }
+
+    /// The name.
+    pub(crate) fn as_str(&self) -> &str {
+        let len = self.0.iter().position(|&c| c == 0).unwrap_or(Self::MAX);
+        self.0
+            .get(..len)
+            .and_then(|name| core::str::from_utf8(name).ok())
+            .unwrap_or("")
+    }
+}
+
+/// The connections that a rule is for. What is `None` is not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    /// The server's address.
+    pub(crate) peer: Option<Prefix>,
+    /// The server's port.
+    pub(crate) port: Option<u16>,
+    /// The local device.
+    pub(crate) device: Option<DeviceName>,
+    /// The number of the network namespace, as in `/proc/self/ns/net`.
+    pub(crate) netns: Option<u32>,
+}
+
+/// A connection that is about to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    /// The server's address, see [`number`].
+    address: (u128, bool),
+    port: u16,
+    device: Option<&'a str>,
+    netns: u32,
+}
+
+impl<'a> Target<'a> {
+    /// A connection to `address` and `port` over `device`, in the network namespace with the number
+    /// `netns`. While the device is not known, every device matches.
+    pub(crate) fn new(address: IpAddr, port: u16, device: Option<&'a str>, netns: u32) -> Self {
+        Self {
+            address: number(address),
+            port,
+            device,
+            netns,
+        }
+    }
+
+    /// The server's port, as a number that has room for others.
+    pub(super) fn port(&self) -> u32 {
+        self.port.into()
+    }
+
+    /// The number of the server's network, if the last `wide` bits of its address do not count.
+    pub(super) fn network(&self, wide: u8) -> u128 {
+        self.address.0 & mask(wide)
+    }
+}
+
+impl AsRef<Pattern> for Pattern {
+    fn as_ref(&self) -> &Pattern {
+        self
+    }
+}
+
+impl Pattern {
+    /// Tells whether a rule with this pattern is for the connection. A new rule, which names
+    /// nothing yet, is for none.
+    pub(crate) fn matches(&self, target: &Target<'_>) -> bool {
+        // The address first: it rules out most of many rules.
+        let peer = match self.peer {
+            Some(peer) => peer.contains(target.address),
+            None => self.port.is_some() || self.device.is_some() || self.netns.is_some(),
+        };
+
+        peer && self.port.is_none_or(|port| port == target.port)
+            && self.netns.is_none_or(|netns| netns == target.netns)
+            && match (&self.device, target.device) {
+                (Some(name), Some(device)) => name.as_str() == device,
+                _ => true,
+            }
+    }
+
+    /// Orders patterns from the most specific one: by the length of the prefix, then by whether
+    /// they name a port, a device, a namespace.
+    pub(crate) fn rank(&self, other: &Self) -> Ordering {
+        let key = |pattern: &Self| {
+            (
+                pattern.peer.map(|peer| peer.length),
+                pattern.port.is_some(),
+                pattern.device.is_some(),
+                pattern.netns.is_some(),
+            )
+        };
+        key(other).cmp(&key(self))
+    }
+}
+
+/// The policy of remote invalidation (RFC 8797, section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RemoteInvalidation {
+    /// The server is told not to.
+    Off,
+    /// The server is told that it may, and does as it likes.
+    On,
+    /// The server is told that it may; one that did not say that it does the same must not.
+    Strict,
+}
+
+/// The settings of a rule; `None` leaves it to the defaults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// The largest message to send without RDMA.
+    pub(crate) inline_send: Option<InlineSize>,
+    /// The largest message to receive without RDMA.
+    pub(crate) inline_receive: Option<InlineSize>,
+    /// The policy of remote invalidation.
+    pub(crate) remote_invalidation: Option<RemoteInvalidation>,
+    /// The calls that may be outstanding.
+    pub(crate) credits: Option<u32>,
+    /// Set to send private data.
+    pub(crate) private_data: Option<bool>,
+    /// Set to let the server call back on the connection.
+    pub(crate) reverse: Option<bool>,
+    /// The most that the buffers of the connection may take, in KiB.
+    pub(crate) memory: Option<u32>,
+}
+
+/// The policy of one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    /// The largest message to send without RDMA.
+    pub(crate) inline_send: InlineSize,
+    /// The largest message to receive without RDMA.
+    pub(crate) inline_receive: InlineSize,
+    /// The policy of remote invalidation.
+    pub(crate) remote_invalidation: RemoteInvalidation,
+    /// The calls that may be outstanding.
+    pub(crate) credits: u32,
+    /// Set to send private data.
+    pub(crate) private_data: bool,
+    /// Set to let the server call back on the connection.
+    pub(crate) reverse: bool,
+    /// The most that the buffers of the connection may take, in KiB.
+    pub(crate) memory: u32,
+}
+
+impl Policy {
+    /// This policy with what `settings` say instead.
+    pub(crate) fn with(self, settings: &Settings) -> Self {
+        let s = settings;
+
+        Self {
+            inline_send: s.inline_send.unwrap_or(self.inline_send),
+            inline_receive: s.inline_receive.unwrap_or(self.inline_receive),
+            remote_invalidation: s.remote_invalidation.unwrap_or(self.remote_invalidation),
+            credits: s.credits.unwrap_or(self.credits),
+            private_data: s.private_data.unwrap_or(self.private_data),
+            reverse: s.reverse.unwrap_or(self.reverse),
+            memory: s.memory.unwrap_or(self.memory),
+        }
+    }
+
+    /// The server's knowledge of us: what we tell it, or what holds for a peer that says nothing
+    /// (RFC 8797, section 5.1).
+    pub(crate) fn own(&self) -> PrivateData {
+        if self.private_data {
+            PrivateData {
+                send: self.inline_send,
+                receive: self.inline_receive,
+                remote_invalidation: self.remote_invalidation != RemoteInvalidation::Off,
+            }
+        } else {
+            PrivateData::default()
+        }
+    }
+
+    /// Tells whether the server may invalidate registrations, given what it said about itself.
+    pub(crate) fn takes_invalidation(&self, peer: &PrivateData) -> bool {
+        self.own().remote_invalidation
+            && (self.remote_invalidation != RemoteInvalidation::Strict || peer.remote_invalidation)
+    }
+}
+
+/// Reads a switch: `1`, `0`, or words for them.
+pub(crate) fn parse_switch(text: &str) -> Option<bool> {
+    match text {
+        "1" | "on" | "yes" | "y" => Some(true),
+        "0" | "off" | "no" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+impl RemoteInvalidation {
+    /// Reads `off`, `on` or `strict`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "off" | "0" => Some(Self::Off),
+            "on" | "1" => Some(Self::On),
+            "strict" | "2" => Some(Self::Strict),
+            _ => None,
+        }
+    }
+
+    /// The word for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_policy_rule))]
+mod tests {
+    use super::{
+        super::order::{
+            best,
+            Key, //
+        },
+        *, //
+    };
+
+    fn pattern(peer: &str) -> Pattern {
+        Pattern {
+            peer: Prefix::parse(peer),
+            ..Pattern::default()
+        }
+    }
+
+    fn target(address: &str) -> Target<'static> {
+        let address = address.parse().unwrap_or(IpAddr::from([0u8; 4]));
+        Target::new(address, 20049, Some("rxe0"), 7)
+    }
+
+    /// Which of `rules` holds for `target`.
+    fn chosen(rules: &[Pattern], target: &Target<'_>) -> Option<usize> {
+        let places = || {
+            rules
+                .iter()
+                .zip(0..)
+                .map(|(rule, id)| (Key::new(rule, id), rule))
+        };
+        let from = |at: &Key| {
+            places()
+                .filter(|(key, _)| key >= at)
+                .min_by_key(|(key, _)| *key)
+        };
+        let best = best(target, from)?;
+        rules.iter().position(|rule| core::ptr::eq(rule, best))
+    }
+
+    #[test]
+    fn a_prefix_contains_its_network_and_no_other() {
+        for (prefix, inside, outside) in [
+            ("192.0.2.0/24", "192.0.2.255", "192.0.3.0"),
+            ("192.0.2.7", "192.0.2.7", "192.0.2.6"),
+            ("0.0.0.0/0", "255.255.255.255", "::1"),
+            ("::/0", "2001:db8::1", "192.0.2.1"),
+            ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::1"),
+            ("192.0.2.0/31", "::ffff:192.0.2.1", "::ffff:192.0.2.2"),
+            ("::ffff:192.0.2.0/120", "192.0.2.255", "192.0.3.0"),
+        ] {
+            assert!(pattern(prefix).matches(&target(inside)));
+            assert!(!pattern(prefix).matches(&target(outside)));
+        }
+    }
+
+    #[test]
+    fn a_new_rule_matches_nothing() {
+        assert!(!Pattern::default().matches(&target("192.0.2.1")));
+    }
+
+    #[test]
+    fn the_longest_prefix_wins_whatever_the_order() {
+        let mut rules = [
+            pattern("192.0.0.0/16"),
+            pattern("192.0.2.0/24"),
+            pattern("192.0.2.1"),
+            pattern("0.0.0.0/0"),
+        ];
+        for _ in 0..rules.len() {
+            rules.rotate_left(1);
+            for (address, prefix) in [
+                ("192.0.2.1", "192.0.2.1"),
+                ("192.0.2.2", "192.0.2.0/24"),
+                ("192.0.3.1", "192.0.0.0/16"),
+                ("10.0.0.1", "0.0.0.0/0"),
+            ] {
+                let winner = chosen(&rules, &target(address)).and_then(|i| rules.get(i));
+                assert!(winner == Some(&pattern(prefix)));
+            }
+            assert!(chosen(&rules, &target("2001:db8::1")).is_none());
+        }
+    }
+
+    #[test]
+    fn what_else_a_rule_names_decides_between_equal_prefixes() {
+        let net = pattern("192.0.2.0/24");
+        let device = Pattern {
+            device: DeviceName::parse("rxe0"),
+            ..net
+        };
+        let port = Pattern {
+            port: Some(20049),
+            ..net
+        };
+        let netns = Pattern {
+            netns: Some(7),
+            ..net
+        };
+        let other = Pattern {
+            netns: Some(8),
+            ..port
+        };
+        let t = target("192.0.2.1");
+
+        assert!(chosen(&[net, device, port, netns, other], &t) == Some(2));
+        assert!(chosen(&[net, netns, device], &t) == Some(2));
+        assert!(chosen(&[net, netns], &t) == Some(1));
+        assert!(chosen(&[net, net], &t) == Some(0));
+        assert!(chosen(&[other], &t).is_none());
+    }
+
+    #[test]
+    fn a_device_matches_by_name_once_it_is_known() {
+        let rule = Pattern {
+            device: DeviceName::parse("rxe1"),
+            ..Pattern::default()
+        };
+        let address = IpAddr::from([192, 0, 2, 1]);
+
+        assert!(rule.matches(&Target::new(address, 0, Some("rxe1"), 0)));
+        assert!(rule.matches(&Target::new(address, 0, None, 0)));
+        assert!(!rule.matches(&Target::new(address, 0, Some("rxe"), 0)));
+        assert!(!rule.matches(&Target::new(address, 0, Some("rxe10"), 0)));
+    }
+
+    #[test]
+    fn device_names_have_limits() {
+        let long = [b'a'; DeviceName::MAX + 1];
+        let text = |len: usize| long.get(..len).and_then(|b| core::str::from_utf8(b).ok());
+
+        assert!(text(DeviceName::MAX).and_then(DeviceName::parse).is_some());
+        assert!(text(DeviceName::MAX + 1)
+            .and_then(DeviceName::parse)
+            .is_none());
+        for name in ["", "rxe 0", "rxe/0", "rxe\n"] {
+            assert!(DeviceName::parse(name).is_none());
+        }
+    }
+
+    fn defaults() -> Policy {
+        Policy {
+            inline_send: InlineSize::from_octets(4096).unwrap_or_default(),
+            inline_receive: InlineSize::from_octets(8192).unwrap_or_default(),
+            remote_invalidation: RemoteInvalidation::On,
+            credits: 128,
+            private_data: true,
+            reverse: true,
+            memory: 1024,
+        }
+    }
+
+    #[test]
+    fn a_rule_changes_what_it_says_and_no_more() {
+        let settings = Settings {
+            inline_send: InlineSize::from_octets(1024),
+            credits: Some(4),
+            ..Settings::default()
+        };
+        let expected = Policy {
+            inline_send: InlineSize::DEFAULT,
+            credits: 4,
+            ..defaults()
+        };
+
+        assert!(defaults().with(&Settings::default()) == defaults());
+        assert!(defaults().with(&settings) == expected);
+    }
+
+    // PD-1: without private data the defaults hold for both.
+    #[test]
+    fn without_private_data_the_defaults_of_the_protocol_hold() {
+        let silent = Policy {
+            private_data: false,
+            ..defaults()
+        };
+
+        assert!(silent.own() == PrivateData::default());
+        assert!(!silent.takes_invalidation(&PrivateData {
+            remote_invalidation: true,
+            ..PrivateData::default()
+        }));
+    }
+
+    #[test]
+    fn strict_takes_invalidation_only_from_a_peer_that_takes_it_too() {
+        let says = |remote_invalidation| PrivateData {
+            remote_invalidation,
+            ..PrivateData::default()
+        };
+        for (setting, from_clear, from_set) in [
+            (RemoteInvalidation::Off, false, false),
+            (RemoteInvalidation::On, true, true),
+            (RemoteInvalidation::Strict, false, true),
+        ] {
+            let policy = Policy {
+                remote_invalidation: setting,
+                ..defaults()
+            };
+            assert!(policy.takes_invalidation(&says(false)) == from_clear);
+            assert!(policy.takes_invalidation(&says(true)) == from_set);
+            assert!(policy.own().remote_invalidation == (setting != RemoteInvalidation::Off));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The rules that there are.
+
+use kernel::{
+    fmt,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    }, //
+};
+
+use super::{
+    defaults,
+    order,
+    order::Key,
+    rule::{
+        Pattern,
+        Policy,
+        Settings,
+        Target, //
+    }, //
+};
+use crate::os;
+
+/// The name of a rule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Name([u8; Self::MAX]);
+
+impl Name {
+    /// The longest name, in bytes.
+    const MAX: usize = 63;
+
+    /// # Errors
+    ///
+    /// `ENAMETOOLONG`, and `EINVAL` for what tables and messages could not tell from something
+    /// else.
+    pub(crate) fn new(text: &CStr) -> Result<Self> {
+        let text = text.to_str()?;
+        if text == "none" || !text.bytes().all(|c| c.is_ascii_graphic()) {
+            return Err(EINVAL);
+        }
+        let mut name = [0; Self::MAX];
+
+        name.get_mut(..text.len())
+            .ok_or(ENAMETOOLONG)?
+            .copy_from_slice(text.as_bytes());
+        Ok(Self(name))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = self.0.iter().position(|&c| c == 0).unwrap_or(Self::MAX);
+        let name = self.0.get(..len).unwrap_or(&[]);
+
+        f.write_str(core::str::from_utf8(name).unwrap_or("?"))
+    }
+}
+
+/// A rule.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule {
+    /// The administrator's name for it.
+    pub(crate) name: Name,
+    /// The connections that it is for.
+    pub(crate) pattern: Pattern,
+    /// The settings for them.
+    pub(crate) settings: Settings,
+}
+
+/// Names a rule as long as it is in the table, and never another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RuleId(u64);
+
+impl AsRef<Pattern> for Rule {
+    fn as_ref(&self) -> &Pattern {
+        &self.pattern
+    }
+}
+
+/// The rules in their order.
+struct Rules {
+    /// `None` as long as there is no rule: a static value is not freed when the module goes.
+    list: Option<RBTree<Key, Rule>>,
+    /// The number of the next rule.
+    next: u64,
+}
+
+os::global! {
+    static RULES: Rules = Rules { list: None, next: 1 };
+}
+
+impl Rules {
+    /// The first rule at `place` or behind it.
+    fn from(&self, place: &Key) -> Option<(Key, Rule)> {
+        let cursor = self.list.as_ref()?.cursor_lower_bound(place)?;
+        let (key, rule) = cursor.current();
+        Some((*key, *rule))
+    }
+
+    /// The place of a rule.
+    fn place_of(&self, id: RuleId) -> Option<Key> {
+        let mut keys = self.list.iter().flat_map(RBTree::keys);
+        keys.find(|key| key.id() == id.0).copied()
+    }
+}
+
+/// Makes the table ready for use.
+pub(crate) fn init() {
+    RULES.init();
+}
+
+/// Adds a rule that is for no connection yet.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn add(name: Name) -> Result<RuleId> {
+    let rule = Rule {
+        name,
+        pattern: Pattern::default(),
+        settings: Settings::default(),
+    };
+    // Before the lock: reclaim would wait for dirty pages, they perhaps for a connection, and the
+    // attempt to make it for the lock.
+    let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+    let mut rules = RULES.lock().ok_or(ENODEV)?;
+    let id = rules.next;
+
+    rules.next = id.wrapping_add(1);
+    rules
+        .list
+        .get_or_insert_with(RBTree::new)
+        .insert(node.into_node(Key::new(&rule.pattern, id), rule));
+    Ok(RuleId(id))
+}
+
+/// Removes a rule. Connections that it was used for stay as they are.
+pub(crate) fn remove(id: RuleId) {
+    let Some(mut rules) = RULES.lock() else {
+        return;
+    };
+    let Some(place) = rules.place_of(id) else {
+        return;
+    };
+    let Some(list) = &mut rules.list else {
+        return;
+    };
+    let removed = list.remove_node(&place);
+    if list.is_empty() {
+        rules.list = None;
+    }
+    drop(rules);
+    drop(removed);
+}
+
+/// The rule as it is now.
+///
+/// # Errors
+///
+/// `ENOENT` when it has been removed.
+pub(crate) fn get(id: RuleId) -> Result<Rule> {
+    let rules = RULES.lock().ok_or(ENODEV)?;
+    let place = rules.place_of(id).ok_or(ENOENT)?;
+
+    let rule = rules.list.as_ref().and_then(|list| list.get(&place));
+    rule.copied().ok_or(ENOENT)
+}
+
+/// Changes a rule.
+///
+/// # Errors
+///
+/// `ENOENT` when it has been removed.
+pub(crate) fn change(id: RuleId, act: impl FnOnce(&mut Rule)) -> Result {
+    let mut rules = RULES.lock().ok_or(ENODEV)?;
+    let place = rules.place_of(id).ok_or(ENOENT)?;
+    let list = rules.list.as_mut().ok_or(ENOENT)?;
+    let mut rule = list.get(&place).copied().ok_or(ENOENT)?;
+    let node = list.remove_node(&place).ok_or(ENOENT)?;
+
+    act(&mut rule);
+    // Its pattern decides on its place.
+    let node = node.into_reservation();
+    list.insert(node.into_node(Key::new(&rule.pattern, id.0), rule));
+    Ok(())
+}
+
+/// Decides what holds for a connection that is about to be made, and the name of the rule that says
+/// so, if it is one.
+pub(crate) fn decide(target: &Target<'_>) -> (Policy, Option<Name>) {
+    let rule = RULES
+        .lock()
+        .and_then(|rules| order::best(target, |place| rules.from(place)));
+
+    match rule {
+        Some(rule) => (defaults().with(&rule.settings), Some(rule.name)),
+        None => (defaults(), None),
+    }
+}
+
+/// The most credits that any of the rules which match `target`, or the defaults, ask for.
+pub(crate) fn most_credits(target: &Target<'_>) -> u32 {
+    let most = RULES.lock().and_then(|rules| {
+        order::matches(target, |place| rules.from(place))
+            .filter_map(|(_, rule)| rule.settings.credits)
+            .max()
+    });
+
+    defaults().credits.max(most.unwrap_or(0))
+}

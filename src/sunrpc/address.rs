@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Socket addresses.
+
+use core::net::{
+    IpAddr,
+    SocketAddr, //
+};
+
+use crate::bindings;
+
+/// The offsets of the parts of `struct sockaddr_in` and `struct sockaddr_in6`.
+const PORT: usize = 2;
+const V4: usize = 4;
+const V6: usize = 8;
+
+/// The `N` bytes at `at`.
+///
+/// # Safety
+///
+/// `address` must be valid for reading `at + N` bytes.
+unsafe fn bytes<const N: usize>(address: *const bindings::sockaddr, at: usize) -> [u8; N] {
+    // SAFETY: As this function's; arrays of bytes need no alignment.
+    unsafe { address.cast::<u8>().add(at).cast::<[u8; N]>().read() }
+}
+
+/// The length of `struct sockaddr_in`, the shorter one.
+pub(super) const SHORTEST: usize = 16;
+
+/// The address and the port in `address`; `None` for families other than those of IP.
+///
+/// # Safety
+///
+/// `address` must be valid for reading as many bytes as an address of its family has.
+pub(super) unsafe fn socket_address(address: *const bindings::sockaddr) -> Option<SocketAddr> {
+    // SAFETY: Every address begins with its family.
+    let family = u32::from(unsafe { (*address).sa_family });
+    let host = match family {
+        // SAFETY: The four bytes of an IPv4 address.
+        bindings::AF_INET => IpAddr::from(unsafe { bytes::<4>(address, V4) }),
+        // SAFETY: The sixteen bytes of an IPv6 address.
+        bindings::AF_INET6 => IpAddr::from(unsafe { bytes::<16>(address, V6) }),
+        _ => return None,
+    };
+    // SAFETY: The port stands in the same place in both.
+    let port = u16::from_be_bytes(unsafe { bytes::<2>(address, PORT) });
+
+    Some(SocketAddr::new(host, port))
+}

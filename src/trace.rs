@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Trace events: `/sys/kernel/tracing/events/rpcrdma_rs`, defined in `include/trace.h`.
+//!
+//! While its event is off a function is a jump over nothing, where helpers are inlined. Events of
+//! every call have a switch besides, so that their values are put together for those who look only.
+
+use kernel::prelude::*;
+
+use crate::bindings;
+
+/// The transport that an event is about: its number in sunrpc.
+#[derive(Clone, Copy)]
+pub(crate) struct Trace(pub(crate) u32);
+
+/// A text as C functions take it that are told its length.
+#[inline]
+fn text(text: &str) -> (*const kernel::ffi::c_char, u32) {
+    // CAST: Texts are short.
+    (text.as_ptr().cast(), text.len() as u32)
+}
+
+/// Declares functions that tell whether an event is on.
+macro_rules! switches {
+    ($($(#[$meta:meta])* $name:ident: $switch:ident,)*) => {
+        impl Trace {
+            $(
+                $(#[$meta])*
+                #[inline(always)]
+                pub(crate) fn $name() -> bool {
+                    // SAFETY: Reads a switch.
+                    unsafe { bindings::$switch() }
+                }
+            )*
+        }
+    };
+}
+
+switches! {
+    /// Tells whether [`Trace::marshal`] has an effect.
+    is_marshal_on: trace_marshal_enabled,
+    /// Tells whether [`Trace::mr_map`] has an effect.
+    is_mr_map_on: trace_mr_map_enabled,
+    /// Tells whether [`Trace::post_send`] has an effect.
+    is_post_send_on: trace_post_send_enabled,
+    /// Tells whether [`Trace::wc_receive`] has an effect.
+    is_wc_receive_on: trace_wc_receive_enabled,
+    /// Tells whether [`Trace::reply`] has an effect.
+    is_reply_on: trace_reply_enabled,
+    /// Tells whether [`Trace::mr_localinv`] has an effect.
+    is_mr_localinv_on: trace_mr_localinv_enabled,
+}
+
+impl Trace {
+    /// A connection is wanted, after `delay` milliseconds.
+    pub(crate) fn op_connect(self, addr: &CStr, port: &CStr, delay: u32) {
+        // SAFETY: Both are C strings; the event copies them.
+        unsafe {
+            bindings::trace_op_connect(self.0, addr.as_char_ptr(), port.as_char_ptr(), delay)
+        };
+    }
+
+    /// A connection is made, with this private data (0: none) and these thresholds.
+    pub(crate) fn inline_thresh(
+        self,
+        sent: u64,
+        received: u64,
+        (call, reply): (u32, u32),
+        credits: u32,
+    ) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_inline_thresh(self.0, sent, received, call, reply, credits) };
+    }
+
+    /// A connection has ended, or an attempt to make one.
+    pub(crate) fn op_close(self, reason: &str) {
+        let (reason, len) = text(reason);
+        // SAFETY: The event copies as many bytes as it is told.
+        unsafe { bindings::trace_op_close(self.0, reason, len) };
+    }
+
+    /// A call of `len` bytes, `pagelen` of them in pages, goes out in mode `rtype`, its reply of up
+    /// to `recv_max` bytes may come back in mode `wtype`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn marshal(
+        self,
+        xid: u32,
+        (len, pagelen, recv_max): (u32, u32, u32),
+        (rtype, wtype): (u32, u32),
+    ) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_marshal(self.0, xid, len, pagelen, recv_max, rtype, wtype) };
+    }
+
+    /// A call could not be built.
+    pub(crate) fn marshal_failed(self, xid: u32, reason: &str) {
+        let (reason, len) = text(reason);
+        // SAFETY: The event copies as many bytes as it is told.
+        unsafe { bindings::trace_marshal_failed(self.0, xid, reason, len) };
+    }
+
+    /// The server may read, or write, `length` bytes at `offset` of `handle`.
+    pub(crate) fn mr_map(self, xid: u32, handle: u32, length: u32, offset: u64, writable: bool) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_mr_map(self.0, xid, handle, length, offset, writable) };
+    }
+
+    /// A message of `len` bytes was handed to the device.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn post_send(self, xid: u32, len: u32) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_post_send(self.0, xid, len) };
+    }
+
+    /// A message of `len` bytes came, and has invalidated a handle, or none.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wc_receive(self, len: u32, invalidated: Option<u32>) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_wc_receive(self.0, len, invalidated.unwrap_or(0)) };
+    }
+
+    /// A reply to a call that waits for it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn reply(self, xid: u32, credits: u32) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_reply(self.0, xid, credits) };
+    }
+
+    /// A reply that cannot be used.
+    pub(crate) fn reply_err(self, xid: u32, reason: &str) {
+        let (reason, len) = text(reason);
+        // SAFETY: The event copies as many bytes as it is told.
+        unsafe { bindings::trace_reply_err(self.0, xid, reason, len) };
+    }
+
+    /// We invalidate `count` registrations of a call.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn mr_localinv(self, xid: u32, count: u32) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_mr_localinv(self.0, xid, count) };
+    }
+
+    /// A call of the server's, of `len` bytes.
+    pub(crate) fn cb_call(self, xid: u32, len: u32) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_cb_call(self.0, xid, len) };
+    }
+
+    /// Our reply to such a call.
+    pub(crate) fn cb_reply(self, xid: u32, len: u32) {
+        // SAFETY: The event takes numbers.
+        unsafe { bindings::trace_cb_reply(self.0, xid, len) };
+    }
+}
