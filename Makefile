@@ -6,7 +6,8 @@
 # the module is built here, by this machine's tools, for that kernel.
 
 .DEFAULT_GOAL := modules
-.PHONY: help modules modules_install setup setup-debug demo test test-host test-kunit test-vm test-debug bench lint fmt docs clean
+.PHONY: help modules prepare modules_install uninstall setup setup-kernel setup-debug demo test test-host test-kunit test-vm \
+	test-debug test-package test-vng vng deb bench lint fmt conformance docs clean
 # Each of the targets uses all processors by itself.
 .NOTPARALLEL:
 
@@ -15,37 +16,67 @@ setup := $(selftests)/setup/setup.sh
 enter := $(selftests)/setup/enter.sh
 harness := $(selftests)/harness/run.sh
 
+# The kernel that the guests boot: `stock` is Debian's, as shipped; `test` is built here, with .config.fragment.
+KERNEL ?= stock
+export KERNEL
+$(if $(filter stock test,$(KERNEL)),,$(error KERNEL is stock or test, not '$(KERNEL)'))
+# Its step of the set-up, and where modules for it are built.
+kernel-step := $(if $(filter stock,$(KERNEL)),stock,kernel)
+kernel-build = $(if $(filter stock,$(KERNEL)),$$($(setup) --path kernel-stock)/kdir,$$($(setup) --path kernel))
+
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Variables: KDIR=build directory of your own kernel; LINUX=7.2|7.3 for the test kernels;'
+	@echo 'Variables: KDIR=build directory of your own kernel; SOURCE=its source, for prepare;'
+	@echo '  RPCRDMA_INLINE=n builds C helpers as calls; LINUX=7.2|7.3 for the test kernels;'
+	@echo "  KERNEL=stock|test: the guests boot Debian's kernel (default), or one that is built here (15 minutes, once);"
 	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (8 GB; default ~/.cache/rpcrdma-rs);'
 	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison;'
 	@echo '  RPCRDMA_ACCEL=tcg|kvm overrides the choice of the harness'
 
 ifdef KDIR
-# A kernel built by clang needs its modules built by clang, too; LLVM=-19 picks a version.
-kbuild = $(MAKE) -C "$(KDIR)" M="$(CURDIR)" MO="$(CURDIR)/out/kdir" \
-	$(if $(shell grep -s '^CONFIG_CC_IS_CLANG=y' $(KDIR)/.config),LLVM=$(or $(LLVM),1))
+# These test what was built for the kernels of the set-up, which is another module.
+without-kdir := demo test test-host test-kunit test-vm test-debug bench lint docs setup setup-kernel setup-debug
+$(foreach goal,$(filter $(without-kdir),$(MAKECMDGOALS)),$(error '$(goal)' is for the kernels of the set-up: call it without KDIR))
 
-modules: ## Build rpcrdma_rs.ko (for the test kernel, or with KDIR for your own)
-	@$(selftests)/setup/check-kdir.sh "$(KDIR)"
+# KDIR, or what `make prepare` has made of it where it lacks Rust metadata; with the tools that built the kernel.
+in_kdir = kdir=$$(packaging/prepare.sh --check "$(KDIR)" 2>/dev/null || echo "$(KDIR)") && \
+	packaging/check-kdir.sh "$$kdir" && tools=$$(packaging/kernel-tools.sh "$$kdir")
+kbuild = $(MAKE) -C "$$kdir" M="$(CURDIR)" MO="$(CURDIR)/out/kdir" $$tools
+
+modules: ## Build rpcrdma_rs.ko (for the guests, or with KDIR for your own kernel)
 	@mkdir -p out/kdir
-	$(kbuild) modules
+	+@$(in_kdir) && $(kbuild) $(if $(filter --jobserver-auth=%,$(MAKEFLAGS)),,-j$$(nproc)) modules
+	@packaging/check-module.sh out/kdir/rpcrdma_rs.ko
 	@echo 'the module is out/kdir/rpcrdma_rs.ko'
 
-modules_install: modules ## Install the module for the kernel in KDIR (as root)
-	$(kbuild) modules_install
+prepare: ## Rebuild the Rust metadata that the headers in KDIR lack, from the kernel's source
+	@packaging/prepare.sh $(if $(SOURCE),--source "$(SOURCE)") "$(KDIR)"
+
+release = $$(cat "$(KDIR)/include/config/kernel.release")
+
+modules_install: ## Install what was built for KDIR and have modprobe prefer it (as root)
+	@packaging/install.sh out/kdir/rpcrdma_rs.ko "$(release)"
+
+uninstall: ## Undo modules_install (as root)
+	@packaging/install.sh --uninstall "$(release)"
 else
 modules: setup
-	@$(selftests)/setup/build.sh test
+	@$(selftests)/setup/build.sh $(KERNEL)
 
-modules_install:
-	@echo 'error: say which kernel to install for: make modules_install KDIR=/lib/modules/$$(uname -r)/build' >&2; exit 1
+prepare:
+	@echo 'error: say which kernel to prepare for: make prepare KDIR=/lib/modules/$$(uname -r)/build' >&2; exit 1
+
+modules_install uninstall:
+	@echo 'error: say for which kernel: make $@ KDIR=/lib/modules/$$(uname -r)/build' >&2; exit 1
 endif
 
 setup: ## Make this machine ready to build and test (done by the targets that need it)
+	@$(setup) host tree linux $(kernel-step)
+
+setup-kernel: # what is only for the kernel that is built here
 	@$(setup) host tree linux kernel
+	@$(selftests)/setup/build.sh test
 
 setup-debug: setup
 	@$(setup) kernel-debug
@@ -53,34 +84,53 @@ setup-debug: setup
 demo: modules ## Mount an export over the module in two virtual machines and show what happens
 	@$(harness) demo
 
-test: modules ## Run all tests: host, KUnit and VM
-	@$(selftests)/run.sh host kunit vm
+test: modules ## Run all tests: host, packaging, VM, KUnit and virtme-ng
+	@$(selftests)/run.sh host packaging vm kunit $(if $(filter stock,$(KERNEL)),vm-test vng)
 
 test-host: setup ## Run the tests of the protocol core on this machine
 	@$(selftests)/run.sh host
 
-test-kunit: modules ## Run the tests of the protocol core in a kernel
+test-kunit: ## Run the tests of the protocol core in a kernel
 	@$(selftests)/run.sh kunit
 
 test-vm: modules ## Run the tests that need virtual machines
 	@$(selftests)/run.sh vm
 
 test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that looks for bugs
-	@$(selftests)/setup/build.sh test # for the server
+	@$(selftests)/setup/build.sh $(KERNEL) # for the server
 	@$(selftests)/setup/build.sh debug
 	@$(selftests)/run.sh kunit-debug vm-debug
 
-bench: modules ## Compare the module with the in-tree client, in instructions per operation (20 to 40 minutes)
+test-vng: modules ## Run the test of 'make vng'
+	@$(selftests)/run.sh vng
+
+# Taken as it is written, so that a dollar sign is one.
+export VNG_RUN := $(value RUN)
+
+vng: modules setup ## Boot a client under virtme-ng with an export mounted, for a shell; RUN='command' runs that instead
+	@$(if $(KDIR),KDIR="$(KDIR)") $(selftests)/vng/run.sh $(if $(VNG_RUN),-- "$$VNG_RUN")
+
+deb: ## Build the Debian package of the module, for DKMS, under out/deb
+	@if command -v dh_dkms >/dev/null; then packaging/deb.sh out/deb; \
+	else $(setup) host tree && $(enter) packaging/deb.sh out/deb; fi
+
+test-package: setup deb ## Install the package on a bare Debian machine and boot that in a guest (root, 15 minutes)
+	@$(selftests)/package/run.sh
+
+bench: setup-kernel ## Compare the module with the in-tree client, in instructions per operation (20 to 40 minutes)
 	@$(selftests)/bench/run.sh $(ROWS)
 
 lint: modules ## Check format, lints and style of everything
-	@$(enter) selftests/lint/lint.sh "$$($(setup) --path linux)" "$$($(setup) --path kernel)"
+	@$(enter) selftests/lint/lint.sh "$$($(setup) --path linux)" "$(kernel-build)" out/$(KERNEL)
 
 fmt: setup ## Format the Rust and Python sources
 	@$(enter) selftests/lint/fmt.sh "$$($(setup) --path linux)"
 
+conformance: ## Write Documentation/conformance.rst from what code and tests cite
+	@cd $(selftests) && python3 -m conformance
+
 docs: modules ## Build the documentation of the code under out/doc
-	@$(enter) selftests/lint/docs.sh "$$($(setup) --path kernel)"
+	@$(enter) selftests/lint/docs.sh "$(kernel-build)" out/$(KERNEL)
 
 clean: ## Remove what was built here (the cache stays)
 	rm -rf out

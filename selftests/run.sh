@@ -3,7 +3,10 @@
 #
 # Runs parts of the test suite one after the other and adds up their results. The last line is 'N passed, N failed'.
 #
-#   run.sh PART...      parts: host kunit vm kunit-debug vm-debug
+#   run.sh PART...      parts: host packaging vm kunit vm-test vng kunit-debug vm-debug
+#
+# `vm` runs on the kernel that KERNEL names, stock by default. `kunit` needs the kernel that is built here, for KUnit is in no
+# distribution's, and makes it; `vm-test` has some VM tests on that one, too, which clang builds with other options.
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
 # say which files' tests they have left out; that line is repeated before the last one.
@@ -44,12 +47,27 @@ vm() {
 	selftests/harness/run.sh test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} "$@" ${TESTS:-}
 }
 
-[ $# -gt 0 ] || set -- host kunit vm
+# Makes the kernel that is built here, if there is the time for it, and then runs a command. An unfinished build is
+# continued by the next run.
+with_own_kernel() {
+	local minutes=15
+	if [ -n "${UNTIL:-}" ] && ! selftests/setup/setup.sh --ready kernel 2>/dev/null && [ $(($(date +%s) + minutes * 60)) -ge "$UNTIL" ]; then
+		echo "left out, out of time: all of it, since the kernel has yet to be built"
+		echo "0 passed, 0 failed"
+		return
+	fi
+	selftests/setup/setup.sh host tree linux kernel && selftests/setup/build.sh test && "$@"
+}
+
+[ $# -gt 0 ] || set -- host packaging vm kunit vm-test vng
 for name; do
 	case "$name" in
 	host) part host selftests/setup/enter.sh selftests/host/test.sh ;;
-	kunit) part kunit selftests/harness/run.sh kunit ;;
-	vm) part vm vm test ;;
+	packaging) part packaging selftests/setup/enter.sh selftests/package/messages.sh ;;
+	vm) part vm vm "${KERNEL:-stock}" ;;
+	kunit) part kunit with_own_kernel selftests/harness/run.sh kunit --kernel test ;;
+	vm-test) TESTS=${TESTS:-test_1_} part vm-test with_own_kernel vm test ;;
+	vng) part vng selftests/vng/run.sh --test ${UNTIL:+--until "$UNTIL"} ;;
 	kunit-debug)
 		part kunit-debug selftests/harness/run.sh kunit --kernel debug
 		;;

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from harness import accel, klog, network
 from harness.awake import awake
@@ -29,6 +30,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--visits", type=int, default=2, help="how often each transport has its turn")
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for what is measured by the clock")
     parser.add_argument("--only", choices=("count", "speed"), help="leave the other half out")
+    parser.add_argument("--kernel", choices=("test", "stock"), default="test", help="the kernel of both guests")
+    parser.add_argument("--module", type=Path, help="another build of the module")
     parser.add_argument("--list", action="store_true", help="list the rows")
     parser.add_argument("--profile", action="store_true", help="tell where the instructions of each row go")
     return parser.parse_args()
@@ -49,7 +52,9 @@ def started(lab: Lab) -> Iterator[Lab]:
 
 def count(args: argparse.Namespace, accelerator: str) -> str:
     """Measures the rows that count instructions; returns the version of the kernel."""
-    options, counting = counted(BenchOptions(accel=accelerator))
+    options = BenchOptions(accel=accelerator)
+    options.module = args.module or options.module
+    options, counting = counted(options)
     with started(Lab(options, counting)) as lab:
         Measurement(lab, select(args.pattern), args.visits, RESULTS, FUNCTIONS).run()
         return lab.client.run("uname -r").out.strip()

@@ -12,8 +12,10 @@ from dataclasses import replace
 
 from harness import corpus, rpcload
 from harness.config import REPO, Options
+from harness.guest import Guest
 from harness.network import SERVER
 from harness.pair import MOUNT_POINT, Pair
+from harness.rules import ROOT
 
 from . import rows
 from .counter import Counting, Tally
@@ -31,6 +33,16 @@ head -c 64M /dev/urandom >data
 mkdir many
 cd many
 seq -f file-%05g 3000 | xargs touch
+"""
+
+# Rules of networks and ports of other servers, as many as the count.
+MAKE_RULES = """
+cd {root}
+mkdir $(seq -f other-%g {count})
+for number in $(seq {count}); do
+    echo 198.18.$((number / 250)).$((number % 250)) >other-$number/peer
+    [ $((number % 2)) = 0 ] || echo $number >other-$number/port
+done
 """
 
 # Files that nobody writes to belong in the client's memory: what is read there costs no network. A thread that feeds the
@@ -103,6 +115,9 @@ class Lab:
     @contextmanager
     def setting(self, setting: rows.Setting) -> Iterator[None]:
         """Mounts, or opens an RPC client, for the time of the block. After a failure the guests go anyway."""
+        ruled = setting.rules and self.pair.options.client == "ours"
+        if ruled:
+            self.client.run(MAKE_RULES.format(root=ROOT, count=setting.rules), 120)
         if setting.program:
             self.client.run(f"insmod /share/rpcload.ko; echo '{setting.client}' >{rows.CONTROL}", 60)
         else:
@@ -113,6 +128,8 @@ class Lab:
             self.client.run(f"echo close >{rows.CONTROL}; rmmod rpcload", 60)
         else:
             self.client.run(f"rm -rf {rows.COPY} {rows.OUT}; umount {MOUNT_POINT}", 300)
+        if ruled:
+            self.client.run(f"rmdir {ROOT}/other-*", 120)
 
     def _note_modules(self) -> None:
         """Modules land at other addresses each time they are loaded."""
@@ -145,7 +162,7 @@ def counted(options: Options) -> tuple[Options, Counting]:
     """
     options.work.mkdir(parents=True, exist_ok=True)
     driver = next(options.modules.rglob("rdma_rxe.ko*"))
-    symbols = Symbols(options.kernel)
+    symbols = Symbols(options.kernel, image_symbols(options))
     counting = Counting(BUILT / "count.so", options.work, symbols, return_sites(driver, "rxe_invalidate_mr"))
     client: dict[str, object] = {
         "accel": "tcg",
@@ -153,9 +170,23 @@ def counted(options: Options) -> tuple[Options, Counting]:
         "cpu": "max,-erms,-fsrm,-fsrs,la57=off",
         "emulator": "tcg,thread=single",
         "qemu": (*counting.qemu(), "-icount", "shift=3"),
-        "kernel_parameters": "virtio_net.napi_tx=0",
+        "kernel_parameters": "virtio_net.napi_tx=0 nokaslr",
     }
     return replace(options, client_guest=client), counting
+
+
+def image_symbols(options: Options) -> str:
+    """The functions of the kernel image. A stock kernel has to be asked for them, in a boot of its own."""
+    system_map = options.kernel / "System.map"
+    if system_map.exists():
+        return system_map.read_text()
+    guest = Guest("symbols", replace(options, kernel_parameters="nokaslr"))
+    try:
+        guest.start()
+        guest.wait_ready()
+        return guest.run("grep -vF '[' /proc/kallsyms", 60).out
+    finally:
+        guest.stop()
 
 
 def numbers(lab: Lab) -> dict[str, int]:

@@ -29,6 +29,7 @@ class Setting:
     vers: str = ""
     options: str = ""
     program: str = ""
+    rules: int = 0  # for other servers, where the transport has rules
 
     @property
     def client(self) -> str:
@@ -63,6 +64,7 @@ NFS3_4 = Setting("NFSv3 nconnect=4", vers="3", options="nconnect=4")
 NFS42_4 = Setting("NFSv4.2 nconnect=4", vers="4.2", options="nconnect=4")
 NULL = Setting("RPC null", program="nfs")
 ECHO = Setting("RPC echo", program="echo")
+RULED = Setting("RPC echo with rules", program="echo", rules=1000)
 
 FORGET = "sync; echo 3 >/proc/sys/vm/drop_caches"
 
@@ -172,7 +174,8 @@ def transport() -> list[Row]:
         rows.append(calls(f"RPC {mode} 16 KiB, depth 64", ECHO, f"proc=echo {words.format(16 * KIB)}", 64, 192))
     # The first in the life of a module, or after other sizes, finds the allocator's caches empty.
     again = f"put {CONTROL} reconnect"
-    rows.append(Row("RPC reconnect", ECHO, (again,), (1,), f"echo reconnect >{CONTROL}", kind="transport", repeats=3))
+    for name, setting in (("RPC reconnect", ECHO), (f"RPC reconnect, {RULED.rules:,} rules", RULED)):
+        rows.append(Row(name, setting, (again,), (1,), f"echo reconnect >{CONTROL}", kind="transport", repeats=3))
     return rows
 
 

@@ -83,9 +83,9 @@ UNKNOWN = Function("?", "", "rest")
 class Symbols:
     """The functions of the kernel image, and those of the modules as they are loaded now."""
 
-    def __init__(self, kernel: Path):
+    def __init__(self, kernel: Path, image: str):
         self._objects = objects(kernel)
-        self._image = self._table((kernel / "System.map").read_text().splitlines())
+        self._image = self._table(image.splitlines())
         self.addresses = {function.name: address for address, function in zip(*self._image, strict=True)}
         self._modules: tuple[list[int], list[Function]] = ([], [])
 

@@ -13,9 +13,13 @@ from pathlib import Path
 
 from . import accel, kunit, network, registry, selfcheck
 from .awake import awake
-from .config import OUR_MODULE, REPO, Options
+from .config import OUR_MODULE, Options
 from .demo import Demo
 from .runner import Runner
+
+
+# What the set-up calls the kernels.
+STEPS = {"stock": "stock", "test": "kernel", "debug": "kernel-debug"}
 
 
 def arguments() -> argparse.Namespace:
@@ -37,7 +41,7 @@ def arguments() -> argparse.Namespace:
 
 def common(command: argparse.ArgumentParser) -> None:
     """The options that every command takes."""
-    command.add_argument("--kernel", choices=("test", "debug"), default="test")
+    command.add_argument("--kernel", choices=("stock", "test", "debug"), default=os.environ["RPCRDMA_VARIANT"])
     command.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
     command.add_argument("--device", choices=("rxe", "siw"), default="rxe")
     command.add_argument("--small", action="store_true", help="a tenth of the data, for the debug kernel")
@@ -53,7 +57,6 @@ def common(command: argparse.ArgumentParser) -> None:
 def options_of(args: argparse.Namespace) -> Options:
     """Turns arguments into options."""
     options = Options(
-        variant=args.kernel,
         client=args.client,
         device=args.device,
         small=args.small,
@@ -61,16 +64,16 @@ def options_of(args: argparse.Namespace) -> Options:
         patience=args.patience,
         until=args.until,
         smp=args.smp,
-        module=args.module or REPO / OUR_MODULE.format(variant=args.kernel),
         module_parameters=args.parameters,
         logs=Path(os.environ["RPCRDMA_LOGS"]) if args.keep_logs else None,
     )
+    options.module = args.module or options.module
     if args.kernel == "debug":
         # The module under test is in the client; a server that is looked at as closely only makes it wait.
         options.server_guest = {"kernel": Path(os.environ["RPCRDMA_SERVER_KERNEL"]), "memory": options.memory}
         options.memory *= 2
     if not (options.kernel / ".complete").exists():
-        sys.exit(f"error: the {args.kernel} kernel is not built: run 'make setup'")
+        sys.exit(f"error: the {args.kernel} kernel is not there: run selftests/setup/setup.sh {STEPS[args.kernel]}")
     if options.client == "ours" and not options.module.exists():
         sys.exit(f"error: {options.module} is not there: build the module first")
     if options.client == "ours":

@@ -17,7 +17,9 @@ OUR_MODULE = "out/{variant}/rpcrdma_rs.ko"
 class Options:
     """The choices of one run."""
 
-    variant: str = "test"  # test or debug
+    variant: str = field(default_factory=lambda: os.environ["RPCRDMA_VARIANT"])  # stock, test or debug
+    # What the server guest boots: never the debug kernel.
+    server_variant: str = field(default_factory=lambda: os.environ["RPCRDMA_SERVER_VARIANT"])
     client: str = "ours"  # ours or in-tree
     device: str = "rxe"  # rxe or siw
     small: bool = False
@@ -34,7 +36,7 @@ class Options:
     kernel_parameters: str = ""  # more of them
     client_guest: dict[str, object] = field(default_factory=dict)  # options that the client guest has otherwise
     server_guest: dict[str, object] = field(default_factory=dict)  # and the server guest
-    module: Path = REPO / OUR_MODULE.format(variant="test")
+    module: Path = field(default_factory=lambda: REPO / OUR_MODULE.format(variant=os.environ["RPCRDMA_VARIANT"]))
     module_parameters: str = ""
     logs: Path | None = None
     work: Path = Path("/tmp/harness")
@@ -58,6 +60,12 @@ class Options:
     def image(self) -> Path:
         """The kernel to boot."""
         return self.kernel / "arch/x86/boot/bzImage"
+
+    @property
+    def initrd(self) -> Path | None:
+        """What a kernel that cannot reach its root by itself needs to be booted with."""
+        initrd = self.kernel / "initrd"
+        return initrd if initrd.exists() else None
 
     @property
     def modules(self) -> Path:

@@ -13,7 +13,7 @@ from .config import Options
 # More than 2,000 files and 30 MB.
 LARGE = ("net/sunrpc", "fs/nfs", "fs/nfsd", "drivers/infiniband", "kernel", "lib")
 # More than 500 files and 10 MB.
-MEDIUM = ("drivers/infiniband",)
+MEDIUM = ("drivers/infiniband/core", "drivers/infiniband/hw")
 SMALL = ("net/sunrpc", "fs/nfs", "fs/nfsd")
 
 

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from .channel import Channel, ChannelClosed, Job, Result
 from .config import GUEST_ROOT, Options
+from .network import MTU
 
 HERE = Path(__file__).parent
 BOOT_LIMIT = 60.0  # seconds, before stretching
+BOOT_SILENCE = 15.0  # seconds without a word on the console, likewise
 # A blocked task is a finding before the kernel's default of two minutes, but a large fsync may take its time.
 HUNG_TASK = 25  # seconds, before stretching
 # With these the driver of the network adapter has a page for each frame, and no page pool. Freeing one of a pool lets
@@ -37,7 +39,7 @@ class CommandFailed(GuestError):
 
 
 class DiedAtBoot(GuestError):
-    """QEMU ended before its guest was up."""
+    """QEMU ended before its guest was up, or its processors stand still."""
 
 
 class GuestTimeout(GuestError):
@@ -64,6 +66,12 @@ def clock_parameters(options: Options) -> str:
     if not bogomips or "constant_tsc" not in cpuinfo:
         return "lpj=10000000"
     return f"lpj=10000000 tsc_early_khz={round(float(bogomips[1]) * 500)}"
+
+
+def network_adapter(tap: str, mac: str) -> list[str]:
+    """QEMU's arguments for an adapter at this tap."""
+    netdev = f"tap,id=n0,ifname={tap},script=no,downscript=no,vhost=off"
+    return ["-netdev", netdev, "-device", f"virtio-net-pci,netdev=n0,mac={mac},host_mtu={MTU},romfile=,{NIC}"]
 
 
 class Guest:
@@ -121,7 +129,7 @@ class Guest:
         cmdline = (
             "console=ttyS0 root=root rootfstype=9p ro init=/sbin/guest-init "
             "rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose "
-            "panic=-1 log_buf_len=8M printk.time=1 loglevel=7 tsc=reliable no_timer_check sysrq_always_enabled "
+            "panic=-1 oops=panic log_buf_len=8M printk.time=1 loglevel=7 tsc=reliable no_timer_check sysrq_always_enabled "
             f"{clock_parameters(options)} {options.kernel_parameters}"
         )
         command = ["qemu-system-x86_64", "-accel", accel, "-cpu", cpu]
@@ -130,6 +138,8 @@ class Guest:
         command += ["-machine", "pc,acpi=off,graphics=off"]
         command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", self.name]
         command += ["-kernel", str(options.image), "-append", cmdline]
+        if options.initrd:
+            command += ["-initrd", str(options.initrd)]
         # The multiplexer is there for its escape C-a b, which sends the break that starts a SysRq.
         console = f"socket,id=con,path={self.directory}/con.sock,server=on,wait=off,mux=on,logfile={self.console}"
         command += ["-chardev", console, "-serial", "chardev:con"]
@@ -141,8 +151,7 @@ class Guest:
         command += self._share_device("kernel", options.modules, "readonly=on,")
         command += self._share_device("share", self.share, "")
         if self.tap:
-            command += ["-netdev", f"tap,id=n0,ifname={self.tap},script=no,downscript=no,vhost=off"]
-            command += ["-device", f"virtio-net-pci,netdev=n0,mac={self.mac},host_mtu=4200,romfile=,{NIC}"]
+            command += network_adapter(self.tap, self.mac)
         return [*command, *options.qemu]
 
     @staticmethod
@@ -153,8 +162,16 @@ class Guest:
     def wait_ready(self) -> None:
         """Returns when the guest's agent has reported."""
         channel = self._need_channel()
-        if not channel.ready.wait(BOOT_LIMIT * self.options.slowness):
-            raise GuestTimeout(f"{self.name} did not boot in time:\n{self.console_tail()}")
+        start = changed = time.monotonic()
+        size = 0
+        while not channel.ready.wait(1):
+            now = time.monotonic()
+            if now - start > BOOT_LIMIT * self.options.slowness:
+                raise GuestTimeout(f"{self.name} did not boot in time:\n{self.console_tail()}")
+            if self.console.exists() and self.console.stat().st_size != size:
+                size, changed = self.console.stat().st_size, now
+            elif now - changed > BOOT_SILENCE * self.options.slowness:
+                raise DiedAtBoot(f"{self.name} went silent while it booted:\n{self.console_tail()}")
         if channel.closed:
             raise DiedAtBoot(f"{self.name} died at boot:\n{indent(self._qemu_log())}\n{self.console_tail()}")
         self.boot_seconds = time.monotonic() - self._started

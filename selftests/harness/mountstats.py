@@ -80,7 +80,7 @@ def named(numbers: list[int]) -> dict[str, int]:
 
 def own(guest: Guest, port: int | None = None) -> dict[str, int]:
     """The counters that only our transport has, added up over its transports to a port of the server."""
-    return parse_own(guest.run(f"cat {DEBUGFS}/* 2>/dev/null || true").out, port)
+    return parse_own(guest.run(f"cat {DEBUGFS}/xprt-* 2>/dev/null || true").out, port)
 
 
 def parse_own(text: str, port: int | None = None) -> dict[str, int]:
@@ -89,7 +89,8 @@ def parse_own(text: str, port: int | None = None) -> dict[str, int]:
     for block in re.split(r"^peer ", text, flags=re.M)[1:]:
         peer, *lines = block.splitlines()
         if port is None or peer.endswith(f" port {port}"):
-            for name, number in (line.split() for line in lines):
+            # Other lines than those of counters have words.
+            for name, number in re.findall(r"^(\w+) (\d+)$", "\n".join(lines), re.M):
                 counters[name] = counters.get(name, 0) + int(number)
     return counters
 

@@ -65,6 +65,35 @@ class Late(AssertionError):
     """Something that was to happen has not happened in time."""
 
 
+def network_script(device: str, end: End) -> str:
+    """The commands that bring up the adapter of one end, and an RDMA device on it."""
+    return NETWORK.format(driver=DRIVERS[device], device=device, mtu=MTU, end=end)
+
+
+def mount_command(vers: str, options: str = "", proto: str = "rdma", where: str = MOUNT_POINT) -> str:
+    """The command that mounts the export; NFSv3 goes without the lock protocol, which is not the transport's."""
+    path = "/export" if vers.startswith("3") else "/"
+    host = f"[{SERVER.ipv6}]" if proto == "rdma6" else SERVER.ipv4
+    words = [f"vers={vers}", f"proto={proto}", "hard"]
+    if vers.startswith("3"):
+        words += ["nolock", "mountproto=" + ("tcp6" if proto == "rdma6" else "tcp")]
+    if options:
+        words.append(options)
+    return f"mount -t nfs -o {','.join(words)} {host}:{path} {where}"
+
+
+class Server(Guest):
+    """The guest that serves the export over the in-tree transport."""
+
+    def __init__(self, options: Options):
+        super().__init__("server", options, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE)
+
+    def bring_up(self) -> None:
+        """Waits for the guest, which has been started, and brings up its network and the NFS server."""
+        self.wait_ready()
+        self.run(network_script(self.options.device, SERVER) + SERVER_UP.format(port=NFS_PORT), 40)
+
+
 class Pair:
     """Both guests and what tests do with them."""
 
@@ -72,7 +101,7 @@ class Pair:
         self.options = options
         forbidden = NO_KERBEROS + (NO_IN_TREE if options.client == "ours" else "")
         on_server, on_client = (replace(options, **other) for other in (options.server_guest, options.client_guest))
-        self.server = Guest("server", on_server, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE)
+        self.server = Server(on_server)
         self.client = Guest("client", on_client, CLIENT.tap, CLIENT.mac, forbidden)
         self.guests = [self.server, self.client]
         self._names = 0
@@ -86,27 +115,21 @@ class Pair:
         for guest in self.guests:
             guest.start()
         with ThreadPoolExecutor() as pool:
-            for work in [pool.submit(self._server_up), pool.submit(self._client_up)]:
+            for work in [pool.submit(self.server.bring_up), pool.submit(self._client_up)]:
                 work.result()
         self.client.run(f"ping -c 1 -W 5 {SERVER.ipv4} >/dev/null; ping -c 1 -W 5 {SERVER.ipv6} >/dev/null")
 
-    def _network(self, end: End) -> str:
-        return NETWORK.format(driver=DRIVERS[self.options.device], device=self.options.device, mtu=MTU, end=end)
-
-    def _server_up(self) -> None:
-        self.server.wait_ready()
-        self.server.run(self._network(SERVER) + SERVER_UP.format(port=NFS_PORT), 40)
-
     def _client_up(self) -> None:
         self.client.wait_ready()
-        self.client.run(self._network(CLIENT) + CLIENT_UP.format(mount_point=MOUNT_POINT), 40)
+        self.client.run(network_script(self.options.device, CLIENT) + CLIENT_UP.format(mount_point=MOUNT_POINT), 40)
         self.load_module()
 
     def load_module(self) -> None:
         """Loads the transport under test into the client."""
         if self.options.client == "ours":
             parameters = self.options.module_parameters
-            self.client.run(f"modprobe -a sunrpc rdma_cm; insmod /share/rpcrdma_rs.ko {parameters}")
+            self.client.run(f"modprobe -a sunrpc rdma_cm configfs; insmod /share/rpcrdma_rs.ko {parameters}")
+            self.client.run("mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config")
         else:
             # Past the rule that keeps the kernel from loading it by itself.
             self.client.run("modprobe --ignore-install rpcrdma")
@@ -123,15 +146,8 @@ class Pair:
         )
 
     def mount(self, vers: str, options: str = "", proto: str = "rdma", where: str = MOUNT_POINT) -> None:
-        """Mounts the export; NFSv3 goes without the lock protocol, which is not the transport's."""
-        path = "/export" if vers.startswith("3") else "/"
-        host = f"[{SERVER.ipv6}]" if proto == "rdma6" else SERVER.ipv4
-        words = [f"vers={vers}", f"proto={proto}", "hard"]
-        if vers.startswith("3"):
-            words += ["nolock", "mountproto=" + ("tcp6" if proto == "rdma6" else "tcp")]
-        if options:
-            words.append(options)
-        self.client.run(f"mkdir -p {where}; mount -t nfs -o {','.join(words)} {host}:{path} {where}")
+        """Mounts the export."""
+        self.client.run(f"mkdir -p {where}; {mount_command(vers, options, proto, where)}")
 
     def umount(self, where: str = MOUNT_POINT) -> None:
         """Unmounts."""

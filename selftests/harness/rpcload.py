@@ -21,9 +21,9 @@ CLIENT, SERVICE = "rpcload", "rpcload_echo"
 
 
 def modules(options: Options) -> dict[str, Path]:
-    """Where the two modules are. The server never runs the debug kernel."""
+    """Where the two modules are."""
     found = {}
-    for name, variant in ((CLIENT, options.variant), (SERVICE, "test")):
+    for name, variant in ((CLIENT, options.variant), (SERVICE, options.server_variant)):
         found[name] = REPO / "out" / variant / "rpcload" / f"{name}.ko"
         assert found[name].exists(), f"{found[name]} is not there: run selftests/setup/build.sh {variant}"
     return found

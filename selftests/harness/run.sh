@@ -12,20 +12,31 @@ set -euo pipefail
 selftests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 setup=$selftests/setup
 
-variant=kernel
+# The comparison stays on one kernel, so that its figures can be compared, too.
+kernel=${KERNEL:-stock}
+[ "${PACKAGE:-harness}" != bench ] || kernel="test"
 keep=
 previous=
 for argument; do
 	case "$previous $argument" in
-	"--kernel debug" | *" --kernel=debug") variant="kernel-debug" ;;
+	"--kernel "*) kernel=$argument ;;
+	*" --kernel="*) kernel=${argument#*=} ;;
 	esac
 	case "$previous" in
 	--keep-logs) keep=$argument ;;
 	esac
 	previous=$argument
 done
-kernel=$("$setup/setup.sh" --path "$variant")
-server=$("$setup/setup.sh" --path kernel)
+path() {
+	case "$1" in
+	stock) "$setup/setup.sh" --path kernel-stock ;;
+	debug) "$setup/setup.sh" --path kernel-debug ;;
+	*) "$setup/setup.sh" --path kernel ;;
+	esac
+}
+# The module under test is in the client; a server on the debug kernel would only make it wait.
+server=$kernel
+[ "$server" != debug ] || server=${KERNEL:-stock}
 linux=$("$setup/setup.sh" --path linux)
 
 # Inside, nothing outlives the run but the cache: logs that are to be kept land there first.
@@ -37,8 +48,10 @@ if [ -n "$keep" ]; then
 fi
 
 NET=1 "$setup/enter.sh" env PYTHONPATH=/repo/selftests PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
-	RPCRDMA_KERNEL="$kernel" RPCRDMA_SERVER_KERNEL="$server" RPCRDMA_LINUX="$linux" ${keep:+RPCRDMA_LOGS="/cache/${logs##*/}"} \
-	python3 -m "${PACKAGE:-harness}" "$@" &
+	RPCRDMA_VARIANT="$kernel" RPCRDMA_KERNEL="$(path "$kernel")" \
+	RPCRDMA_SERVER_VARIANT="$server" RPCRDMA_SERVER_KERNEL="$(path "$server")" \
+	RPCRDMA_LINUX="$linux" ${keep:+RPCRDMA_LOGS="/cache/${logs##*/}"} \
+	python3 -m "${PACKAGE:-harness}" "$@" <&0 &
 pid=$!
 
 # unshare ignores the signals itself, and the harness is its child: pass them on, and make an end of it when the

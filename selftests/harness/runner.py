@@ -66,7 +66,7 @@ class Runner:
         if self.repeated:
             print(f"{self.repeated} of the tests were too slow once and have been run again")
         if left_out:
-            print(f"{LEFT_OUT} {len(left_out)} tests: {by_file(left_out)}")
+            print(f"{LEFT_OUT} {len(left_out)} tests: {by_file(left_out, tests)}")
         print(f"{self.passed} passed, {self.failed} failed")
         return 0 if self.passed and not self.failed else 1
 
@@ -201,16 +201,18 @@ class Runner:
             self.pair = None
 
 
-def by_file(tests: list[Test]) -> str:
-    """The files of some tests, each with how many they are, in the order of the tests."""
-    return ", ".join(f"{group} {count}" for group, count in Counter(test.group for test in tests).items())
+def by_file(some: list[Test], tests: list[Test]) -> str:
+    """The files of some of the tests, in their order, each with how many they are, and whether that is all of the file."""
+    every = Counter(test.group for test in tests)
+    counts = Counter(test.group for test in some).items()
+    return ", ".join(f"{group} {count}{' (all)' if count == every[group] else ''}" for group, count in counts)
 
 
 def bring_up(options: Options, boots: int = 2) -> Pair:
     """A started pair whose boot messages have been judged for reports; other boot noise is nobody's business.
 
     A report that came before our module was there is the kernel's own, and costs another boot. So does a QEMU that ends by
-    itself: two emulated processors now and then trip over each other while one of them sets up its PCI devices.
+    itself, or whose guest stands still: two emulated processors now and then trip over each other while they boot.
     """
     pair = Pair(options)
     try:

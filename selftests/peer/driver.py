@@ -29,9 +29,9 @@ PORTS = itertools.count(20100)
 OPTIONS = "soft,timeo=100,retrans=2,retry=0,noacl,lookupcache=none,noac"
 
 LOG_LINE = re.compile(
-    r"port (?P<port>\d+): connected over (?P<device>\S+): private data sent (?P<sent>[0-9a-f]{16}), "
-    r"received (?P<received>[0-9a-f]{16}|none); inline thresholds: call (?P<call>\d+) reply (?P<reply>\d+) octets; "
-    r"(?P<credits>\d+) credits asked for"
+    r"port (?P<port>\d+): connected over (?P<device>\S+): private data sent (?P<sent>[0-9a-f]{16}|none), "
+    r"received (?P<received>[0-9a-f]{16}|none); inline thresholds: call (?P<call>\d+) reply (?P<reply>\d+) bytes; "
+    r"(?P<credits>\d+) credits asked for; (?:rule (?P<rule>\S+)|no rule)"
 )
 
 Event = dict[str, object]
@@ -46,13 +46,16 @@ class Logged:
     call: int
     reply: int
     credits: int
+    rule: str | None = None
 
 
 def connections(client: Guest, port: int) -> list[Logged]:
     """The connections to a port of the server that the client's log tells of, oldest first."""
     text = client.run("dmesg").out
     found = [match for match in LOG_LINE.finditer(text) if int(match["port"]) == port]
-    return [Logged(m["sent"], m["received"], int(m["call"]), int(m["reply"]), int(m["credits"])) for m in found]
+    return [
+        Logged(m["sent"], m["received"], int(m["call"]), int(m["reply"]), int(m["credits"]), m["rule"]) for m in found
+    ]
 
 
 class Peer:
@@ -131,21 +134,21 @@ class Peer:
         """Has it send the oldest reply that it has kept."""
         self.pair.server.run(f"kill -USR2 {self._pid}")
 
-    def mount_command(self, options: str = "", vers: str = "3") -> str:
+    def mount_command(self, options: str = "", vers: str = "3", where: str = MOUNT_POINT) -> str:
         """The shell command that mounts the peer; the server's own mount daemon gives the file handle away.
 
         A mount with another version than 3 does not get beyond the NULL call.
         """
         words = [f"vers={vers},proto=rdma,port={self.port}", *(["nolock,mountproto=tcp"] if vers == "3" else [])]
         words += [OPTIONS, *([options] if options else [])]
-        return f"mount -t nfs -o {','.join(words)} {SERVER.ipv4}:/export {MOUNT_POINT}"
+        return f"mount -t nfs -o {','.join(words)} {SERVER.ipv4}:/export {where}"
 
     @contextmanager
-    def mounted(self, options: str = "") -> Iterator[None]:
+    def mounted(self, options: str = "", where: str = MOUNT_POINT) -> Iterator[None]:
         """Mounts the peer for the block. After a failure nothing is tidied: the guests go anyway."""
-        self.pair.client.run(self.mount_command(options), 60)
+        self.pair.client.run(f"mkdir -p {where}; {self.mount_command(options, where=where)}", 60)
         yield
-        self.pair.client.run(f"umount {MOUNT_POINT} || umount -f {MOUNT_POINT}", 60)
+        self.pair.client.run(f"umount {where} || umount -f {where}", 60)
 
     def connections(self) -> list[Logged]:
         """What the client's log says of the connections to this peer."""

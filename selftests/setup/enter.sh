@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Runs a command inside the tool-and-guest tree, with this repository at /repo and the cache at /cache, in a mount
-# (and, with NET=1, network) namespace of its own that ends with the command. Needs no root: without it, a user
-# namespace gives the rights.
+# Runs a command inside the tool-and-guest tree (or another, named by TREE), with this repository at /repo and the cache
+# at /cache, in a mount (and, with NET=1, network) namespace of its own that ends with the command. Needs no root:
+# without it, a user namespace gives the rights.
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-tree=$(tree_dir)
+tree=${TREE:-$(tree_dir)}
 [ -e "$tree/.complete" ] || die "the tool tree is not there yet: run 'make setup'"
 
 flags=(--mount --pid --fork --kill-child)

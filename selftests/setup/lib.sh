@@ -103,5 +103,7 @@ as_root() {
 	fi
 }
 
+# What a kernel is built with: the suite and the packages before the first empty line.
+toolchain_key() { { echo "$SUITE"; sed '/^$/,$d; s/#.*//' "$SETUP/packages"; } | key_of; }
 tree_key() { cat "$SETUP/packages" "$SETUP/tree.sh" | key_of; }
 tree_dir() { echo "$CACHE/tree-$(tree_key)"; }

@@ -14,8 +14,18 @@ case "$dir" in
 *) echo "refusing to make a tree in $dir" >&2 && exit 1 ;;
 esac
 
+# Half of all files, which nobody reads here: of rust-src only library/ is compiled, of LLVM the static libraries are linked
+# with nothing. And no file needs to be on the disk before the next one: an incomplete tree is made again. The last pattern
+# that matches decides, and an asterisk matches slashes, too.
+dpkg=(force-unsafe-io)
+for path in '/usr/share/doc/*' '/usr/share/man/*' '/usr/share/info/*' '/usr/share/locale/*' \
+	'/usr/src/rustc-*/src/*' '/usr/src/rustc-*/compiler/*' '/usr/lib/llvm-*/lib/lib*.a'; do
+	dpkg+=("path-exclude=$path")
+done
+dpkg+=('path-include=/usr/src/rustc-*/library/*')
+
 mmdebstrap --variant=minbase --include="$packages" \
-	--aptopt='Acquire::Retries "3"' \
+	--aptopt='Acquire::Retries "3"' "${dpkg[@]/#/--dpkgopt=}" \
 	--customize-hook='sed -n "s/ trixie / trixie-backports /p" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/backports.list"' \
 	--customize-hook='mkdir -p "$1/repo" "$1/cache" "$1/guestroot" "$1/kernel" "$1/export" "$1/share" "$1/mnt/nfs"' \
 	--customize-hook='ln -sf /proc/self/mounts "$1/etc/mtab"' \

@@ -6,6 +6,7 @@ mod connection;
 mod messages;
 mod plans;
 mod replies;
+mod rules;
 
 use proptest::{collection::vec, prelude::*};
 
