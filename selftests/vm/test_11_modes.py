@@ -124,7 +124,7 @@ def reply_end(pair: Pair, ddp: bool) -> str:
     return "reply_end=0" if ddp and pair.options.client == "in-tree" else ""
 
 
-@test("inline both ways", "V1-45", "V1-54")
+@test("inline both ways", "V1-2", "V1-3", "V1-45", "V1-54")
 def inline(pair: Pair) -> None:
     """What fits goes without chunks, marked or not, wherever in the buffers it is."""
     small = [m for m in sizes_and_places(SHORT) if m.size <= INLINE[pair.options.client]]
@@ -138,7 +138,7 @@ def read_chunk(pair: Pair) -> None:
     try_all(pair, [(call, replace(SHORT, size=100)) for call in sizes(READ_CHUNK)])
 
 
-@test("Write chunk", "V1-46", "V1-83", "V1-85", "V1-87", "V1-151")
+@test("Write chunk", "V1-46", "V1-83", "V1-84", "V1-85", "V1-87", "V1-151")
 def write_chunk(pair: Pair) -> None:
     """Marked pages of a reply that might not fit."""
     call = replace(SHORT, size=100)
@@ -215,7 +215,7 @@ PIECES = {
 
 @test(
     "a whole message in one piece, remote invalidation {remote}",
-    *("V1-47", "V1-99", "PD-30"),
+    *("V1-47", "V1-99", "V1-125", "V1-134", "PD-30"),
     cases=[{"remote": 1}, {"remote": 0}],
 )
 def pieces(pair: Pair, remote: int) -> None:

@@ -124,7 +124,7 @@ LARGEST = {
 
 @test(
     "registrations of {pages} pages",
-    *("V1-46", "V1-47", "V1-69", "V1-70", "H-4", "H-37"),
+    *("V1-46", "V1-47", "V1-69", "V1-70", "V1-78", "H-4", "H-37"),
     limit=120,
     device="rxe",
     cases=[{"pages": 20}, {"pages": 100}],

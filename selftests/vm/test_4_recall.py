@@ -3,6 +3,7 @@
 
 import re
 
+from harness.capture import capturing
 from harness.mountstats import calls, transport
 from harness.pair import MOUNT_POINT, Late, Pair, wait_until
 from harness.registry import test
@@ -21,6 +22,18 @@ def take_delegation(pair: Pair, name: str) -> None:
         return "deleg" in server_view(pair, "states")
 
     wait_until(granted, "no delegation was granted", 20 * pair.options.slowness, 0.3)
+
+
+@test("the session is told how long a call from the server may be", "BI-20", limit=60, device="rxe")
+def session(pair: Pair) -> None:
+    """Both directions' thresholds hold for the backchannel, as its messages have no chunks; a header takes 28 bytes."""
+    with capturing(pair.client, "session") as capture:
+        pair.mount("4.2")
+        pair.umount()
+    found = capture.decode("nfs.opcode == 43 && rpc.msgtyp == 0", "nfs.maxreqsize4", "nfs.maxrespsize4")
+    assert found, "tshark saw no CREATE_SESSION"
+    back = {tuple(int(sizes.split(",")[1]) for sizes in frame) for frame in found}
+    assert back == {(4096 - 28, 4096 - 28)}, found
 
 
 @test("delegations are recalled", "BI-1", limit=90)

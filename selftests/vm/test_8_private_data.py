@@ -122,6 +122,17 @@ for title, rows, accepted, expected in ANSWERS:
     test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case])(answer)
 
 
+@test("RDMA Reads in flight are as many as the device takes", "V1-38", limit=60, device="rxe")
+def reads_in_flight(pair: Pair) -> None:
+    """The request to connect says so to the server, and that we begin none ourselves."""
+    with capturing(pair.client, "reads-in-flight") as capture:
+        pair.mount("3")
+        pair.umount()
+    found = capture.decode("infiniband.cm.req", "infiniband.cm.req.responderres", "infiniband.cm.req.initdepth")
+    limit = int(pair.client.run("ibv_devinfo -v -d rxe0 | awk '/max_qp_rd_atom/ { print $2 }'").out)
+    assert {(int(responder, 0), int(initiator, 0)) for responder, initiator in found} == {(min(limit, 255), 0)}, found
+
+
 @test("a new connection is a new exchange", "PD-19", "PD-20", "PD-46", limit=90, device="rxe")
 def afresh(pair: Pair) -> None:
     """The values of the parameters hold from the next connection on, whatever is said when one is refused."""
@@ -249,7 +260,7 @@ MIB = 1 << 20
 
 @test(
     "in-tree server: reconnect with inline sizes of {size}, I/O at each end, vers={vers}",
-    *("PD-1", "PD-13", "PD-14", "PD-19", "PD-20", "PD-48"),
+    *("PD-1", "PD-13", "PD-14", "PD-19", "PD-20", "PD-21", "PD-48", "V1-33", "V1-42"),
     limit=120,
     device="rxe",
     allowed=PROVOKED,

@@ -17,6 +17,7 @@ from harness import resources
 from harness.mountstats import transport
 from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
+from harness.sight import ends
 from peer.driver import Peer, peer
 
 # Counters of messages dropped, by reason.
@@ -276,7 +277,7 @@ for wrong, what, parts, rows in BAD_CHUNKS:
 
 @test(
     "a Reply chunk that nobody has written, segments: {segments}",
-    *("H-23", "V1-102"),
+    *("H-23", "V1-95", "V1-102"),
     limit=90,
     device="rxe",
     cases=[{"segments": 1}, {"segments": 3}],
@@ -373,7 +374,7 @@ def stale_handle(pair: Pair, server: Peer) -> None:
 
 @test(
     "remote invalidation of a handle that is not the call's: {mode}",
-    *("H-30", "PD-30", "PD-33"),
+    *("H-30", "PD-30", "PD-33", "V1-129"),
     limit=120,
     device="rxe",
     allowed=(FOREIGN,),
@@ -440,7 +441,7 @@ def oversize(pair: Pair) -> None:
         assert risen.get("connect_count") == 1 and sent == 2, (risen, sent)
 
 
-@test("backward call with chunks", "BI-30", "BI-3", limit=90, device="rxe")
+@test("backward call with chunks", "BI-30", "BI-3", "V1-40", limit=90, device="rxe")
 def backward_chunks(pair: Pair) -> None:
     """It is refused with BADHEADER, nothing of it is fetched, and the call with the same xid is not mixed up with it."""
     with hostile(pair) as server:
@@ -454,7 +455,29 @@ def backward_chunks(pair: Pair) -> None:
         assert answer["credits"], "a backward message with credits 0"
 
 
-@test("garbage", "V1-15", "V1-20", "V1-105", "V1-108", "H-24", limit=120, device="rxe")
+@test("a call without a reply on a connection that lives", "V1-123", limit=120, device="rxe")
+def silent(pair: Pair) -> None:
+    """It is not sent again before that connection has ended: a server must not see an xid twice on one."""
+    with hostile(pair, mount="timeo=30") as server:
+        assert ABSENT in ask(pair, "do-never")
+        sent = server.lookups("do-never")
+        assert [message["connection"] for message in sent] == [1, 2], sent
+        assert len({message["xid"] for message in sent}) == 1, sent
+        assert "a call got no reply in time" in ends(pair.client, server.port)
+
+
+@test("no two calls in a row use one handle", "V1-133", limit=90, device="rxe")
+def handles(pair: Pair) -> None:
+    """A registration has another key each time that it is used."""
+    with hostile(pair) as server:
+        # The peer has no data: what counts is what it is offered.
+        read = f"dd if={MOUNT_POINT}/file of=/dev/null bs=16384 count=1 iflag=direct status=none || true"
+        pair.client.run("\n".join([read] * 12))
+        used = [segment["handle"] for m in server.messages() for segment in itertools.chain(*m["write"])]
+        assert len(used) >= 12 and len(set(used)) == len(used), used
+
+
+@test("garbage", "V1-15", "V1-20", "V1-105", "V1-108", "V1-139", "H-24", limit=120, device="rxe")
 def garbage(pair: Pair) -> None:
     """Messages without meaning, in all more than there are Receives, cost none: what comes after them is heard. No more
     come at once than the client has given credits for."""

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What neither the code nor the tests say of themselves."""
+
+from __future__ import annotations
+
+# Where requirements are met, besides the files that name them: an item of a file, and what it meets.
+PLACES = {
+    "src/client/connect.rs: attempt": "BI-1 PD-1 PD-3 PD-21 PD-44 PD-46 PD-52 V1-38 V1-43 V1-141",
+    "src/client/connect.rs: size_for": "PD-13 PD-17 V1-29 V1-33 V1-42 BI-11 BI-12",
+    "src/client/connection.rs: Terms": "PD-19 V1-44",
+    "src/client/connection.rs: granted": "V1-25 V1-39",
+    "src/client/flight.rs: Exposed": "V1-81",
+    "src/client/reply.rs: answered": "PD-29 V1-112 V1-113 V1-126",
+    "src/client/reply/unexpected.rs: violated": "V1-113",
+    "src/client/reverse.rs: refuse_backward": "BI-5 BI-30",
+    "src/client/reverse.rs: send_backward": "BI-2 BI-4 BI-7 BI-19 BI-26 BI-27",
+    "src/client/reverse.rs: NotSetUp": "BI-16",
+    "src/client/reverse.rs: NoSlot": "BI-10",
+    "src/client/send.rs: build": "V1-2 V1-3 V1-14 V1-21 V1-95",
+    "src/client/send.rs: expose": "V1-46 V1-48 V1-70 V1-78 V1-84 V1-125",
+    "src/client/send.rs: Unsendable": "V1-119",
+    "src/client/transport.rs: BACKWARD_SLOTS": "BI-5 BI-34",
+    "src/client/transport.rs: timed_out": "V1-123",
+    "src/client/connect.rs: backward": "BI-20",
+    "src/cm/id.rs: Event": "PD-44 PD-46",
+    "src/os/param.rs: Uint": "PD-12 V1-37",
+    "src/proto/chunk.rs: ChunkLists": "V1-10 V1-98",
+    "src/proto/chunk.rs: present": "V1-18",
+    "src/proto/chunk.rs: decode": "V1-19 V1-68 V1-82",
+    "src/proto/credits.rs: grant": "V1-25 V1-29 BI-6",
+    "src/proto/encode.rs: CallHeader": "V1-5 V1-8 V1-11 V1-115",
+    "src/proto/encode.rs: encode_error": "V1-40 V1-104",
+    "src/proto/header.rs: decode": "V1-4 V1-9 V1-11 V1-12 V1-15 V1-16 V1-149 PD-47",
+    "src/proto/incoming.rs: classify": "V1-7 V1-15 V1-17 V1-20 V1-105 V1-108 V1-111 V1-114 V1-117 V1-139 BI-3 BI-22 BI-23 BI-24 BI-28 BI-31",
+    "src/proto/plan.rs: plan": "V1-45 V1-47 V1-54 V1-67 V1-136 V1-138 V1-153 PD-16",
+    "src/proto/plan.rs: plan_reply": "V1-55 V1-83 V1-99",
+    "src/proto/private_data.rs: InlineSize": "PD-8 PD-9 PD-10 PD-11",
+    "src/proto/private_data.rs: encode": "PD-2 PD-4 PD-5 PD-6",
+    "src/proto/private_data.rs: find": "PD-2 PD-34 PD-35 PD-36 PD-37 PD-39 PD-40 PD-41 PD-42 PD-43 PD-48 PD-49",
+    "src/proto/private_data.rs: decode": "PD-7 PD-38",
+    "src/proto/private_data.rs: for_client": "PD-14 PD-16 PD-50",
+    "src/proto/reply.rs: Malformed": "V1-89 V1-90 V1-91 V1-92 V1-101 V1-102",
+    "src/proto/reply.rs: Placed": "V1-66 V1-100 V1-151",
+    "src/proto/reply.rs: renamed": "V1-93",
+    "src/policy/rule.rs: own": "PD-26 PD-27",
+    "src/proto/xdr.rs: Reader": "V1-1",
+    "src/sunrpc/class.rs: Class": "V1-142 V1-143 V1-155",
+    "src/sunrpc/ops.rs: Transport": "V1-137",
+    "src/sunrpc/rqst.rs: fail": "V1-110",
+    "src/sunrpc/rqst.rs: fill": "V1-127 V1-152",
+    "src/sunrpc/rqst.rs: is_opaque": "V1-136 V1-138",
+    "src/sunrpc/xdr_buf.rs: may_be_read_chunk": "V1-53 V1-59",
+    "src/sunrpc/xdr_buf.rs: page_spans": "V1-71 V1-77 V1-97",
+    "src/sunrpc/xprt.rs: set_credits": "V1-27 V1-28 V1-30 V1-41",
+    "src/sunrpc/xprt.rs: reset_credits": "V1-31 V1-32",
+    "src/verbs/buffer.rs: DmaBuffer": "V1-124",
+    "src/verbs/mr.rs: describe": "V1-69 V1-129",
+    "src/verbs/mr.rs: Mr": "V1-57 V1-124 V1-133",
+    "src/verbs/mr/list.rs: Live": "V1-81 V1-126 V1-128 V1-134",
+    "src/client/connection/progress.rs: announce_loss": "V1-122 PD-20",
+}
+
+# Requirements whose loss no test could show, and why.
+UNTESTABLE = {
+    "V1-57": "the wrapper of verbs has no work request that reads or writes a peer's memory",
+    "V1-67": "a call without them cannot be posted: the plan, the buffer and the credit are arguments of the post",
+    "V1-81": "the list of registrations moves into the call when that is posted, and out of it with the reply, by its type",
+    "V1-115": "no function encodes these types",
+    "V1-124": "memory that is not mapped cannot be named in a work request, by its type",
+}
+
+# Requirements that wait for their test.
+OPEN = "PD-17 PD-27 V1-152"
+
+# Requirements that are none of a client's.
+SERVER = "the server's"
+UPPER = "the upper layer's"
+UNUSED = "optional, and not used"
+REVIEW = "a rule for those who write the code or configure the network"
+APART = {
+    SERVER: (
+        "PD-15 PD-22 PD-23 PD-24 PD-25 PD-28 PD-32 V1-23 V1-24 V1-26 V1-34 V1-35 V1-36 V1-50 V1-51 V1-56 V1-64 "
+        "V1-65 V1-73 V1-76 V1-79 V1-80 V1-85 V1-86 V1-87 V1-88 V1-94 V1-96 V1-106 V1-107 V1-109 V1-116 V1-118 "
+        "V1-150 V1-157 BI-8 BI-9 BI-13 BI-14 BI-15 BI-17 BI-18 BI-21 BI-25 BI-29 BI-35 "
+    ),
+    UPPER: "V1-58 V1-60 V1-61 V1-62 V1-63 V1-140 V1-156",
+    UNUSED: "V1-6 V1-13 V1-22 V1-49 V1-52 V1-72 V1-75 V1-103 V1-146 V1-147 V1-148 V1-154 PD-45",
+    REVIEW: "PD-51 V1-130 V1-131 V1-135 V1-144 V1-145 BI-33",
+}
