@@ -70,7 +70,7 @@ UNTESTABLE = {
 }
 
 # Requirements that wait for their test.
-OPEN = "PD-17 PD-27 V1-152"
+OPEN = ""
 
 # Requirements that are none of a client's.
 SERVER = "the server's"

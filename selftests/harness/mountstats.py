@@ -51,7 +51,11 @@ MEANING = {
 
 def block_of(guest: Guest, mount_point: str) -> str:
     """The part of mountstats that is about a mount."""
-    text = guest.run("cat /proc/self/mountstats").out
+    return block_in(guest.run("cat /proc/self/mountstats").out, mount_point)
+
+
+def block_in(text: str, mount_point: str) -> str:
+    """The same, from the text of the file."""
     block = re.search(rf"^device \S+ mounted on {re.escape(mount_point)} .*?(?=^device |\Z)", text, re.M | re.S)
     assert block, f"{mount_point} is not in mountstats:\n{text}"
     return block[0]
@@ -60,10 +64,15 @@ def block_of(guest: Guest, mount_point: str) -> str:
 def of_mount(guest: Guest, mount_point: str) -> tuple[list[int], dict[str, list[int]]]:
     """The numbers of the transport's line, and the numbers of each operation by its name."""
     block = block_of(guest, mount_point)
+    operations = re.findall(r"^\s+([A-Z_0-9]+): ((?:\d+ ?)+)$", block, re.M)
+    return line_of(block), {name: [int(n) for n in numbers.split()] for name, numbers in operations}
+
+
+def line_of(block: str) -> list[int]:
+    """The numbers of the transport's line of a mount."""
     xprt = re.search(r"^\txprt:\s+rdma (.*)$", block, re.M)
     assert xprt, f"no transport of type rdma in:\n{block}"
-    operations = re.findall(r"^\s+([A-Z_0-9]+): ((?:\d+ ?)+)$", block, re.M)
-    return [int(n) for n in xprt[1].split()], {name: [int(n) for n in numbers.split()] for name, numbers in operations}
+    return [int(n) for n in xprt[1].split()]
 
 
 def transport(guest: Guest, mount_point: str) -> dict[str, int]:

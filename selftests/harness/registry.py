@@ -42,6 +42,7 @@ TESTS: list[Test] = []
 # for every day, which demo and bench exercise as well. A file that is not listed comes after these.
 ORDER = (
     "test_9_hostile_server",
+    "test_22_cases",
     "test_14_credits",
     "test_8_private_data",
     "test_13_reverse",
@@ -49,6 +50,7 @@ ORDER = (
     "test_12_refusals",
     "test_11_modes",
     "test_7_reconnect",
+    "test_23_siw_peer",
     "test_14_netns",
     "test_15_statistics",
     "test_17_sight",

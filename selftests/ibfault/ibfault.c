@@ -58,6 +58,10 @@ static unsigned int max_qp_wr;
 module_param(max_qp_wr, uint, 0400);
 MODULE_PARM_DESC(max_qp_wr, "Requests that a queue can hold (default: as many as it can)");
 
+static bool mem_mgt = true;
+module_param(mem_mgt, bool, 0400);
+MODULE_PARM_DESC(mem_mgt, "Whether the device has fast registration (default: yes)");
+
 static unsigned int max_create_wr;
 module_param(max_create_wr, uint, 0400);
 MODULE_PARM_DESC(max_create_wr, "Requests of a send queue that can be created (default: any)");
@@ -324,6 +328,8 @@ static int ibfault_add(struct ib_device *device)
 		device->attrs.max_fast_reg_page_list_len = fast_reg_pages;
 	if (max_qp_wr)
 		device->attrs.max_qp_wr = max_qp_wr;
+	if (!mem_mgt)
+		device->attrs.device_cap_flags &= ~(u64)IB_DEVICE_MEM_MGT_EXTENSIONS;
 	device->ops.alloc_pd = faulty_alloc_pd;
 	device->ops.create_cq = faulty_create_cq;
 	device->ops.create_qp = faulty_create_qp;

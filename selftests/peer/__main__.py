@@ -4,12 +4,16 @@
 Every event is one line of JSON; a signal USR1 adds one, behind which nothing is missing that happened before. A signal
 USR2 has it send the oldest reply that it has kept. What the peer does wrong is chosen by the client, which looks names up:
 
-    do-MODE[.ANYTHING]              this LOOKUP is answered in that mode (see modes.py)
+    do-MODE[.ANYTHING]              this LOOKUP is answered in that mode (see modes.py), which may be edit:EDITS or
+                                    then-right:EDITS (see edits.py)
     always-MODE[.ANYTHING]          likewise, and every time that it is sent again
     arm-MODE-at-PROCEDURE[.ANY]     the next call of that NFS procedure is
 
 The first and the last do so once: sent again, the same LOOKUP is answered rightly. `--first MODE` does it to the first
 call of all, `--first-of-each MODE` to the first call of each connection.
+
+With `--mutate COUNT` each of so many calls, but NULL, is answered wrongly at random, and rightly once the client is silent (see
+mutator.py); meanwhile there are events of connections only.
 
 Besides NFSv3 it serves the program of rpcload_echo.ko, to which names mean nothing. There, and for reverse calls, orders
 come from a named pipe, `--orders PATH` (see orders.py).
@@ -29,9 +33,14 @@ import nfs
 import wire
 from endpoint import Connection, Listener
 from events import say
+from mutator import Mutator
 from orders import Orders
 
+# A mode in a name. A slash would end the name, so that the edits in it have a tilde there.
+MODE = r"[a-z0-9-]+(?::[a-z0-9.,=+<~-]+)?"
 HOLD_SECONDS = 1.0
+MUTATED_SECONDS = 0.2
+SHORT = 900  # bytes of an RPC reply that fits inline whatever the client has told
 
 
 class Server:
@@ -51,6 +60,7 @@ class Server:
         self.held = []  # (connection, query)
         self.kept = []  # (connection, query, handle)
         self.release_at = None
+        self.mutator = Mutator(options.seed, options.mutate)
         self.orders = Orders(options.orders, options.credits, self.let_all_go)
         self.asked, self.ask = os.pipe()  # a byte for each reply that is to be let go
 
@@ -104,7 +114,8 @@ class Server:
             return
         call, arguments = wire.decode_call(payload) if inline else (None, b"")
         name = nfs.looked_up(call, arguments)
-        say("message", connection=connection.number, length=len(message), **header, rpc=call, name=name)
+        if not self.mutator.left:
+            say("message", connection=connection.number, length=len(message), **header, rpc=call, name=name)
         # A call that was faster than the disconnect gets no answer.
         if "malformed" in header or self.outcome(connection.number) == "disconnect":
             return
@@ -116,8 +127,16 @@ class Server:
             reply = wire.rpc_reply(header["xid"], status=wire.SYSTEM_ERR)
         else:
             return
+        if self.options.mutate and (len(reply) > SHORT or wire.decode_reply(reply)[0]["status"] != wire.SUCCESS):
+            # What does not fit inline has to fail. Of most errors the RPC layer thinks that asking again, on another
+            # connection, may help; not of this one.
+            reply = wire.rpc_reply(header["xid"], status=wire.PROC_UNAVAIL)
         lasts = (self.last_handle, self.last_middle)
         query = modes.Query(header, reply, self.credits, unused(header), header, *lasts)
+        # Calls of NULL are those by which a client connects.
+        if self.mutator.left and (call is None or call["proc"]):
+            self.mutate(connection, query)
+            return
         self.act(connection, query, self.mode_of(connection, call, name))
         for chunk in [*header["write"], header["reply"] or []]:
             if chunk:
@@ -139,12 +158,12 @@ class Server:
             return mode
         if name is None or name in self.used:
             return "right"
-        if always := re.match(r"always-([a-z0-9-]+)", name):
+        if always := re.match(rf"always-({MODE})", name):
             return always[1]
-        if armed := re.match(r"arm-([a-z0-9-]+)-at-([A-Z]+)", name):
+        if armed := re.match(rf"arm-({MODE})-at-([A-Z]+)", name):
             self.used.add(name)
             self.armed[getattr(nfs, armed[2])] = armed[1]
-        elif order := re.match(r"do-([a-z0-9-]+)", name):
+        elif order := re.match(rf"do-({MODE})", name):
             self.used.add(name)
             return order[1]
         return "right"
@@ -153,7 +172,7 @@ class Server:
         """Answers a call."""
         if mode != "right":
             say("misbehaves", mode=mode, xid=query.xid)
-        for step in modes.MODES[mode](query):
+        for step in modes.steps(mode, query):
             if isinstance(step, modes.Disconnect):
                 connection.disconnect()
             elif isinstance(step, modes.Hold):
@@ -169,9 +188,18 @@ class Server:
             else:
                 connection.send(step.message, step.handle)
 
+    def mutate(self, connection, query):
+        """Answers a call wrongly, and rightly when the client is silent: it may have dropped the first."""
+        connection.send(self.mutator.mutate(query.reply().message, len(query.payload)))
+        if not self.mutator.left:
+            say("mutated", count=self.mutator.made)
+        self.held.append((connection, query))
+        self.release_at = time.monotonic() + MUTATED_SECONDS
+
     def release(self):
         """The client has been silent for long enough: answers what was held back."""
-        say("released", count=len(self.held))
+        if not self.mutator.made:
+            say("released", count=len(self.held))
         held, self.held, self.release_at = self.held, [], None
         for connection, query in held:
             connection.send(query.reply(self.credits).message)
@@ -252,6 +280,8 @@ def main():
     )
     parser.add_argument("--first", choices=modes.MODES, help="mode in which to answer the first call")
     parser.add_argument("--first-of-each", choices=modes.MODES, help="likewise, the first call of each connection")
+    parser.add_argument("--mutate", type=int, default=0, help="calls to answer wrongly, at random")
+    parser.add_argument("--seed", type=int, default=8166, help="what that follows from")
     parser.add_argument("--credits", type=int, default=32, help="credits to grant")
     parser.add_argument("--receives", type=int, default=48, help="Receives to post")
     parser.add_argument("--receive-size", type=int, default=262144, help="octets of each")

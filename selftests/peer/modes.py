@@ -9,6 +9,7 @@ it got has to end the call, nothing follows.
 import random
 from dataclasses import dataclass, field
 
+import edits
 import wire
 
 GARBAGE = 12  # messages; fewer than the 16 that the client's credits for backward calls promise Receives for
@@ -198,3 +199,12 @@ MODES = {
     "garbage": lambda q: garbage(q, GARBAGE),
     "flood": lambda q: garbage(q, FLOOD),
 }
+
+
+def steps(mode, query):
+    """What the peer does in a mode."""
+    name, _, changes = mode.partition(":")
+    if not changes:
+        return MODES[mode](query)
+    wrong = Send(edits.apply(query.reply().message, changes))
+    return {"edit": [wrong], "then-right": [wrong, query.reply()]}[name]

@@ -147,17 +147,27 @@ def pages_per_registration(pair: Pair, pages: int) -> None:
         unchanged(pair, before)
 
 
-@test("registrations of 8 pages are too few", "V1-153", limit=60, device="rxe")
-def too_small(pair: Pair) -> None:
-    """A call of the largest size would need more segments than a chunk may have: the log says why there is no mount."""
+@test(
+    "no mount over {what}",
+    *("V1-153", "PD-27"),
+    limit=60,
+    device="rxe",
+    cases=[
+        {"what": "registrations of 8 pages", "words": "fast_reg_pages=8"},
+        {"what": "a device without fast registration", "words": "mem_mgt=0"},
+    ],
+)
+def too_small(pair: Pair, what: str, words: str) -> None:
+    """The log says why. A call of the largest size would need more segments than a chunk may have; and a registration that
+    is not made for one call must not be offered to the server to invalidate."""
     before = resources.rdma(pair.client)
-    with faults(pair, "fast_reg_pages=8"):
+    with faults(pair, words):
         said = len(pair.client.run("dmesg").out)
         mount = f"mount -t nfs -o vers=4.2,proto=rdma,retry=0 {SERVER.ipv4}:/ {MOUNT_POINT}"
         done = pair.client.run(f"timeout 60 {mount}", 70, check=False)
         assert done.rc not in (0, 124), str(done)
         log = pair.client.run("dmesg").out[said:]
-        assert "the device lacks fast registration or is too small" in log, log
+        assert "the device lacks fast registration or is too small" in log, f"{what}: {log}"
         unchanged(pair, before)
 
 
