@@ -466,6 +466,9 @@ def silent(pair: Pair) -> None:
         assert [message["connection"] for message in sent] == [1, 2], sent
         assert len({message["xid"] for message in sent}) == 1, sent
         assert "a call got no reply in time" in ends(pair.client, server.port)
+        # The next connection began with a call of the transport's own, whose reply is not a strange one.
+        assert len([m for m in server.messages(NFS, NULL) if m["connection"] == 2]) == 1, "no call of its own"
+        assert counters(pair)["bad_xids"] == 0, counters(pair)
 
 
 @test("no two calls in a row use one handle", "V1-133", limit=90, device="rxe")

@@ -57,8 +57,13 @@ impl Connection {
         posted.and_then(Result::ok).ok_or(ENOTCONN)
     }
 
-    /// Tells whether a message with this xid, which is that of no call of sunrpc's, is the first
-    /// about the probe.
+    /// Tells whether a call of our own waits for its reply.
+    #[inline(always)]
+    pub(super) fn is_probing(&self) -> bool {
+        self.probing.load(Relaxed)
+    }
+
+    /// Tells whether a message with this xid is the first about the probe.
     fn is_about_probe(&self, xid: u32) -> bool {
         self.is_forming() && xid == self.probe_xid() && self.probing.xchg(false, Relaxed)
     }
@@ -74,8 +79,7 @@ impl Connection {
         failed
     }
 
-    /// Takes the grant of a reply with this xid, to no call of sunrpc's, if it is the reply to the
-    /// probe. Returns whether it is.
+    /// Takes the grant of a reply with this xid, if it is that to the probe. Returns whether it is.
     pub(super) fn probed(&self, xid: u32, wire: u32) -> bool {
         if !self.is_about_probe(xid) {
             return false;

@@ -245,6 +245,10 @@ impl Connection {
         invalidated: Option<u32>,
         judge: impl FnOnce(&Offered<'_>) -> Option<Rest>,
     ) -> Arrival {
+        // First, since sunrpc counts what it does not know.
+        if self.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
+            return Arrival::Late;
+        }
         let Some(pinned) = self.shared.xprt.lookup(xid) else {
             return self.unknown(xid, credits, invalidated);
         };

@@ -17,13 +17,10 @@ use super::{
 use crate::proto::Discard;
 
 impl Connection {
-    /// A reply to no call that waits for one. It may be to a call of our own, or a late one; only
-    /// then its grant counts (V1-39).
+    /// A reply to no call that waits for one. It may be a late one; only then its grant counts
+    /// (V1-39).
     #[cold]
     pub(super) fn unknown(&self, xid: u32, credits: u32, invalidated: Option<u32>) -> Arrival {
-        if invalidated.is_none() && self.probed(xid, credits) {
-            return Arrival::Late;
-        }
         self.shared.stats.unknown_xids.inc();
         let arrival = self.late(xid, invalidated);
         if let Arrival::Late = arrival {
@@ -62,15 +59,15 @@ impl Connection {
     #[cold]
     pub(super) fn unusable(&self, xid: u32, why: Discard, invalidated: Option<u32>) -> Arrival {
         self.discard(why);
+        if self.is_probing() && why != Discard::UndecodableError && self.probe_failed(xid) {
+            return Arrival::Late;
+        }
         let Some(pinned) = self.shared.xprt.lookup(xid) else {
             if why == Discard::UndecodableError {
                 if invalidated.is_some() {
                     self.foreign_handle();
                 }
                 return Arrival::Unasked;
-            }
-            if self.probe_failed(xid) {
-                return Arrival::Late;
             }
             let arrival = self.late(xid, invalidated);
             if let Arrival::Late = arrival {
