@@ -7,6 +7,7 @@ mod messages;
 mod plans;
 mod replies;
 mod rules;
+mod words;
 
 use proptest::{collection::vec, prelude::*};
 

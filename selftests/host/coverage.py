@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reads what llvm-cov exports, and tells which regions of src/proto no test reaches, the tests' own code left out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+CODE = 0  # the kind of a region that is neither a gap nor an expansion
+
+
+def main(path: str) -> None:
+    """Prints a line for each file, one for each line that is not reached, and the total."""
+    reached: dict[Path, dict[tuple[int, ...], int]] = defaultdict(lambda: defaultdict(int))
+    for function in json.loads(Path(path).read_text(encoding="utf-8"))["data"][0]["functions"]:
+        file = Path(function["filenames"][0]).resolve()
+        if "/src/proto/" not in str(file):
+            continue
+        for *place, count, _, _, kind in function["regions"]:
+            # Each instance of a generic function has regions of its own.
+            if kind == CODE:
+                reached[file][tuple(place)] += count
+    regions = missed = 0
+    # vectors.rs is what the unit tests are made of.
+    for file, its in sorted(item for item in reached.items() if item[0].name != "vectors.rs"):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        tests = next((n for n, line in enumerate(lines, 1) if line.startswith("mod tests")), len(lines) + 1)
+        own = {place: count for place, count in its.items() if place[0] < tests}
+        gone = sorted({place[0] for place, count in own.items() if not count})
+        regions += len(own)
+        missed += sum(not count for count in own.values())
+        print(f"{file.name}: {len(own)} regions, {sum(not count for count in own.values())} not reached")
+        for line in gone:
+            print(f"    {line}: {lines[line - 1].strip()}")
+    print(f"{100 * (regions - missed) / regions:.1f} % of {regions} regions")
+
+
+main(sys.argv[1])
