@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A device that knows memory by DMA addresses alone, and reads and writes copies of it (selftests/realdma).
+
+What is not mapped, synchronised or unmapped as it should be shows in the data, and in the kernel log. The kernel that is
+needed has DMA operations of single devices, which Debian's has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.config import REPO
+from harness.pair import Pair, wait_until
+from harness.registry import Skip, test
+from harness.rpcload import loaded
+
+from . import test_2_data as data
+from . import test_4_recall as recall
+
+PARAMETERS = "/sys/module/realdma/parameters"
+VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
+SIZES = [{"size": size, "vers": vers} for size, vers in ((4096, "4.2"), (data.MIB, "3"))]
+
+
+def count(pair: Pair, name: str) -> int:
+    """A number of the device."""
+    return int(pair.client.run(f"cat {PARAMETERS}/{name}").out)
+
+
+@contextmanager
+def real(pair: Pair) -> Iterator[None]:
+    """The client's device is such a one. Nothing that is done to it in the block is wrong, and no mapping is left."""
+    if pair.options.variant != "stock":
+        raise Skip("this kernel has no DMA operations of single devices")
+    if pair.client.run("test -d /sys/module/realdma", check=False).rc:
+        path = REPO / "out" / pair.options.variant / "realdma/realdma.ko"
+        pair.unload_module()
+        pair.client.run(f"rdma link delete rxe0; insmod {pair.send(pair.client, path)}")
+        pair.client.run("rdma link add rxe0 type rxe netdev eth0")
+        pair.load_module()
+    # Those of the connection manager's Receives.
+    before = count(pair, "mappings")
+    assert before > 0, "the device does without DMA mappings"
+    yield
+    assert count(pair, "wrong") == 0, "what was wrong is in the kernel messages"
+    wait_until(lambda: count(pair, "mappings") <= before, "mappings are left", 20 * pair.options.slowness)
+
+
+@test("real DMA: files of {vers}, every size", "H-95", "V1-127", limit=120, device="rxe", cases=VERSIONS)
+def sizes(pair: Pair, vers: str) -> None:
+    """Inline data and chunks of both directions."""
+    with real(pair):
+        data.sizes(pair, vers)
+
+
+@test("real DMA: I/O of {size} bytes, vers={vers}", "H-95", "V1-127", limit=120, device="rxe", cases=SIZES)
+def transfers(pair: Pair, size: int, vers: str) -> None:
+    """Buffered, direct and by mmap."""
+    with real(pair):
+        data.transfer_sizes(pair, size, vers)
+
+
+@test("real DMA: calls of all shapes, over several connections", "H-95", "V1-127", limit=120, device="rxe")
+def shapes(pair: Pair) -> None:
+    """Data in head, pages and tail, in every mode of transfer, each byte checked on both sides."""
+    with real(pair), loaded(pair) as load:
+        load.open()
+        for seed in range(4):
+            shape = "call=200000 reply=200000 vary=1"
+            load.one(f"run count=200 depth=16 seed={seed} {shape}", timeout=60).good()
+            load.one("reconnect").good()
+        assert load.bad_calls() == 0
+        load.one("close").good()
+
+
+@test("real DMA: delegations are recalled", "H-95", "BI-1", limit=120, device="rxe")
+def recalled(pair: Pair) -> None:
+    """The reverse direction: a message that comes without being asked for, and a reply that nobody answers."""
+    with real(pair):
+        recall.recall(pair)
