@@ -48,8 +48,10 @@ ORDER = (
     "test_13_reverse",
     "test_16_rules",
     "test_12_refusals",
+    "test_25_real_dma",
     "test_11_modes",
     "test_7_reconnect",
+    "test_24_recovery",
     "test_23_siw_peer",
     "test_14_netns",
     "test_15_statistics",
@@ -64,6 +66,7 @@ ORDER = (
     "test_3_names",
     "test_10_faults",
     "test_6_siw",
+    "test_26_idle",
     "test_5_life",
 )
 

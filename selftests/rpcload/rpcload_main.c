@@ -6,10 +6,13 @@
  * Commands are lines written to /sys/kernel/debug/rpcload/control, one at a time; a write returns
  * when its command is over. Words in brackets may be left out.
  *
- *   open addr=ADDRESS [port=20050] [program=echo|nfs] [auth=null|unix] [reverse=THREADS]
+ *   open addr=ADDRESS [port=20050] [program=echo|nfs] [auth=null|unix] [reverse=THREADS] [idle=0|1]
  *	Makes a client and connects it. Program nfs is version 3 of NFS, of which only NULL is
  *	called; its default port is 20049. With reverse the server may make calls over the
- *	connection, which that many threads serve (rpcload.h describes the program).
+ *	connection, which that many threads serve (rpcload.h describes the program). With idle=1 the
+ *	connection ends when nobody uses it.
+ *   idle seconds=N
+ *	Sets how long that takes, instead of what the transport has chosen. Needs idle=1.
  *   close
  *   reconnect
  *	Has the transport give up its connection, and times a call of NULL over the next one.
@@ -48,8 +51,8 @@
  * wrong.
  *
  * Reading the file gives lines NAME=VALUE about the last command: "command", and "error" (0 or a
- * negative errno), with "reason" if there is more to say; after open and reconnect "connect_ns" and
- * "connects" (connections made since open); after run "calls" (made, whether or not they failed),
+ * negative errno), with "reason" if there is more to say; after open and reconnect "connect_ns",
+ * "connects" (connections made since open) and "idle_seconds" (0 if it stays for ever); after run "calls" (made, whether or not they failed),
  * "errors", "call_mismatches" (as the server reported them), "reply_mismatches", "mismatches"
  * (their sum), "total_ns" (from the start of the first call to the end of the last), and "min_ns",
  * "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns" (of the calls that did not fail).
@@ -220,13 +223,14 @@ static void say_connect(u64 ns)
 
 	say("connect_ns=%llu\n", ns);
 	if (xprt)
-		say("connects=%lu\n", xprt->stat.connect_count);
+		say("connects=%lu\nidle_seconds=%lu\n", xprt->stat.connect_count,
+		    xprt->idle_timeout / HZ);
 	xprt_put(xprt);
 }
 
 static int do_open(char *line)
 {
-	u32 port = 0, program = PROGRAM_ECHO, flavor = AUTH_NULL, threads = 0;
+	u32 port = 0, program = PROGRAM_ECHO, flavor = AUTH_NULL, threads = 0, idle = 0;
 	struct sockaddr_storage addr = {};
 	char *text = NULL;
 	const struct field fields[] = {
@@ -235,6 +239,7 @@ static int do_open(char *line)
 		{ .name = "program", .value = &program, .choices = programs },
 		{ .name = "auth", .value = &flavor, .choices = flavors },
 		{ .name = "reverse", .value = &threads, .max = RPCLOAD_MAX_THREADS },
+		{ .name = "idle", .value = &idle, .max = 1 },
 		{}
 	};
 	struct rpc_create_args args = {
@@ -242,7 +247,7 @@ static int do_open(char *line)
 		.protocol	= XPRT_TRANSPORT_RDMA,
 		.address	= (struct sockaddr *)&addr,
 		.cred		= current_cred(),
-		.flags		= RPC_CLNT_CREATE_NONPRIVPORT | RPC_CLNT_CREATE_NO_IDLE_TIMEOUT,
+		.flags		= RPC_CLNT_CREATE_NONPRIVPORT,
 	};
 	struct rpc_clnt *clnt;
 	u64 start;
@@ -266,6 +271,8 @@ static int do_open(char *line)
 		args.version = RPCLOAD_VERSION;
 		rpc_set_port(args.address, port ?: RPCLOAD_PORT);
 	}
+	if (!idle)
+		args.flags |= RPC_CLNT_CREATE_NO_IDLE_TIMEOUT;
 	args.authflavor = flavor == AUTH_UNIX ? RPC_AUTH_UNIX : RPC_AUTH_NULL;
 
 	/* This makes a call of NULL, so it returns with a connection. */
@@ -328,6 +335,30 @@ static int do_reconnect(char *line)
 	if (!err)
 		say_connect(ktime_get_ns() - start);
 	return err;
+}
+
+static int do_idle(char *line)
+{
+	u32 seconds = 0;
+	const struct field fields[] = {
+		{ .name = "seconds", .value = &seconds, .max = 3600 },
+		{}
+	};
+	struct rpc_xprt *xprt;
+	int err = parse(line, fields);
+
+	if (err)
+		return err;
+	if (!client)
+		return no_client();
+	xprt = get_xprt();
+	if (!xprt || !xprt->idle_timeout || !seconds)
+		err = refuse(-EINVAL, "this needs open idle=1 and seconds=");
+	else
+		xprt->idle_timeout = seconds * HZ;
+	xprt_put(xprt);
+	/* sunrpc sets its timer when a call has ended. */
+	return err ?: rpc_call_sync(client, &null_call, 0);
 }
 
 static int check_shape(const char *name, struct rpcload_shape *shape, u32 vary)
@@ -443,6 +474,7 @@ static const struct {
 	{ "close", do_close },
 	{ "run", do_run },
 	{ "reconnect", do_reconnect },
+	{ "idle", do_idle },
 };
 
 static int execute(char *line)

@@ -5,8 +5,9 @@ import re
 
 from harness.capture import capturing
 from harness.mountstats import calls, transport
-from harness.pair import MOUNT_POINT, Late, Pair, wait_until
+from harness.pair import MOUNT_POINT, NFS_PORT, Late, Pair, wait_until
 from harness.registry import test
+from harness.rules import rule
 
 
 def server_view(pair: Pair, file: str) -> str:
@@ -108,3 +109,48 @@ def recalls_under_load(pair: Pair, credits: int) -> None:
     pair.umount()
     if pair.options.client == "ours":
         pair.client.run("echo 128 >/sys/module/rpcrdma_rs/parameters/credits")
+
+
+@test(
+    "{count} recalls during I/O and disconnects",
+    "BI-1",
+    "BI-10",
+    "BI-22",
+    "PD-20",
+    limit=400,
+    device="rxe",
+    cases=[{"count": 200}],
+)
+def recalls_with_disconnects(pair: Pair, count: int) -> None:
+    """A recall that is lost with its connection is made again: none is lost, and none has an effect twice."""
+    count = pair.options.scaled(count, 20)
+    pair.server.run(f"cd /export; for i in $(seq {count}); do echo $i >d-$i; done")
+    with rule(pair.client, "recalls", port=NFS_PORT) as asked:
+        pair.mount("4.2", "wsize=16384")
+        take_delegation(pair, "d-1")
+        pair.client.run(f"rm -f /tmp/enough; for i in $(seq {count}); do cat {MOUNT_POINT}/d-$i; done >/dev/null", 60)
+        before, connections = (calls(pair.client, MOUNT_POINT, "DELEGRETURN"), connects(pair))
+        held = server_view(pair, "states").count("deleg")
+        assert held >= count // 2, f"{held} delegations of {count}"
+        load = f"dd if=/dev/zero of={MOUNT_POINT}/load bs=64k count=32 conv=fsync status=none"
+        breaks = f"sleep 0.7; echo 1 >{asked.directory}/reconnect"
+        job = pair.client.spawn(f"while [ ! -e /tmp/enough ]; do {load}; {breaks}; done")
+        pair.server.run(f"cd /export; for i in $(seq {count}); do echo more >>d-$i; done", 300)
+        # A delegation that was not returned in time would have been revoked.
+        states = [line for line in server_view(pair, "states").splitlines() if "/d-" in line]
+        assert not states, states
+        pair.client.run("touch /tmp/enough")
+        pair.client.finish(job, "the writer", 60)
+        returned = calls(pair.client, MOUNT_POINT, "DELEGRETURN") - before
+        made = connects(pair) - connections
+        assert made >= 3, f"{made} disconnects"
+        assert returned == held, f"{returned} of {held} delegations returned, over {made} connections"
+        wanted = "".join(f"{i}\nmore\n" for i in range(1, count + 1))
+        assert pair.client.run(f"cd {MOUNT_POINT}; for i in $(seq {count}); do cat d-$i; done", 60).out == wanted
+        pair.umount()
+    print(f"# {returned} recalls over {made + 1} connections")
+
+
+def connects(pair: Pair) -> int:
+    """Connections made so far."""
+    return transport(pair.client, MOUNT_POINT)["connect_count"]

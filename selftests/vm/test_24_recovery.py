@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a mount gets over, again and again: how long until it goes on, and that no byte is lost on the way.
+
+A program writes numbered records to a file. What goes wrong is put right again, and from then on counts how long it takes
+until the next record is on the server. The times are printed; Documentation/user-guide.rst has them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from harness import network
+from harness.mountstats import SUSPICIOUS, transport
+from harness.network import CLIENT, MTU
+from harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
+from harness.registry import test
+from harness.rules import Rule, rule
+
+from .test_7_reconnect import PROVOKED, connected
+from .test_9_hostile_server import ABSENT, counters, hostile
+from .test_14_credits import together
+
+TOOL = "python3 -I -S /share/tools/steady.py"
+FILE, STATE = f"{MOUNT_POINT}/steady", "/tmp/steady"
+LINK_UP = "rdma link add rxe0 type rxe netdev eth0"
+
+
+class Writer:
+    """The program that writes."""
+
+    def __init__(self, pair: Pair):
+        self._pair = pair
+        pair.client.run(f"rm -f {STATE} {STATE}.enough")
+        self._job = pair.client.spawn(f"{TOOL} write {FILE} {STATE}")
+        self.wait_beyond(5)
+
+    def written(self) -> int:
+        """Records on the server so far."""
+        return int(self._pair.client.run(f"cat {STATE} 2>/dev/null || true").out.strip() or 0)
+
+    def wait_beyond(self, number: int) -> float:
+        """Waits until it has written more than that; the seconds that took."""
+        return wait_until(lambda: self.written() > number, "nothing is written", 60 * self._pair.options.slowness)
+
+    def finish(self) -> None:
+        """Ends it, and checks what it has written on both sides."""
+        self._pair.client.run(f"touch {STATE}.enough")
+        count = self._pair.client.finish(self._job, "the writer", 60).out.strip()
+        assert self._pair.server.run(f"{TOOL} check /export/steady", 60).out.strip() == count, "on the server"
+        self._pair.drop_caches()
+        assert self._pair.client.run(f"{TOOL} check {FILE}; rm {FILE}", 60).out.strip() == count, "read back"
+
+
+@contextmanager
+def link_down(pair: Pair) -> Iterator[None]:
+    """The cable is out for the block, until the client's device has noticed."""
+    network.ip("link", "set", CLIENT.tap, "down")
+    try:
+        wait_until(lambda: not connected(pair), "the client's device did not notice", 60 * pair.options.slowness)
+        yield
+    finally:
+        network.ip("link", "set", CLIENT.tap, "up")
+
+
+def cable(pair: Pair, _: Rule) -> None:
+    """The link goes without a word, and comes back."""
+    with link_down(pair):
+        pass
+
+
+def server_device(pair: Pair, _: Rule) -> None:
+    """The server loses its device, and gets it back."""
+    pair.server.run(f"rdma link delete rxe0; {LINK_UP}", 30)
+
+
+def client_device(pair: Pair, _: Rule) -> None:
+    """The client does."""
+    pair.client.run(f"rdma link delete rxe0; {LINK_UP}", 30)
+
+
+def nfsd(pair: Pair, _: Rule) -> None:
+    """The server ends all connections and its service, and begins anew; its clients have ten seconds to reclaim."""
+    pair.server.run(
+        f"""
+        rpc.nfsd 0
+        rpc.nfsd 8
+        echo 'rdma {NFS_PORT}' >/proc/fs/nfsd/portlist
+        """,
+        40,
+    )
+
+
+def administrator(_: Pair, asked: Rule) -> None:
+    """Somebody asks for another connection."""
+    asked.reconnect()
+
+
+# What goes wrong, and what the timers in force explain, in seconds: the pauses between attempts to connect, of which the
+# first is none, then 5 and 10; and the time until nfsd lets clients in again.
+CASES: list[tuple[Callable[[Pair, Rule], None], float]] = [
+    (cable, 20),
+    (server_device, 20),
+    (client_device, 20),
+    (nfsd, 30),
+    (administrator, 10),
+]
+
+
+def recovery(pair: Pair, what: str, vers: str) -> None:
+    """Each time the mount goes on by itself, within what the timers in force explain; all that was written is there."""
+    with rule(pair.client, "recovery", port=NFS_PORT) as asked:
+        again_and_again(pair, asked, what, vers)
+
+
+def again_and_again(pair: Pair, asked: Rule, what: str, vers: str) -> None:
+    """The rounds of one case."""
+    happen, limit = {function.__name__: (function, limit) for function, limit in CASES}[what]
+    times = []
+    pair.mount(vers)
+    writer = Writer(pair)
+    for _ in range(max(2, pair.options.rounds)):
+        before = transport(pair.client, MOUNT_POINT)["connect_count"]
+        happen(pair, asked)
+        # A record may still have been under way.
+        start, number = time.monotonic(), writer.written() + 1
+        writer.wait_beyond(number)
+        times.append(time.monotonic() - start)
+        assert transport(pair.client, MOUNT_POINT)["connect_count"] > before, "the connection was not remade"
+    writer.finish()
+    counts = transport(pair.client, MOUNT_POINT)
+    odd = {name: counts[name] for name in ("bad_xids", "bad_replies", *SUSPICIOUS) if counts.get(name)}
+    assert not odd, odd
+    pair.umount()
+    print(f"# {what}, vers={vers}: until it goes on, in {len(times)} rounds: longest {max(times):.1f} s")
+    assert max(times) < limit * (pair.options.slowness if pair.options.variant == "debug" else 1), times
+
+
+test(
+    "recovery: {what}, vers={vers}",
+    *("V1-122", "PD-20", "H-45"),
+    limit=1500,
+    allowed=PROVOKED,
+    device="rxe",
+    cases=[{"what": function.__name__, "vers": vers} for function, _ in CASES for vers in ("3", "4.2")],
+)(recovery)
+
+
+@test("recovery: silent, all credits in use", "V1-123", "V1-41", "H-45", limit=600, allowed=PROVOKED, device="rxe")
+def silent(pair: Pair) -> None:
+    """A server that takes calls and does not reply: they and those that wait for a credit are answered after a timeout."""
+    credits, others, timeout = 4, 4, 3
+    times = []
+    with hostile(pair, "--credits", str(credits), mount=f"hard,timeo={10 * timeout}") as server:
+        for number in range(max(2, pair.options.rounds)):
+            before = counters(pair)["connect_count"]
+            kept = [f"do-never.{number}.{n}" for n in range(credits)]
+            start = time.monotonic()
+            told = together(pair, *kept, *[f"do-right.{number}.{n}" for n in range(others)])
+            times.append(time.monotonic() - start)
+            assert told.count(ABSENT) == credits + others, told
+            assert counters(pair)["connect_count"] > before, "the connection went on"
+            for name in kept:
+                sent = server.lookups(name)
+                assert len(sent) == 2 and sent[0]["connection"] < sent[1]["connection"], f"{name} was sent: {sent}"
+    print(f"# silent: until all are answered, in {len(times)} rounds: longest {max(times):.1f} s, timeout {timeout} s")
+    assert max(times) < (timeout + 5) * (pair.options.slowness if pair.options.variant == "debug" else 2), times
+
+
+# The client's network goes over a bond of its adapter and one that leads nowhere.
+BOND = f"""
+rdma link delete rxe0
+modprobe -a bonding dummy
+ip link set eth0 down
+ip link add bond0 type bond mode active-backup fail_over_mac active
+ip link add spare0 type dummy
+ip link set eth0 master bond0
+ip link set spare0 master bond0
+ip link set bond0 mtu {MTU} up
+ip addr flush dev eth0
+ip addr add {CLIENT.ipv4}/24 dev bond0
+ip link set bond0 type bond active_slave eth0
+rdma link add rxe0 type rxe netdev bond0
+"""
+
+
+# The last one, as it leaves the network so.
+@test("recovery: failover of a bond", "PD-20", "H-47", limit=900, allowed=PROVOKED, device="rxe")
+def bonding(pair: Pair) -> None:
+    """The address of the device changes under the connection, which is made again over the other adapter."""
+    pair.client.run(BOND, 60)
+    pair.mount("4.2")
+    writer = Writer(pair)
+    times = []
+    for _ in range(max(2, pair.options.rounds)):
+        before = transport(pair.client, MOUNT_POINT)["connect_count"]
+        pair.client.run("ip link set bond0 type bond active_slave spare0")
+        wait_until(lambda: not connected(pair), "the transport did not notice", 60 * pair.options.slowness)
+        pair.client.run("ip link set bond0 type bond active_slave eth0")
+        start = time.monotonic()
+        writer.wait_beyond(writer.written() + 1)
+        times.append(time.monotonic() - start)
+        assert transport(pair.client, MOUNT_POINT)["connect_count"] > before, "the connection was not remade"
+    writer.finish()
+    pair.umount()
+    print(f"# bonding: until it goes on, in {len(times)} rounds: longest {max(times):.1f} s")
+    assert max(times) < 20 * (pair.options.slowness if pair.options.variant == "debug" else 1), times
