@@ -57,6 +57,14 @@ class Mutator:
     def _cut(self, data):
         del data[self._random.randrange(len(data) + 1) :]
 
+    def _short(self, data):
+        """Less than every message has."""
+        del data[self._random.randrange(16) :]
+
+    def _credits(self, data):
+        """Another grant."""
+        data[8:12] = struct.pack(">I", self._random.choice((0, 0, 1, 2, 128, 0xFFFFFFFF)))
+
     def _error(self, data):
         """An RDMA_ERROR."""
         if len(data) >= 16:
@@ -82,4 +90,20 @@ class Mutator:
         if at < len(data):
             data[at : at + 4] = struct.pack(">II", 1, count) + self._random.randbytes(16 * self._random.randrange(3))
 
-    _WAYS = (_word, _word, _word, _step, _step, _bit, _bit, _cut, _error, _insert, _remove, _repeat, _lists)
+    _WAYS = (
+        _word,
+        _word,
+        _word,
+        _step,
+        _step,
+        _bit,
+        _bit,
+        _cut,
+        _short,
+        _credits,
+        _error,
+        _insert,
+        _remove,
+        _repeat,
+        _lists,
+    )

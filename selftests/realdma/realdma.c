@@ -55,7 +55,7 @@ static DEFINE_XARRAY_FLAGS(all, XA_FLAGS_LOCK_IRQ);
 static DEFINE_XARRAY_FLAGS(directions, XA_FLAGS_LOCK_IRQ);
 
 static struct platform_device *dma_device;
-static struct ib_device_ops original;
+static const struct ib_device_ops *original;
 
 static int wrong_count;
 module_param_named(wrong, wrong_count, int, 0400);
@@ -118,7 +118,7 @@ static dma_addr_t real_map(struct device *dev, phys_addr_t phys, size_t size,
 	struct mapping *m;
 	void *pages;
 
-	m = kzalloc(sizeof(*m), GFP_ATOMIC);
+	m = kzalloc_obj(*m, GFP_ATOMIC);
 	pages = alloc_pages_exact(offset + size, GFP_ATOMIC | __GFP_NOWARN);
 	if (!m || !pages)
 		goto fail;
@@ -314,7 +314,7 @@ static int real_post_send(struct ib_qp *qp, const struct ib_send_wr *first,
 	int ret = 0;
 
 	if (qp->uobject)
-		return original.post_send(qp, first, bad);
+		return original->post_send(qp, first, bad);
 	for (wr = first; wr && !ret; wr = next) {
 		struct ib_sge sge[MAX_SGE];
 		union request one;
@@ -329,7 +329,7 @@ static int real_post_send(struct ib_qp *qp, const struct ib_send_wr *first,
 			check_registration(&one.reg);
 		else
 			hand_over(sge, wr->sg_list, wr->num_sge, false);
-		ret = original.post_send(qp, &one.wr, &unused);
+		ret = original->post_send(qp, &one.wr, &unused);
 		if (ret)
 			*bad = wr;
 	}
@@ -343,7 +343,7 @@ static int real_post_recv(struct ib_qp *qp, const struct ib_recv_wr *first,
 	int ret = 0;
 
 	if (qp->uobject)
-		return original.post_recv(qp, first, bad);
+		return original->post_recv(qp, first, bad);
 	for (wr = first; wr && !ret; wr = next) {
 		struct ib_sge sge[MAX_SGE];
 		struct ib_recv_wr one = *wr;
@@ -354,7 +354,7 @@ static int real_post_recv(struct ib_qp *qp, const struct ib_recv_wr *first,
 		one.next = NULL;
 		one.sg_list = sge;
 		hand_over(sge, wr->sg_list, wr->num_sge, true);
-		ret = original.post_recv(qp, &one, &unused);
+		ret = original->post_recv(qp, &one, &unused);
 		if (ret)
 			*bad = wr;
 	}
@@ -386,7 +386,7 @@ static int real_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents, u
 	xa_unlock_irqrestore(&directions, flags);
 	for_each_sg(sg, s, nents, i)
 		sg_dma_address(s) = (uintptr_t)copy_of(sg_dma_address(s));
-	ret = original.map_mr_sg(mr, sg, nents, offset);
+	ret = original->map_mr_sg(mr, sg, nents, offset);
 	for_each_sg(sg, s, nents, i)
 		sg_dma_address(s) = MARK | virt_to_phys((void *)(uintptr_t)sg_dma_address(s));
 	return ret;
@@ -395,7 +395,7 @@ static int real_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents, u
 static int real_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 {
 	xa_erase_irq(&directions, (unsigned long)mr);
-	return original.dereg_mr(mr, udata);
+	return original->dereg_mr(mr, udata);
 }
 
 /* int ib_register_device(struct ib_device *device, const char *name, struct device *dma_device) */
@@ -406,7 +406,11 @@ static int registering(struct kprobe *probe, struct pt_regs *regs)
 
 	if (regs->dx || strncmp(name, "rxe", 3))
 		return 0;
-	original = device->ops;
+	/* Of an rxe device before this one, which is gone. */
+	kfree(original);
+	original = kmemdup(&device->ops, sizeof(device->ops), GFP_ATOMIC);
+	if (!original)
+		return 0;
 	device->ops.post_send = real_post_send;
 	device->ops.post_recv = real_post_recv;
 	device->ops.map_mr_sg = real_map_mr_sg;
