@@ -7,7 +7,7 @@
 //! - [`Event`]: something that happens and that a task waits for with a time limit (`struct
 //!   completion`).
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
-//! - [`PageSpan`]: octets inside one page, the unit of copying and of memory registration.
+//! - [`PageSpan`]: bytes inside one page, the unit of copying and of memory registration.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace that somebody keeps.

@@ -112,7 +112,7 @@ pub(crate) static NUMBERS: Numbers<6> = Numbers::new([
 
 /// The policy where no rule says otherwise.
 pub(crate) fn defaults() -> Policy {
-    let size = |bytes| InlineSize::from_octets(bytes).unwrap_or(InlineSize::DEFAULT);
+    let size = |bytes| InlineSize::from_bytes(bytes).unwrap_or(InlineSize::DEFAULT);
 
     Policy {
         inline_send: size(MAX_INLINE_SEND.get()),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The protocol, decided purely: octets in, typed values out.
+//! The protocol, decided purely: bytes in, typed values out.
 //!
 //! Nothing here allocates, reads a clock or knows the kernel, so the same files are compiled into
 //! the module and into the host crate that tests and fuzzes them. All that comes from the wire is
-//! hostile; every count is checked against the octets left before anything loops over it, and no
+//! hostile; every count is checked against the bytes left before anything loops over it, and no
 //! input makes these functions panic.
 //!
 //! | module | decides |
 //! |---|---|
 //! | [`private_data`] | what both ends say about themselves, and the inline thresholds |
 //! | [`mod@plan`], [`segments`] | which transfer mode a call and its reply use |
-//! | [`encode`] | the octets of a transport header we send |
+//! | [`encode`] | the bytes of a transport header we send |
 //! | [`header`], [`chunk`] | what a received transport header says |
 //! | [`incoming`] | what a client makes of a received message |
 //! | [`reply`] | whether a reply keeps to what its call offered |

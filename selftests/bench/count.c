@@ -14,13 +14,13 @@
  *
  *	user INSTRUCTIONS
  *	b ADDRESS INSTRUCTIONS-OF-THE-BLOCK EXECUTIONS
- *	c ADDRESS RETURN-ADDRESS CALLS OCTETS
+ *	c ADDRESS RETURN-ADDRESS CALLS BYTES
  *
  * (b: a block; c: a copying function and who called it; the first two numbers
  * of a line are hexadecimal).
  *
  * Arguments: out=OUT, and copy=ADDRESS:REGISTER any number of times for
- * functions of the kernel that copy as many octets as REGISTER says.
+ * functions of the kernel that copy as many bytes as REGISTER says.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,12 +47,12 @@ struct probe {
 	struct qemu_plugin_register *reg;
 };
 
-/* Octets copied, by function that copied and place that called it. */
+/* Bytes copied, by function that copied and place that called it. */
 struct copies {
 	uint64_t addr;
 	uint64_t caller;
 	uint64_t calls;
-	uint64_t octets;
+	uint64_t bytes;
 };
 
 EXPORT int qemu_plugin_version = 4;
@@ -147,7 +147,7 @@ static void on_copy(unsigned int cpu, void *data)
 		*c = (struct copies){ .addr = probe->addr, .caller = caller };
 	}
 	c->calls++;
-	c->octets += read_register(probe->reg);
+	c->bytes += read_register(probe->reg);
 }
 
 static void on_start(unsigned int cpu, void *data)
@@ -186,7 +186,7 @@ static void on_stop(unsigned int cpu, void *data)
 			(unsigned long long)c->addr,
 			(unsigned long long)c->caller,
 			(unsigned long long)c->calls,
-			(unsigned long long)c->octets);
+			(unsigned long long)c->bytes);
 	if (fclose(file) || rename(partial, name))
 		fail("cannot write");
 }

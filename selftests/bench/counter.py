@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .symbols import Function, Symbols
 
-# Functions of the kernel that copy, with the register that has the number of octets when they are entered.
+# Functions of the kernel that copy, with the register that has the number of bytes when they are entered.
 COPIES = {"memcpy": "rdx", "memmove": "rdx", "rep_movs_alternative": "rcx"}
 
 
@@ -20,7 +20,7 @@ class Tally:
     operations: float = 0
     instructions: Counter[Function] = field(default_factory=Counter)
     entries: Counter[Function] = field(default_factory=Counter)
-    copied: Counter[Function] = field(default_factory=Counter)  # octets, by who had them copied
+    copied: Counter[Function] = field(default_factory=Counter)  # bytes, by who had them copied
     copies: Counter[Function] = field(default_factory=Counter)  # calls, likewise
 
     @property

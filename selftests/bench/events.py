@@ -16,8 +16,8 @@ def copies_by(*names: str) -> Callable[[Tally], float]:
     return lambda tally: sum(count for function, count in tally.copies.items() if function.name in names)
 
 
-def octets_by(*parts: str) -> Callable[[Tally], float]:
-    """Octets copied on behalf of these parts of the kernel; without parts, all."""
+def bytes_by(*parts: str) -> Callable[[Tally], float]:
+    """Bytes copied on behalf of these parts of the kernel; without parts, all."""
     return lambda tally: sum(count for function, count in tally.copied.items() if not parts or function.part in parts)
 
 
@@ -52,7 +52,7 @@ EVENTS: dict[str, Callable[[Tally], float]] = {
     "task switches": entries_of("__switch_to"),
     "frames sent": entries_of("rxe_xmit_packet"),
     "frames received": entries_of("rxe_rcv"),
-    "octets copied by transport": octets_by("transport"),
-    "octets copied by rxe": octets_by("rxe"),
-    "octets copied": octets_by(),
+    "bytes copied by transport": bytes_by("transport"),
+    "bytes copied by rxe": bytes_by("rxe"),
+    "bytes copied": bytes_by(),
 }

@@ -129,7 +129,7 @@ static void move(struct blocks *blocks, long number)
 		if (syscall(SYS_io_getevents, blocks->context, 1, 1, &event, NULL) != 1)
 			err(1, "io_getevents");
 		if (event.res != (long)blocks->size)
-			errx(1, "%lld of %zu octets moved", (long long)event.res, blocks->size);
+			errx(1, "%lld of %zu bytes moved", (long long)event.res, blocks->size);
 		if (begun < number) {
 			next_block(blocks, (struct iocb *)(uintptr_t)event.obj);
 			begun++;

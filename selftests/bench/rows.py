@@ -69,26 +69,26 @@ RULED = Setting("RPC echo with rules", program="echo", rules=1000)
 FORGET = "sync; echo 3 >/proc/sys/vm/drop_caches"
 
 
-def size(octets: int) -> str:
+def size(bytes: int) -> str:
     """A size for people."""
-    if octets >= MIB:
-        return f"{octets // MIB} MiB"
-    return f"{octets // KIB} KiB" if octets >= KIB and octets % KIB == 0 else f"{octets}"
+    if bytes >= MIB:
+        return f"{bytes // MIB} MiB"
+    return f"{bytes // KIB} KiB" if bytes >= KIB and bytes % KIB == 0 else f"{bytes}"
 
 
-def direct(what: str, setting: Setting, octets: int, depth: int) -> Row:
+def direct(what: str, setting: Setting, bytes: int, depth: int) -> Row:
     """Direct reads or writes."""
-    one, several = {4 * KIB: (192, 768), 8 * KIB: (192, 768), 64 * KIB: (96, 256), MIB: (16, 64)}[octets]
+    one, several = {4 * KIB: (192, 768), 8 * KIB: (192, 768), 64 * KIB: (96, 256), MIB: (16, 64)}[bytes]
     # Whole rounds of the depth, so that every visit sees the same ones.
     count = several if depth > 1 else one
-    warm = max(2 * depth, 8) if octets < MIB else depth
+    warm = max(2 * depth, 8) if bytes < MIB else depth
 
     def load(number: int) -> str:
-        return f"{what} {DATA} {warm} {number} {octets} {depth}"
+        return f"{what} {DATA} {warm} {number} {bytes} {depth}"
 
     # For the largest, what comes before the marks is rehearsal enough.
-    name = f"{setting.name} {what} {size(octets)}, depth {depth}"
-    return Row(name, setting, (load(count),), rehearsal=load(warm) if octets < MIB else "")
+    name = f"{setting.name} {what} {size(bytes)}, depth {depth}"
+    return Row(name, setting, (load(count),), rehearsal=load(warm) if bytes < MIB else "")
 
 
 def names(
@@ -108,8 +108,8 @@ def nfs(setting: Setting) -> list[Row]:
         names(setting, "READDIR of 3,000", f"readdir {MANY}", operations=(1,), before=FORGET),
     ]
     rows += [
-        direct(what, setting, octets, depth)
-        for octets in (4 * KIB, 8 * KIB, 64 * KIB, MIB)
+        direct(what, setting, bytes, depth)
+        for bytes in (4 * KIB, 8 * KIB, 64 * KIB, MIB)
         for depth in (1, 8, 64)
         for what in ("read", "write")
     ]
@@ -161,16 +161,14 @@ MODES = {
 def transport() -> list[Row]:
     """Rows without NFS."""
     rows = [calls(f"RPC NULL, depth {depth}", NULL, "proc=null", depth, 256) for depth in (1, 8, 64)]
-    for octets in (1, 1000):
-        rows.append(
-            calls(f"RPC inline {size(octets)} both ways", ECHO, f"proc=echo call={octets} reply={octets}", 1, 256)
-        )
+    for bytes in (1, 1000):
+        rows.append(calls(f"RPC inline {size(bytes)} both ways", ECHO, f"proc=echo call={bytes} reply={bytes}", 1, 256))
     rows.append(calls("RPC inline 1000 both ways, depth 64", ECHO, "proc=echo call=1000 reply=1000", 64, 192))
     for mode, words in MODES.items():
-        for octets in (4000, 16 * KIB, 64 * KIB, 256 * KIB, MIB):
+        for bytes in (4000, 16 * KIB, 64 * KIB, 256 * KIB, MIB):
             # An event that comes once, such as a flush of a memory cache, is not to count for a hundredth.
-            count = max(24, min(128, 8 * MIB // octets))
-            rows.append(calls(f"RPC {mode} {size(octets)}", ECHO, f"proc=echo {words.format(octets)}", 1, count))
+            count = max(24, min(128, 8 * MIB // bytes))
+            rows.append(calls(f"RPC {mode} {size(bytes)}", ECHO, f"proc=echo {words.format(bytes)}", 1, count))
         rows.append(calls(f"RPC {mode} 16 KiB, depth 64", ECHO, f"proc=echo {words.format(16 * KIB)}", 64, 192))
     # The first in the life of a module, or after other sizes, finds the allocator's caches empty.
     again = f"put {CONTROL} reconnect"

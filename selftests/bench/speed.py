@@ -35,13 +35,13 @@ class Load:
     """One load of fio."""
 
     what: str
-    octets: int
+    bytes: int
     depth: int
 
     @property
     def name(self) -> str:
         """Its line in the table."""
-        return f"{self.what} {rows.size(self.octets)}, depth {self.depth}"
+        return f"{self.what} {rows.size(self.bytes)}, depth {self.depth}"
 
     @property
     def command(self) -> str:
@@ -51,14 +51,14 @@ class Load:
         made a difference of a tenth.
         """
         return (
-            f"taskset -c 0 fio --name=x --filename={rows.DATA} --rw=rand{self.what} --bs={self.octets} --iodepth={self.depth} --direct=1"
+            f"taskset -c 0 fio --name=x --filename={rows.DATA} --rw=rand{self.what} --bs={self.bytes} --iodepth={self.depth} --direct=1"
             f" --ioengine=libaio --time_based --ramp_time=500ms --runtime={SECONDS} --size=64M --output-format=json"
         )
 
 
 LOADS = [
-    Load(what, octets, depth)
-    for octets, depth in ((4096, 1), (4096, 16), (65536, 8), (1 << 20, 4))
+    Load(what, bytes, depth)
+    for bytes, depth in ((4096, 1), (4096, 16), (65536, 8), (1 << 20, 4))
     for what in ("read", "write")
 ]
 

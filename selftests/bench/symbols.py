@@ -155,7 +155,7 @@ def return_sites(module: Path, callee: str) -> dict[tuple[str, int], str]:
         if begin := re.match(r"([0-9a-f]{16}) <(\S+)>:$", line):
             start, caller = int(begin[1], 16), begin[2]
         elif (found := re.match(r"\s+([0-9a-f]+): R_X86_64_(?:PLT|PC)32\s+(\S+?)-0x4$", line)) and found[2] == callee:
-            # The address is that of the operand, the last four octets of the instruction.
+            # The address is that of the operand, the last four bytes of the instruction.
             sites[caller, int(found[1], 16) + 4 - start] = f"{callee}<{caller}"
     return sites
 

@@ -82,7 +82,7 @@ class Line:
         return (
             f"{self.name:38} {self.middle('ours'):11,.0f} {self.middle('in-tree'):11,.0f}"
             f" {f'{ratio:.3f}' if ratio else '-':>6} {spread:>13} {both('transport'):>13} {both('doorbells', 2):>11}"
-            f" {both('completions', 2):>11} {both('registrations', 1):>9} {inval:>15} {both('octets copied by transport'):>15}"
+            f" {both('completions', 2):>11} {both('registrations', 1):>9} {inval:>15} {both('bytes copied by transport'):>15}"
         )
 
 

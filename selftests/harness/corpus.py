@@ -24,7 +24,7 @@ class Corpus:
     archive: Path
     manifest: Path
     files: int
-    octets: int
+    bytes: int
 
 
 def make(options: Options, directories: tuple[str, ...], name: str) -> Corpus:
@@ -38,10 +38,10 @@ def make(options: Options, directories: tuple[str, ...], name: str) -> Corpus:
     listing.parent.mkdir(parents=True, exist_ok=True)
     listing.write_text("\n".join(names) + "\n")
     subprocess.run(["tar", "-C", options.linux, "-cf", archive, "-T", listing], check=True)
-    octets = 0
+    bytes = 0
     with manifest.open("w") as out:
         for path, short in zip(paths, names, strict=True):
             data = path.read_bytes()
-            octets += len(data)
+            bytes += len(data)
             out.write(f"{hashlib.sha256(data).hexdigest()}  {short}\n")
-    return Corpus(archive, manifest, len(paths), octets)
+    return Corpus(archive, manifest, len(paths), bytes)

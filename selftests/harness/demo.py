@@ -95,23 +95,23 @@ class Demo:
         messages = [self._message(rows, name) for rows, name in pairs]
         if all(messages):
             (ours_send, ours_receive), (peer_send, peer_receive) = messages
-            print(f"   in force: calls inline up to {min(ours_send, peer_receive)} octets, ", end="")
-            print(f"replies up to {min(peer_send, ours_receive)} octets")
+            print(f"   in force: calls inline up to {min(ours_send, peer_receive)} bytes, ", end="")
+            print(f"replies up to {min(peer_send, ours_receive)} bytes")
         count = len(capture.decode(SEND_WITH_INVALIDATE[self.options.device], "frame.number"))
         print(f"   replies on the wire that invalidate a handle (Send With Invalidate): {count}")
 
     def _message(self, rows: list[list[str]], name: str) -> tuple[int, int] | None:
-        """Prints one side's message; its send and receive sizes in octets."""
+        """Prints one side's message; its send and receive sizes in bytes."""
         data = bytes.fromhex(rows[0][0].split(",")[0].replace(":", "")) if rows else b""
         at = data.find(bytes.fromhex(IDENTIFIER))
         self.promise(at >= 0 and len(data) >= at + 8, f"{name} carries the message")
         if at < 0 or len(data) < at + 8:
-            print(f"        octets: {data.hex()}")
+            print(f"        bytes: {data.hex()}")
             return None
         version, flags, send, receive = data[at + 4 : at + 8]
         print(f"        {data[at : at + 4].hex()} {data[at + 4 : at + 8].hex(' ')}   ", end="")
         print(f"version {version}, remote invalidation {'yes' if flags & 1 else 'no'}, ", end="")
-        print(f"sends up to {(send + 1) * 1024}, receives up to {(receive + 1) * 1024} octets")
+        print(f"sends up to {(send + 1) * 1024}, receives up to {(receive + 1) * 1024} bytes")
         return (send + 1) * 1024, (receive + 1) * 1024
 
     def _module_says(self, pair: Pair) -> None:
@@ -132,8 +132,8 @@ class Demo:
 
     def _copy(self, pair: Pair) -> None:
         tree = corpus.make(self.options, corpus.MEDIUM, "demo")
-        self.title(f"a source tree of {tree.files} files and {tree.octets} octets goes in, and comes back")
-        self.promise(tree.files >= 500 and tree.octets >= 10_000_000, "it is a real one: 500 files and 10 MB at least")
+        self.title(f"a source tree of {tree.files} files and {tree.bytes} bytes goes in, and comes back")
+        self.promise(tree.files >= 500 and tree.bytes >= 10_000_000, "it is a real one: 500 files and 10 MB at least")
         archive = pair.send(pair.client, tree.archive)
         pair.client.run(
             f"mkdir {MOUNT_POINT}/tree; tar -xm --no-same-owner -f {archive} -C {MOUNT_POINT}/tree; sync", 60

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 
-MTU = 4200  # room for RoCE's largest path MTU, 4096 octets, with its headers
+MTU = 4200  # room for RoCE's largest path MTU, 4096 bytes, with its headers
 BRIDGE = "br0"
 
 

@@ -273,7 +273,7 @@ def main():
     """The command line."""
     parser = argparse.ArgumentParser(prog="peer")
     parser.add_argument("--port", type=int, default=20049)
-    parser.add_argument("--private-data", type=bytes.fromhex, default=b"", help="octets to accept with, hexadecimal")
+    parser.add_argument("--private-data", type=bytes.fromhex, default=b"", help="bytes to accept with, hexadecimal")
     parser.add_argument("--reject-data", type=bytes.fromhex, default=b"", help="bytes to reject with, hexadecimal")
     parser.add_argument(
         "--connections", default="ok", help="what becomes of connections: ok, reject, disconnect by comma"
@@ -284,7 +284,7 @@ def main():
     parser.add_argument("--seed", type=int, default=8166, help="what that follows from")
     parser.add_argument("--credits", type=int, default=32, help="credits to grant")
     parser.add_argument("--receives", type=int, default=48, help="Receives to post")
-    parser.add_argument("--receive-size", type=int, default=262144, help="octets of each")
+    parser.add_argument("--receive-size", type=int, default=262144, help="bytes of each")
     parser.add_argument("--orders", required=True, help="named pipe to make, from which orders come")
     signal.signal(signal.SIGUSR1, lambda number, frame: say("sync"))
     Server(parser.parse_args(sys.argv[1:])).run()

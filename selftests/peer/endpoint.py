@@ -25,7 +25,7 @@ class Event:
 
     @property
     def private_data(self):
-        """The octets that came with it, padding of the connection manager's message included."""
+        """The bytes that came with it, padding of the connection manager's message included."""
         conn = self.raw.contents.conn
         return ctypes.string_at(conn.private_data, conn.private_data_len) if conn.private_data else b""
 
@@ -132,10 +132,10 @@ class Connection:
         self.ops.post_recv(self._qp, index, self._in.addr + index * self._size, self._size, self._in.lkey)
 
     def accept(self, private_data):
-        """Accepts with these octets, which the connection manager pads with zeros on rxe."""
-        octets = ctypes.create_string_buffer(private_data, max(1, len(private_data)))
+        """Accepts with these bytes, which the connection manager pads with zeros on rxe."""
+        bytes = ctypes.create_string_buffer(private_data, max(1, len(private_data)))
         param = verbs.ConnParam(
-            private_data=ctypes.cast(octets, c_void_p) if private_data else None,
+            private_data=ctypes.cast(bytes, c_void_p) if private_data else None,
             private_data_len=len(private_data),
             responder_resources=self.depth[0],
             initiator_depth=self.depth[1],

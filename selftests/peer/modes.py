@@ -105,12 +105,12 @@ def garbage(q, count):
     xid = q.xid ^ 0x40000000
     sends = []
     for number in range(count):
-        octets = noise.randbytes(noise.randrange(0, 1024))
+        bytes = noise.randbytes(noise.randrange(0, 1024))
         begin = (b"", wire.words(xid), wire.words(xid, 1, 32, number % 6), wire.words(number, 1, 32, 0))[number % 4]
         # A random word must not be taken for an RDMA_ERROR or a reply.
         if number % 4 == 2 and number % 6 in (wire.RDMA_NOMSG, wire.RDMA_ERROR):
-            octets = wire.words(0x67617262) + octets
-        sends.append(Send((begin + octets)[:1024]))
+            bytes = wire.words(0x67617262) + bytes
+        sends.append(Send((begin + bytes)[:1024]))
     return [*sends, q.reply()]
 
 
@@ -128,7 +128,7 @@ def nomsg(q, chunks):
 
 
 def written(q, more, count=1):
-    """The right reply, but it says that the Write chunk is full to `more` octets beyond its end, and that `count` times."""
+    """The right reply, but it says that the Write chunk is full to `more` bytes beyond its end, and that `count` times."""
     chunk = [(s["handle"], s["length"] + more, s["offset"]) for s in q.offered["write"][0]]
     return [q.reply(chunks=wire.lists(write=[chunk] * count))]
 

@@ -42,7 +42,7 @@ def lookup(args):
 
 
 def write(args):
-    """Says that all was written; how the octets came does not matter."""
+    """Says that all was written; how the bytes came does not matter."""
     args.opaque()
     args.hyper()
     return wire.words(0, 0, 0, args.word(), FILE_SYNC, 1, 2)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Calls libibverbs and librdmacm through ctypes.
 
-The guests have no compiler, and pyverbs does not say which octets of private data it sends. The layouts are the public
+The guests have no compiler, and pyverbs does not say which bytes of private data it sends. The layouts are the public
 ABI of both libraries (rdma-core, version 1 of the .so files); only the members up to the last one used are declared.
 """
 

@@ -46,7 +46,7 @@ class Reader:
         return value
 
     def opaque(self):
-        """Octets of variable length with their padding."""
+        """Bytes of variable length with their padding."""
         length = self.word()
         if self.at + length > len(self.data):
             raise Malformed("truncated")

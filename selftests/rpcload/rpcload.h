@@ -8,12 +8,12 @@
  *	    ECHO = 1: (u32 seed, u32 reply_len, u32 flags, opaque data<>, u32 end)
  *	              -> (u32 status, u32 seed, opaque data<>, u32 end)
  *
- * The octets of data follow from the seed and their offset. A reply has a seed of its own, so that
+ * The bytes of data follow from the seed and their offset. A reply has a seed of its own, so that
  * an argument that comes back unchanged is no valid result, and each checked call has another seed,
  * so that what an earlier call left in a buffer is none either. The word at the end shows that what
  * follows the data is where it belongs, too.
  *
- * status is 0, or one more than the offset of the first wrong octet of the argument.
+ * status is 0, or one more than the offset of the first wrong byte of the argument.
  *
  *	program 0x2000720e, version 1, served by the client over the connection it has made
  *	    NULL = 0
@@ -56,7 +56,7 @@ enum {
 #define RPCLOAD_IN_PAGES	BIT(0)	/* in the pages, as a result that may be placed directly */
 #define RPCLOAD_IN_PARTS	BIT(1)	/* some of it in each of head, pages and tail */
 #define RPCLOAD_CHECK		BIT(2)	/* check the argument and fill in the result */
-#define RPCLOAD_FLIP		BIT(3)	/* spoil one octet of the result */
+#define RPCLOAD_FLIP		BIT(3)	/* spoil one byte of the result */
 #define RPCLOAD_NO_END		BIT(4)	/* nothing follows the data of the result */
 
 /* The seed of the reply to a call. */
@@ -71,13 +71,13 @@ static inline u32 rpcload_end(u32 seed)
 	return seed ^ 0x656e6421;
 }
 
-/* Which octet of n is spoilt on demand. */
+/* Which byte of n is spoilt on demand. */
 static inline u32 rpcload_spoilt(u32 n)
 {
 	return n / 2;
 }
 
-/* Eight octets of data: a multiplicative hash, which is enough to tell octets apart. */
+/* Eight bytes of data: a multiplicative hash, which is enough to tell bytes apart. */
 static inline u64 rpcload_word(u32 seed, u32 index)
 {
 	u64 word = ((u64)seed << 32 | index) * 0x9e3779b97f4a7c15ull;
@@ -86,7 +86,7 @@ static inline u64 rpcload_word(u32 seed, u32 index)
 	return word ^ word >> 32;
 }
 
-/* Writes the octets from offset on. */
+/* Writes the bytes from offset on. */
 static inline void rpcload_fill(u8 *to, u32 len, u32 seed, u32 offset)
 {
 	while (len) {
@@ -105,7 +105,7 @@ static inline void rpcload_fill(u8 *to, u32 len, u32 seed, u32 offset)
 	}
 }
 
-/* How many octets are right before the first wrong one; len if all are. */
+/* How many bytes are right before the first wrong one; len if all are. */
 static inline u32 rpcload_check(const u8 *from, u32 len, u32 seed, u32 offset)
 {
 	u32 good = 0;
@@ -128,7 +128,7 @@ static inline u32 rpcload_check(const u8 *from, u32 len, u32 seed, u32 offset)
 	return len;
 }
 
-/* The same for octets in pages, of which the first starts at base. */
+/* The same for bytes in pages, of which the first starts at base. */
 static inline void rpcload_fill_pages(struct page **pages, u32 base, u32 len, u32 seed, u32 offset)
 {
 	while (len) {

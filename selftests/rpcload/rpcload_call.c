@@ -5,12 +5,12 @@
 
 #include "rpcload_client.h"
 
-#define MAX_PART	SZ_32K	/* octets of data in the head, and in the tail, of RPCLOAD_PARTS */
+#define MAX_PART	SZ_32K	/* bytes of data in the head, and in the tail, of RPCLOAD_PARTS */
 
 #define NFS_PROGRAM	100003
 #define NFS_VERSION	3
 
-/* Where len octets of data go. */
+/* Where len bytes of data go. */
 struct rpcload_split rpcload_split(const struct rpcload_shape *shape, u32 len)
 {
 	struct rpcload_split split = {};
@@ -39,9 +39,9 @@ struct rpcload_split rpcload_split(const struct rpcload_shape *shape, u32 len)
 u32 rpcload_pages_of(const struct rpcload_shape *shape, u32 vary)
 {
 	/* Any call of a varied run may have all of its data there. */
-	u32 octets = vary ? shape->room : rpcload_split(shape, shape->room).pages;
+	u32 bytes = vary ? shape->room : rpcload_split(shape, shape->room).pages;
 
-	return DIV_ROUND_UP(shape->base + octets, PAGE_SIZE);
+	return DIV_ROUND_UP(shape->base + bytes, PAGE_SIZE);
 }
 
 /* A null pointer ends the array, so that half of one can be freed as well. */
@@ -91,7 +91,7 @@ void rpcload_call_exit(struct rpcload_call *call)
 	free_pages_of(call->reply_pages);
 }
 
-/* Spoils the octet to be spoilt if it is among the n from offset on. */
+/* Spoils the byte to be spoilt if it is among the n from offset on. */
 static void spoil(const struct rpcload_call *call, u8 *to, u32 n, u32 offset)
 {
 	u32 at = rpcload_spoilt(call->call.len);
@@ -154,8 +154,8 @@ static int decode_nothing(struct rpc_rqst *req, struct xdr_stream *xdr, void *ob
 	return 0;
 }
 
-/* Encodes n octets of data where the stream is, with their padding. */
-static bool encode_octets(struct rpcload_call *call, struct xdr_stream *xdr, u32 n, u32 offset)
+/* Encodes n bytes of data where the stream is, with their padding. */
+static bool encode_bytes(struct rpcload_call *call, struct xdr_stream *xdr, u32 n, u32 offset)
 {
 	u8 *to = (u8 *)xdr_reserve_space(xdr, n);
 
@@ -179,14 +179,14 @@ static bool encode_args(struct rpcload_call *call, struct xdr_stream *xdr)
 	    xdr_stream_encode_u32(xdr, call->reply.len) < 0 ||
 	    xdr_stream_encode_u32(xdr, call->flags) < 0 ||
 	    xdr_stream_encode_u32(xdr, call->call.len) < 0 ||
-	    !encode_octets(call, xdr, split->head, 0))
+	    !encode_bytes(call, xdr, split->head, 0))
 		return false;
 	/* From here on the stream goes to the tail. */
 	if (split->pages || split->tail)
 		xdr_write_pages(xdr, call->call_pages, call->call.base, split->pages);
 	if (call->call.ddp)
 		xdr->buf->flags |= XDRBUF_WRITE;
-	return encode_octets(call, xdr, split->tail, split->head + split->pages) &&
+	return encode_bytes(call, xdr, split->tail, split->head + split->pages) &&
 	       xdr_stream_encode_u32(xdr, rpcload_end(call->seed)) >= 0;
 }
 

@@ -10,8 +10,8 @@
 
 #include "rpcload.h"
 
-#define RPCLOAD_MAX_CALL	SZ_2M	/* octets of data in a call, whether or not it can be sent */
-#define RPCLOAD_MAX_KVEC	SZ_64K	/* octets of data in a head or a tail */
+#define RPCLOAD_MAX_CALL	SZ_2M	/* bytes of data in a call, whether or not it can be sent */
+#define RPCLOAD_MAX_KVEC	SZ_64K	/* bytes of data in a head or a tail */
 #define RPCLOAD_MAX_THREADS	16	/* of the reverse service */
 
 enum rpcload_place { RPCLOAD_HEAD, RPCLOAD_PAGES, RPCLOAD_TAIL, RPCLOAD_PARTS };
@@ -23,10 +23,10 @@ struct rpcload_shape {
 	u32 in;		/* enum rpcload_place */
 	u32 ddp;
 	u32 base;	/* where in its page the data begins */
-	u32 room;	/* replies: octets of data that there is room for */
+	u32 room;	/* replies: bytes of data that there is room for */
 };
 
-/* How many octets of data are in each part of the buffer. */
+/* How many bytes of data are in each part of the buffer. */
 struct rpcload_split {
 	u32 head;
 	u32 pages;

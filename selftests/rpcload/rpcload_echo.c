@@ -90,14 +90,14 @@ static __be32 do_echo(struct svc_rqst *rqstp)
 	if (good != args->len || args->end != rpcload_end(args->seed)) {
 		res->status = good + 1;
 		atomic_inc(&bad_calls);
-		pr_debug("seed %#x: octet %u of %u is wrong, end %#x\n",
+		pr_debug("seed %#x: byte %u of %u is wrong, end %#x\n",
 			 args->seed, good, args->len, args->end);
 	}
 	atomic_inc(&calls);
 	return rpc_success;
 }
 
-/* Spoils the octet to be spoilt if it is among the n from offset on. */
+/* Spoils the byte to be spoilt if it is among the n from offset on. */
 static void spoil(const struct echo_args *args, u8 *to, u32 n, u32 offset)
 {
 	u32 at = rpcload_spoilt(args->reply_len);
@@ -106,8 +106,8 @@ static void spoil(const struct echo_args *args, u8 *to, u32 n, u32 offset)
 		to[at - offset] ^= 1;
 }
 
-/* Encodes n octets of the result where the stream is, with their padding. */
-static bool encode_octets(struct xdr_stream *xdr, const struct echo_args *args, u32 n, u32 offset)
+/* Encodes n bytes of the result where the stream is, with their padding. */
+static bool encode_bytes(struct xdr_stream *xdr, const struct echo_args *args, u32 n, u32 offset)
 {
 	while (n) {
 		/* Never across the end of a page, where the stream would have to move data. */
@@ -130,7 +130,7 @@ static bool encode_octets(struct xdr_stream *xdr, const struct echo_args *args, 
 	return true;
 }
 
-/* Puts n octets of the result into the reply's pages; what follows goes to the tail. */
+/* Puts n bytes of the result into the reply's pages; what follows goes to the tail. */
 static bool encode_pages(struct svc_rqst *rqstp, struct xdr_stream *xdr,
 			 const struct echo_args *args, u32 n, u32 offset)
 {
@@ -168,11 +168,11 @@ static bool encode_data(struct svc_rqst *rqstp, struct xdr_stream *xdr,
 		u32 head = min(len / 3, PART) & ~3;
 		u32 pages = (len - 2 * head) & ~3;
 
-		return encode_octets(xdr, args, head, 0) &&
+		return encode_bytes(xdr, args, head, 0) &&
 		       encode_pages(rqstp, xdr, args, pages, head) &&
-		       encode_octets(xdr, args, len - head - pages, head + pages);
+		       encode_bytes(xdr, args, len - head - pages, head + pages);
 	}
-	return encode_octets(xdr, args, len, 0);
+	return encode_bytes(xdr, args, len, 0);
 }
 
 static bool encode_echo(struct svc_rqst *rqstp, struct xdr_stream *xdr)

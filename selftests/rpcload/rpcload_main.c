@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Calls an RPC service over RDMA, for tests: chosen sizes, chosen transfer modes, every octet of
+ * Calls an RPC service over RDMA, for tests: chosen sizes, chosen transfer modes, every byte of
  * the replies checked, every call timed. It uses whichever module has the transport of ident 256.
  *
  * Commands are lines written to /sys/kernel/debug/rpcload/control, one at a time; a write returns
@@ -17,10 +17,10 @@
  *   reconnect
  *	Has the transport give up its connection, and times a call of NULL over the next one.
  *   run [proc=null|echo] [count=N] [depth=N] [verify=0|1] [seed=N] [answer=0|1]
- *       [call=OCTETS] [call_in=head|pages|tail|parts] [call_ddp=0|1] [call_base=OCTETS]
- *       [reply=OCTETS] [reply_in=head|pages|tail|parts] [reply_ddp=0|1] [reply_base=OCTETS]
- *       [reply_room=OCTETS] [reply_end=0|1] [flip=none|call|reply] [vary=0|1]
- *	Makes count calls, depth of them at a time. call and reply are the octets of data in an
+ *       [call=BYTES] [call_in=head|pages|tail|parts] [call_ddp=0|1] [call_base=BYTES]
+ *       [reply=BYTES] [reply_in=head|pages|tail|parts] [reply_ddp=0|1] [reply_base=BYTES]
+ *       [reply_room=BYTES] [reply_end=0|1] [flip=none|call|reply] [vary=0|1]
+ *	Makes count calls, depth of them at a time. call and reply are the bytes of data in an
  *	ECHO's argument and result. A call may have up to 2 MiB, to see what becomes of one that
  *	no transport takes; the service takes 1 MiB.
  *	..._in		where in their buffer these are. "parts" is some in each of the three. Head
@@ -34,7 +34,7 @@
  *			that. Without it neither side spends time on the data.
  *	answer		whether a call waits for its reply; if not, it is over when it was sent. The
  *			service replies all the same. Only with proc=null.
- *	flip		spoils one octet of the argument or of the result, to be found by verify=1.
+ *	flip		spoils one byte of the argument or of the result, to be found by verify=1.
  *	vary		gives each call sizes of its own up to those given, and places and marks
  *			of its own. They follow from the seed.
  *
@@ -371,7 +371,7 @@ static int check_shape(const char *name, struct rpcload_shape *shape, u32 vary)
 		return 0;
 	if ((shape->in == RPCLOAD_HEAD || shape->in == RPCLOAD_TAIL) &&
 	    shape->room > RPCLOAD_MAX_KVEC)
-		return refuse(-EINVAL, "%s_in=%s takes %u octets at most", name,
+		return refuse(-EINVAL, "%s_in=%s takes %u bytes at most", name,
 			      places[shape->in], RPCLOAD_MAX_KVEC);
 	if (shape->ddp && shape->in != RPCLOAD_PAGES)
 		return refuse(-EINVAL, "%s_ddp=1 needs %s_in=pages", name, name);

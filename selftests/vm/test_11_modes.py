@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every transfer mode on purpose, with every octet checked at both ends.
+"""Every transfer mode on purpose, with every byte checked at both ends.
 
 NFS chooses its own sizes; these calls come from selftests/rpcload. The transport's counters tell which mode was used.
 They count segments, those of Long calls among those of Read lists. In-tree a call that found too few registrations
@@ -25,9 +25,9 @@ SIZES = (1, 1000, 4000, 16 * KIB, 64 * KIB, 64 * KIB + 1, 256 * KIB, MIB - 3, MI
 CONTIGUOUS = 64 * KIB  # what head and tail take
 COUNTERS = ("read_chunks", "write_chunks", "reply_chunks", "nomsg_calls")
 
-# The largest of these sizes that goes inline at the default threshold of 4096. With 4000 octets of data a call has 4060
-# octets and a reply 4040, to which we add what the header takes, 28 octets; in-tree always leaves room for the largest
-# header with all segments that the device may need (212 octets and more).
+# The largest of these sizes that goes inline at the default threshold of 4096. With 4000 bytes of data a call has 4060
+# bytes and a reply 4040, to which we add what the header takes, 28 bytes; in-tree always leaves room for the largest
+# header with all segments that the device may need (212 bytes and more).
 INLINE = {"ours": 4000, "in-tree": 1000}
 
 
@@ -119,7 +119,7 @@ def try_all(pair: Pair, pairs: list[tuple[Message, Message]], extra: str = "") -
 def reply_end(pair: Pair, ddp: bool) -> str:
     """Whether something may follow the data of a reply.
 
-    In-tree puts inline octets that follow data in a Write chunk on top of that data: no upper layer of its has any.
+    In-tree puts inline bytes that follow data in a Write chunk on top of that data: no upper layer of its has any.
     """
     return "reply_end=0" if ddp and pair.options.client == "in-tree" else ""
 
@@ -276,7 +276,7 @@ def mixed(pair: Pair, auth: str) -> None:
 
 @test("spoilt data is noticed", "V1-73", "V1-85")
 def spoilt(pair: Pair) -> None:
-    """One wrong octet in a call or a reply, in every mode: a check that cannot fail proves nothing."""
+    """One wrong byte in a call or a reply, in every mode: a check that cannot fail proves nothing."""
     kinds = [("pages", True), ("pages", False), ("parts", False)]
     messages = [Message(place, ddp, size=size) for place, ddp in kinds for size in (100, 100000)]
     flips = ("call", "reply", "none")

@@ -130,7 +130,7 @@ LARGEST = {
     cases=[{"pages": 20}, {"pages": 100}],
 )
 def pages_per_registration(pair: Pair, pages: int) -> None:
-    """A chunk has as many segments as it takes; every octet of it is moved, and every registration is fenced."""
+    """A chunk has as many segments as it takes; every byte of it is moved, and every registration is fenced."""
     before = resources.rdma(pair.client)
     with faults(pair, f"fast_reg_pages={pages}"), loaded(pair) as load:
         load.open()

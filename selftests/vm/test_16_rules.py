@@ -26,7 +26,7 @@ from .test_8_private_data import (
     check_thresholds,
     lookup,
     sent_messages,
-    size_octet,
+    size_byte,
 )
 
 LARGEST = "f6ab0e180101ffff"
@@ -63,7 +63,7 @@ def two_peers(pair: Pair) -> None:
             )
         for name, (send, receive) in sizes.items():
             server, logged = servers[name], only(servers[name])
-            sent = f"f6ab0e180101{size_octet(send)}{size_octet(receive)}"
+            sent = f"f6ab0e180101{size_byte(send)}{size_byte(receive)}"
             found = (logged.sent, logged.received, logged.call, logged.reply, logged.credits, logged.rule)
             assert found == (sent, LARGEST, send, receive, 8, name), f"the log says {logged}"
             check_request(server, sent)
@@ -71,7 +71,7 @@ def two_peers(pair: Pair) -> None:
             assert longest <= send, f"{name}: a message of {longest} bytes"
     ports = capture.decode("infiniband.cm.req", "infiniband.cm.req.serviceid.dport", "infiniband.cm.req.ip_cm.private")
     wanted = {
-        str(servers[name].port): f"f6ab0e180101{size_octet(send)}{size_octet(receive)}".ljust(2 * REQUEST_FIELD, "0")
+        str(servers[name].port): f"f6ab0e180101{size_byte(send)}{size_byte(receive)}".ljust(2 * REQUEST_FIELD, "0")
         for name, (send, receive) in sizes.items()
     }
     assert {str(int(port, 0)): data for port, data in ports} == wanted, f"on the wire: {ports}"
@@ -97,15 +97,15 @@ def boundaries(pair: Pair) -> None:
     """Every size that a message can name goes out, each on the next connection only; the others are refused."""
     with peer(pair, "--private-data", LARGEST) as server:
         with rule(pair.client, "edge", port=server.port, memory=1048576) as edge, server.mounted():
-            for number, (size, octet) in enumerate(SIZES.items(), start=2):
+            for number, (size, byte) in enumerate(SIZES.items(), start=2):
                 edge.set(inline_send=size, inline_receive=size)
                 assert len(server.of("connect")) == number - 1, "a change of the rule has ended the connection"
                 edge.reconnect()
                 lookup(pair, f"nothing-{size}")
                 logged = server.connections()[-1]
-                rounded = (int(octet, 16) + 1) * 1024
+                rounded = (int(byte, 16) + 1) * 1024
                 found = (logged.sent, logged.call, logged.reply)
-                assert found == (f"f6ab0e180101{octet}{octet}", rounded, rounded), f"{size} bytes: {logged}"
+                assert found == (f"f6ab0e180101{byte}{byte}", rounded, rounded), f"{size} bytes: {logged}"
                 assert server.of("connect")[-1]["private_data"].startswith(logged.sent)
             assert edge.get("inline_send") == "262144"
             edge.set(inline_send="default")
@@ -309,8 +309,8 @@ def changed_during_io(pair: Pair) -> None:
                 30 * pair.options.slowness,
             )
             logged = connections(pair.client, NFS_PORT)[-1]
-            octet = size_octet(size)
-            assert (logged.sent, logged.rule) == (f"f6ab0e180101{octet}{octet}", "turn"), logged
+            byte = size_byte(size)
+            assert (logged.sent, logged.rule) == (f"f6ab0e180101{byte}{byte}", "turn"), logged
             assert logged.call == size, logged
         pair.client.run("touch /tmp/stop")
         pair.client.finish(job, "the writer", 120)

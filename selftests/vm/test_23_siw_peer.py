@@ -26,7 +26,7 @@ def answer(pair: Pair, **values: object) -> None:
 
 
 for title, rows, accepted, expected in VECTORS:
-    values = {"what": title, "octets": accepted, "received": private_data.GOOD, "call": 4096, "reply": 4096, **expected}
+    values = {"what": title, "bytes": accepted, "received": private_data.GOOD, "call": 4096, "reply": 4096, **expected}
     test("siw: the peer's private data: {what}", *rows, "V1-142", limit=60, device="siw", cases=[values])(answer)
 
 

@@ -12,7 +12,7 @@ from .guest import pattern
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
 MIB = 1 << 20
 
-# Around nothing, a page, the inline thresholds of 1024 and 4096 octets with their headers, a segment, a maximal call.
+# Around nothing, a page, the inline thresholds of 1024 and 4096 bytes with their headers, a segment, a maximal call.
 SIZES = [0, 1, 3, 900, 1023, 1024, 1025, 3500, 3900, 4000, 4095, 4096, 4097, 8191, 65537]
 SIZES += [MIB - 1, MIB, MIB + 1, 3 * MIB + 5]
 
@@ -64,7 +64,7 @@ def large(pair: Pair, vers: str) -> None:
 def tree_from_client(pair: Pair, vers: str) -> None:
     """Thousands of real files unpacked over the mount, checked on the server against digests made outside."""
     tree = corpus.make(pair.options, corpus.SMALL if pair.options.small else corpus.LARGE, "tree")
-    assert pair.options.small or (tree.files >= 2000 and tree.octets >= 30_000_000)
+    assert pair.options.small or (tree.files >= 2000 and tree.bytes >= 30_000_000)
     pair.mount(vers)
     archive = pair.send(pair.client, tree.archive)
     pair.client.run(
@@ -92,7 +92,7 @@ def tree_to_client(pair: Pair, vers: str) -> None:
 
 
 @test(
-    "I/O of {size} octets, vers={vers}",
+    "I/O of {size} bytes, vers={vers}",
     "V1-45",
     "V1-46",
     "V1-50",
@@ -131,7 +131,7 @@ def sparse(pair: Pair, vers: str) -> None:
     size_seen, blocks, unit = (int(n) for n in line[1].split())
     digest = hashlib.sha256(wanted).hexdigest()
     assert line[0].split()[0] == digest and size_seen == size
-    assert blocks * unit < MIB, f"{blocks * unit} octets in use"
+    assert blocks * unit < MIB, f"{blocks * unit} bytes in use"
     pair.drop_caches()
     assert pair.client.run(f"sha256sum {MOUNT_POINT}/sparse; rm {MOUNT_POINT}/sparse").out.split()[0] == digest
     pair.umount()

@@ -31,9 +31,9 @@ for name in sys.argv[1:]: os.link("first", name)' </tmp/names
     pair.umount()
 
 
-@test("symbolic links of 1,000 octets, vers={vers}", "V1-45", "V1-46", "V1-47", limit=60, cases=VERSIONS)
+@test("symbolic links of 1,000 bytes, vers={vers}", "V1-45", "V1-46", "V1-47", limit=60, cases=VERSIONS)
 def symlinks(pair: Pair, vers: str) -> None:
-    """Targets from a few octets to 1,000 and more, whose XDR length is no multiple of four either."""
+    """Targets from a few bytes to 1,000 and more, whose XDR length is no multiple of four either."""
     pair.mount(vers)
     script = f"mkdir -p {MOUNT_POINT}/links; cd {MOUNT_POINT}/links\n"
     lengths = [1, 2, 999, 1000, 1001, 1023, 1024, 3000, 4000]
@@ -50,7 +50,7 @@ def symlinks(pair: Pair, vers: str) -> None:
 
 @test("user extended attributes, vers=4.2", "V1-46", "V1-47", "V1-51", limit=60)
 def xattrs(pair: Pair) -> None:
-    """Values from 1 to 40,000 octets go both ways (RFC 8276); they can be listed and removed."""
+    """Values from 1 to 40,000 bytes go both ways (RFC 8276); they can be listed and removed."""
     pair.mount("4.2")
     script = f"""
     cd {MOUNT_POINT}; rm -f attributes; touch attributes

@@ -22,9 +22,9 @@ def siw(pair: Pair, vers: str) -> None:
     for size in (4096, 70001, pair.options.scaled(20 << 20) + 5):
         pair.client.run(f"{tool} write buffered {MOUNT_POINT}/siw {size} {size}", 60)
         wanted = pattern.digest(size, size)
-        assert pair.server.run("sha256sum /export/siw").out.split()[0] == wanted, f"{size} octets as written"
+        assert pair.server.run("sha256sum /export/siw").out.split()[0] == wanted, f"{size} bytes as written"
         pair.drop_caches()
-        assert pair.client.run(f"{tool} read direct {MOUNT_POINT}/siw", 60).out.strip() == wanted, f"{size} octets read"
+        assert pair.client.run(f"{tool} read direct {MOUNT_POINT}/siw", 60).out.strip() == wanted, f"{size} bytes read"
     assert pair.client.run(f"ls {MOUNT_POINT}/many | wc -l").out == "400\n"
     after = transport(pair.client, MOUNT_POINT)
     assert after["read_chunks"] and after["write_chunks"] and after["reply_chunks"], after

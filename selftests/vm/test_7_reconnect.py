@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A connection that breaks under I/O is made again, and no octet is lost."""
+"""A connection that breaks under I/O is made again, and no byte is lost."""
 
 import re
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ PROVOKED = (r"rxe\d+: qp#\d+ make_send_cqe: non-flush error status = \d+", r"rxe
 
 
 def start_writer(pair: Pair, size: int, seed: str) -> Job:
-    """Starts to write a file, and returns when its first octets are on the server."""
+    """Starts to write a file, and returns when its first bytes are on the server."""
     job = pair.client.spawn(f"python3 -I -S /share/tools/pattern.py write direct {MOUNT_POINT}/broken {size} {seed}")
     wait_until(lambda: written(pair) >= 2 * MIB, "the writer did not start", 20 * pair.options.slowness)
     return job
 
 
 def written(pair: Pair) -> int:
-    """Octets of the file on the server."""
+    """Bytes of the file on the server."""
     return int(pair.server.run("stat -c %s /export/broken 2>/dev/null || echo 0").out)
 
 

@@ -25,7 +25,7 @@ CLIENT_DEFAULT = "f6ab0e1801010303"
 NFS, READ, WRITE = 100003, 6, 7
 # More than the headers of a small call or reply take, and less than the smallest threshold.
 HEADERS = 400
-REPLY_FIELD = 196  # octets of private data that a reply of the InfiniBand connection manager carries
+REPLY_FIELD = 196  # bytes of private data that a reply of the InfiniBand connection manager carries
 REQUEST_FIELD = 56  # what its request has left for the consumer
 
 # rxe says so about a peer that has gone, which is how the tests make the client reconnect.
@@ -65,17 +65,17 @@ def check_thresholds(pair: Pair, server: Peer, call: int, reply: int) -> None:
     for size in (call - HEADERS, call):
         pair.client.run(f"dd if=/dev/zero of={file} bs={size} count=1 conv=nocreat,notrunc oflag=direct status=none")
     below, at = server.messages(NFS, WRITE)[writes:]
-    assert not below["read"] and below["length"] > call - HEADERS, f"fits into {call} octets, yet: {below}"
-    assert at["read"], f"does not fit into {call} octets, yet: {at}"
+    assert not below["read"] and below["length"] > call - HEADERS, f"fits into {call} bytes, yet: {below}"
+    assert at["read"], f"does not fit into {call} bytes, yet: {at}"
     for size in (reply - HEADERS, reply):
         # The peer has no data: what counts is how the client asked.
         failed = pair.client.run(f"dd if={file} of=/dev/null bs={size} count=1 iflag=direct status=none", check=False)
         assert "Input/output error" in failed.out, failed
     below, at = server.messages(NFS, READ)[reads:]
-    assert not below["write"] and below["reply"] is None, f"fits into {reply} octets, yet: {below}"
-    assert at["write"] or at["reply"], f"does not fit into {reply} octets, yet: {at}"
+    assert not below["write"] and below["reply"] is None, f"fits into {reply} bytes, yet: {below}"
+    assert at["write"] or at["reply"], f"does not fit into {reply} bytes, yet: {at}"
     longest = max(message["length"] for message in server.messages()[before:])
-    assert longest <= call, f"a message of {longest} octets, with a threshold of {call}"
+    assert longest <= call, f"a message of {longest} bytes, with a threshold of {call}"
 
 
 def check_log(server: Peer, sent: str, received: str, call: int, reply: int) -> None:
@@ -87,13 +87,13 @@ def check_log(server: Peer, sent: str, received: str, call: int, reply: int) -> 
 
 NONE = {"received": "none", "call": 1024, "reply": 1024}
 GOOD = "f6ab0e1801010303"
-# Title, requirements, what the peer accepts with, what the client makes of it if that is not 4096 octets both ways.
+# Title, requirements, what the peer accepts with, what the client makes of it if that is not 4096 bytes both ways.
 ANSWERS = [
     ("none", ("PD-34", "PD-44", "PD-48", "PD-52"), "", NONE),
     ("TV-PD-1, at offset 0", ("PD-9", "PD-14", "PD-16"), GOOD, {}),
     ("TV-PD-4, at offset 3", ("PD-36", "PD-37", "PD-43"), "aabbcc" + GOOD, {}),
     ("TV-PD-5, behind near matches", ("PD-36", "PD-43"), "0000000401020304f6ab0e190000f6ab" + GOOD, {}),
-    ("in the last 8 octets of the field", ("PD-36", "PD-40"), GOOD.rjust(2 * REPLY_FIELD, "0"), {}),
+    ("in the last 8 bytes of the field", ("PD-36", "PD-40"), GOOD.rjust(2 * REPLY_FIELD, "0"), {}),
     ("TV-PD-9, reserved bits set", ("PD-7",), "f6ab0e1801ff0303", {"received": "f6ab0e1801ff0303"}),
     (
         "TV-PD-11, version 2 and then a good one",
@@ -109,9 +109,9 @@ ANSWERS = [
 ]
 
 
-def answer(pair: Pair, what: str, octets: str, received: str, call: int, reply: int) -> None:
+def answer(pair: Pair, what: str, bytes: str, received: str, call: int, reply: int) -> None:
     """What the peer accepts with decides the thresholds, and can never make the connection fail."""
-    with peer(pair, "--private-data", octets) as server, server.mounted():
+    with peer(pair, "--private-data", bytes) as server, server.mounted():
         check_log(server, CLIENT_DEFAULT, received, call, reply)
         check_request(server, CLIENT_DEFAULT)
         check_thresholds(pair, server, call, reply)
@@ -119,7 +119,7 @@ def answer(pair: Pair, what: str, octets: str, received: str, call: int, reply: 
 
 
 for title, rows, accepted, expected in ANSWERS:
-    case = {"what": title, "octets": accepted, "received": GOOD, "call": 4096, "reply": 4096, **expected}
+    case = {"what": title, "bytes": accepted, "received": GOOD, "call": 4096, "reply": 4096, **expected}
     test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case])(answer)
 
 
@@ -161,9 +161,9 @@ def lookup(pair: Pair, name: str) -> None:
     assert "No such file" in done.out, done
 
 
-def size_octet(octets: int) -> str:
+def size_byte(bytes: int) -> str:
     """RFC 8797, section 4.2."""
-    return f"{octets // 1024 - 1:02x}"
+    return f"{bytes // 1024 - 1:02x}"
 
 
 LARGEST = {"peer_send": 262144, "peer_receive": 262144}
@@ -181,9 +181,9 @@ SETTINGS = [{"send": size, "receive": size, "remote": 1, **LARGEST} for size in 
     cases=SETTINGS,
 )
 def settings(pair: Pair, send: int, receive: int, remote: int, peer_send: int, peer_receive: int) -> None:
-    """The octets follow the parameters; each direction has the smaller of its two sizes."""
-    sent = f"f6ab0e1801{remote:02x}{size_octet(send)}{size_octet(receive)}"
-    announced = f"f6ab0e180101{size_octet(peer_send)}{size_octet(peer_receive)}"
+    """The bytes follow the parameters; each direction has the smaller of its two sizes."""
+    sent = f"f6ab0e1801{remote:02x}{size_byte(send)}{size_byte(receive)}"
+    announced = f"f6ab0e180101{size_byte(peer_send)}{size_byte(peer_receive)}"
     values = {"max_inline_send": send, "max_inline_receive": receive, "remote_invalidation": remote}
     with parameters(pair, **values), peer(pair, "--private-data", announced) as server:
         with capturing(pair.client, f"private-data-{server.port}") as capture, server.mounted():
@@ -279,9 +279,9 @@ def reconnect(pair: Pair, size: int, vers: str) -> None:
             check_io(pair, size)
             first, *_, last = connections(pair.client, NFS_PORT)[before:]
         assert (first.sent, first.call, first.reply) == (CLIENT_DEFAULT, 4096, 4096), first
-        octet = size_octet(size)
-        assert (last.sent, last.call, last.reply) == (f"f6ab0e180101{octet}{octet}", size, size), last
-        assert last.received[-4:] == size_octet(announced) * 2, f"the server announced something else: {last}"
+        byte = size_byte(size)
+        assert (last.sent, last.call, last.reply) == (f"f6ab0e180101{byte}{byte}", size, size), last
+        assert last.received[-4:] == size_byte(announced) * 2, f"the server announced something else: {last}"
         counts = transport(pair.client, MOUNT_POINT)
         odd = {name: counts[name] for name in ("bad_xids", "bad_replies", *SUSPICIOUS) if counts.get(name)}
         assert not odd, f"counters of misbehaviour: {odd}"
@@ -303,7 +303,7 @@ def write_through_reconnect(pair: Pair) -> None:
     pair.server.run("rdma link delete rxe0; rdma link add rxe0 type rxe netdev eth0")
     pair.client.finish(job, "the writer", 60)
     found = pair.server.run("sha256sum /export/pd", 60).out.split()[0]
-    assert found == pattern.digest(length, "reconnect"), "octets were lost in the reconnect"
+    assert found == pattern.digest(length, "reconnect"), "bytes were lost in the reconnect"
 
 
 def check_io(pair: Pair, size: int) -> None:
@@ -315,9 +315,9 @@ def check_io(pair: Pair, size: int) -> None:
         pair.client.run(f"{tool} write direct {MOUNT_POINT}/{name} {length} {name}")
         written = transport(pair.client, MOUNT_POINT)
         wanted = pattern.digest(length, name)
-        assert pair.server.run(f"sha256sum /export/{name}").out.split()[0] == wanted, f"{length} octets written"
+        assert pair.server.run(f"sha256sum /export/{name}").out.split()[0] == wanted, f"{length} bytes written"
         pair.drop_caches()
         found = pair.client.run(f"{tool} read direct {MOUNT_POINT}/{name}").out.strip()
-        assert found == wanted, f"{length} octets read"
+        assert found == wanted, f"{length} bytes read"
         chunks = written["read_chunks"] - before["read_chunks"]
-        assert bool(chunks) == (length >= size), f"{length} octets with a threshold of {size}: {chunks} Read chunks"
+        assert bool(chunks) == (length >= size), f"{length} bytes with a threshold of {size}: {chunks} Read chunks"

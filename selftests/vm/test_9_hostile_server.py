@@ -293,7 +293,7 @@ def unwritten(pair: Pair, segments: int) -> None:
         (order,) = server.of("misbehaves")
         sent = [message["xid"] for message in server.messages()].count(order["xid"])
         # The RPC layer may ask again when it cannot parse a reply, which is then answered rightly.
-        assert FAILED in done.out or sent > 1, f"octets from before the call were taken for its reply: {done}"
+        assert FAILED in done.out or sent > 1, f"bytes from before the call were taken for its reply: {done}"
 
 
 @test(

@@ -169,7 +169,7 @@ fn size_for(
         let size = QpSize {
             sends,
             first_sends: sends.min(FIRST_SENDS),
-            send_len: own.send.octets(),
+            send_len: own.send.bytes(),
             mrs_per_send: segments.saturating_mul(2),
             mrs: credits
                 .saturating_mul(segments.min(MRS_PER_CALL))
@@ -178,7 +178,7 @@ fn size_for(
             mr_pages: pages,
             recvs: credits.saturating_add(in_advance),
             first_recvs: credits.min(FIRST_RECVS).saturating_add(in_advance),
-            recv_len: own.receive.octets(),
+            recv_len: own.receive.bytes(),
             unasked: wants.reverse_slots,
             recv_batch,
         };
@@ -378,9 +378,9 @@ fn attempt(
     *connection.qp.lock() = Some(qp);
     posted.map_err(|_| Failed::at("Receives")(EIO))?;
 
-    let octets = own.encode();
+    let bytes = own.encode();
     let params = ConnectParams {
-        private_data: if policy.private_data { &octets } else { &[] },
+        private_data: if policy.private_data { &bytes } else { &[] },
         responder_resources: device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
@@ -419,7 +419,7 @@ fn attempt(
             rule,
             own,
             peer: said,
-            octets: peer,
+            bytes: peer,
             port,
             gid,
             since: jiffies(),
@@ -430,7 +430,7 @@ fn attempt(
     shared.backward_payload.store(backward, Relaxed);
     shared.trace().inline_thresh(
         if policy.private_data {
-            u64::from_be_bytes(octets)
+            u64::from_be_bytes(bytes)
         } else {
             0
         },
@@ -443,8 +443,8 @@ fn attempt(
          inline thresholds: call {} reply {} bytes; {} credits asked for; {}\n",
         shared.xprt.peer(),
         device.name(),
-        Octets(policy.private_data.then_some(octets)),
-        Octets(found),
+        Bytes(policy.private_data.then_some(bytes)),
+        Bytes(found),
         thresholds.call,
         thresholds.reply,
         credits,
@@ -478,13 +478,13 @@ impl fmt::Display for RuleName {
 }
 
 /// Private data for a message.
-struct Octets(Option<[u8; PrivateData::LEN]>);
+struct Bytes(Option<[u8; PrivateData::LEN]>);
 
-impl fmt::Display for Octets {
+impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(octets) = self.0 else {
+        let Some(bytes) = self.0 else {
             return f.write_str("none");
         };
-        write!(f, "{:016x}", u64::from_be_bytes(octets))
+        write!(f, "{:016x}", u64::from_be_bytes(bytes))
     }
 }

@@ -137,7 +137,7 @@ pub(super) struct Answer {
     pub(super) rest: Option<Rest>,
     /// Where the reply is.
     pub(super) buf: RecvBuffer,
-    /// Octets of it.
+    /// Bytes of it.
     pub(super) len: u32,
     /// What the fence was posted on.
     pub(super) connection: Arc<Connection>,
@@ -146,16 +146,16 @@ pub(super) struct Answer {
 /// What is left to do with a good reply before its call can be completed.
 #[derive(Clone, Copy)]
 pub(super) enum Rest {
-    /// Nothing: all of it, so many octets, has come by RDMA.
+    /// Nothing: all of it, so many bytes, has come by RDMA.
     Nothing {
-        /// Octets of the reply.
+        /// Bytes of the reply.
         len: u32,
     },
     /// The inline part goes to where the upper layer will decode it.
     Inline {
-        /// Octets of it, the last ones of the message.
+        /// Bytes of it, the last ones of the message.
         payload: usize,
-        /// Octets of page data that have come by RDMA, if any.
+        /// Bytes of page data that have come by RDMA, if any.
         placed: Option<u32>,
     },
 }

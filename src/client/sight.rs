@@ -49,7 +49,7 @@ pub(super) struct Facts {
     /// The message that we sent to the server, its own, and all of its private data.
     pub(super) own: PrivateData,
     pub(super) peer: Option<PrivateData>,
-    pub(super) octets: PeerData,
+    pub(super) bytes: PeerData,
     /// The port of the device, and our address on it.
     pub(super) port: u32,
     pub(super) gid: Gid,
@@ -73,7 +73,7 @@ impl fmt::Display for Hex<'_> {
         if self.0.is_empty() {
             return f.write_str("none");
         }
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -246,7 +246,7 @@ impl<'a> View<'a> {
         seq_print!(
             seq,
             "private_data_received {}\n",
-            Hex(facts.octets.as_slice())
+            Hex(facts.bytes.as_slice())
         );
         for (who, said, data) in [
             ("we", facts.policy.private_data, &facts.own),
@@ -257,8 +257,8 @@ impl<'a> View<'a> {
                 "{}_said {} send {} receive {} remote_invalidation {}\n",
                 who,
                 if said { "that:" } else { "nothing, so:" },
-                data.send.octets(),
-                data.receive.octets(),
+                data.send.bytes(),
+                data.receive.bytes(),
                 switch(data.remote_invalidation),
             );
         }

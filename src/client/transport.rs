@@ -114,7 +114,7 @@ pub(crate) struct Shared {
     warned: Atomic<usize>,
     /// When a bad reply was last told of, likewise.
     told: Atomic<usize>,
-    /// Octets that a backward message may have on the current or the last connection.
+    /// Bytes that a backward message may have on the current or the last connection.
     pub(super) backward_payload: Atomic<u32>,
     /// The current connection, for all but the sender. It holds this in turn, until it is closed.
     #[pin]

@@ -29,7 +29,7 @@ use crate::{
 
 /// How to connect.
 pub(crate) struct ConnectParams<'a> {
-    /// What the peer gets to see; at most 56 octets arrive over InfiniBand and RoCE.
+    /// What the peer gets to see; at most 56 bytes arrive over InfiniBand and RoCE.
     pub(crate) private_data: &'a [u8],
     /// RDMA Reads the peer may have outstanding at us.
     pub(crate) responder_resources: u8,

@@ -161,7 +161,7 @@ impl fmt::Display for Gid {
             if i != 0 {
                 f.write_str(":")?;
             }
-            pair.iter().try_for_each(|octet| write!(f, "{octet:02x}"))?;
+            pair.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ unsafe extern "C" fn event_callback<H: Events>(
             if data.is_null() || len == 0 {
                 Event::Established(&[])
             } else {
-                // SAFETY: rdma_cm promises `len` readable octets during the callback.
+                // SAFETY: rdma_cm promises `len` readable bytes during the callback.
                 Event::Established(unsafe { core::slice::from_raw_parts(data, len) })
             }
         }

@@ -223,7 +223,7 @@ fn number(text: &str, range: core::ops::RangeInclusive<u32>) -> Option<u32> {
 
 /// Reads an inline size; the range is checked before it is rounded down.
 fn inline_size(text: &str) -> Option<InlineSize> {
-    number(text, InlineSize::MIN..=InlineSize::MAX).and_then(InlineSize::from_octets)
+    number(text, InlineSize::MIN..=InlineSize::MAX).and_then(InlineSize::from_bytes)
 }
 
 /// Reads a port.
@@ -247,9 +247,9 @@ attribute!(2 "device", pattern.device, DeviceName::parse, DeviceName::as_str, "a
     "the name of an RDMA device, or any");
 attribute!(3 "netns", pattern.netns, decimal, |v: &u32| *v, "any",
     "the number of a network namespace as in /proc/PID/ns/net, or any");
-attribute!(4 "inline_send", settings.inline_send, inline_size, |v: &InlineSize| v.octets(),
+attribute!(4 "inline_send", settings.inline_send, inline_size, |v: &InlineSize| v.bytes(),
     "default", "a number of bytes, 1024 to 262144, or default");
-attribute!(5 "inline_receive", settings.inline_receive, inline_size, |v: &InlineSize| v.octets(),
+attribute!(5 "inline_receive", settings.inline_receive, inline_size, |v: &InlineSize| v.bytes(),
     "default", "a number of bytes, 1024 to 262144, or default");
 attribute!(6 "remote_invalidation", settings.remote_invalidation, RemoteInvalidation::parse,
     |v: &RemoteInvalidation| v.as_str(), "default", "off, on, strict or default");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Octets inside one page.
+//! Bytes inside one page.
 
 use core::ptr::NonNull;
 
 use crate::bindings;
 
-/// Octets in a page.
+/// Bytes in a page.
 // CAST: A power of two that fits every integer type used here.
 pub(crate) const PAGE_SIZE: u32 = kernel::page::PAGE_SIZE as u32;
 
-/// A run of octets inside one page of kernel memory.
+/// A run of bytes inside one page of kernel memory.
 ///
 /// A span says where memory is; it does not keep it. It is one of the buffers of a request
 /// (`sunrpc`), which stay until the transport's `release_buffers` has returned, and whoever exposes
@@ -29,7 +29,7 @@ pub(crate) struct PageSpan {
 }
 
 impl PageSpan {
-    /// Describes `len` octets of `page`, starting at `offset`. Lengths beyond the page's end are
+    /// Describes `len` bytes of `page`, starting at `offset`. Lengths beyond the page's end are
     /// cut.
     ///
     /// # Safety
@@ -48,12 +48,12 @@ impl PageSpan {
         }
     }
 
-    /// Describes the first octets of the linear-map buffer at `addr`, up to the end of its page or
+    /// Describes the first bytes of the linear-map buffer at `addr`, up to the end of its page or
     /// `len`.
     ///
     /// # Safety
     ///
-    /// `addr` must point to at least `len` octets of linear-map memory (never vmalloc memory nor a
+    /// `addr` must point to at least `len` bytes of linear-map memory (never vmalloc memory nor a
     /// stack), valid for as long as the request is that the span belongs to.
     #[inline]
     pub(crate) unsafe fn of_linear(addr: NonNull<u8>, len: u32) -> Option<Self> {
@@ -72,19 +72,19 @@ impl PageSpan {
         self.page
     }
 
-    /// Octets from the start of the page.
+    /// Bytes from the start of the page.
     #[inline]
     pub(crate) fn offset(&self) -> u32 {
         self.offset
     }
 
-    /// Length in octets.
+    /// Length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Copies the start of `from` into the span; returns how many octets went in.
+    /// Copies the start of `from` into the span; returns how many bytes went in.
     pub(crate) fn write(&self, from: &[u8]) -> usize {
         let n = from.len().min(self.len as usize);
 
@@ -101,7 +101,7 @@ impl PageSpan {
         n
     }
 
-    /// Copies the span into the start of `to`; returns how many octets went over.
+    /// Copies the span into the start of `to`; returns how many bytes went over.
     pub(crate) fn read(&self, to: &mut [u8]) -> usize {
         let n = to.len().min(self.len as usize);
 

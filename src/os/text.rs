@@ -20,7 +20,7 @@ use crate::bindings;
 pub(crate) unsafe fn text<'a>(raw: *const c_char) -> &'a CStr {
     // SAFETY: As this function's; the terminator is part of the object.
     unsafe {
-        let octets = bindings::strlen(raw).wrapping_add(1);
-        CStr::from_bytes_with_nul_unchecked(slice::from_raw_parts(raw.cast(), octets))
+        let bytes = bindings::strlen(raw).wrapping_add(1);
+        CStr::from_bytes_with_nul_unchecked(slice::from_raw_parts(raw.cast(), bytes))
     }
 }

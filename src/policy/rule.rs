@@ -402,8 +402,8 @@ mod tests {
 
     fn defaults() -> Policy {
         Policy {
-            inline_send: InlineSize::from_octets(4096).unwrap_or_default(),
-            inline_receive: InlineSize::from_octets(8192).unwrap_or_default(),
+            inline_send: InlineSize::from_bytes(4096).unwrap_or_default(),
+            inline_receive: InlineSize::from_bytes(8192).unwrap_or_default(),
             remote_invalidation: RemoteInvalidation::On,
             credits: 128,
             private_data: true,
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn a_rule_changes_what_it_says_and_no_more() {
         let settings = Settings {
-            inline_send: InlineSize::from_octets(1024),
+            inline_send: InlineSize::from_bytes(1024),
             credits: Some(4),
             ..Settings::default()
         };

@@ -150,12 +150,12 @@ mod tests {
 
     // What a responder finds: nothing wrong, or what it answers.
     fn outcome(message: &Message) -> Result<(), Option<RdmaError>> {
-        let header = Header::decode(message.octets()).map_err(|error| answer(&error))?;
+        let header = Header::decode(message.bytes()).map_err(|error| answer(&error))?;
         check(&header).map_err(|_| Some(RdmaError::BadHeader))
     }
 
     fn defect(message: &Message) -> Option<Defect> {
-        let header = Header::decode(message.octets()).ok()?;
+        let header = Header::decode(message.bytes()).ok()?;
         check(&header).err()
     }
 }

@@ -2,10 +2,10 @@
 
 //! Segments, chunks and chunk lists (sections 4.4 and 5.3).
 //!
-//! The views here borrow octets of a received message that were checked when the view was made, so
+//! The views here borrow bytes of a received message that were checked when the view was made, so
 //! that walking them cannot fail.
 //!
-//! | view | octets |
+//! | view | bytes |
 //! |---|---|
 //! | [`ReadList`] | for each segment: 1, position, handle, length, offset (two words); then 0 |
 //! | [`WriteList`] | for each chunk: 1, [`WriteChunk`]; then 0 |
@@ -17,19 +17,19 @@ use super::{
     xdr::Reader, //
 };
 
-/// Octets of a segment in a Write chunk or Reply chunk.
+/// Bytes of a segment in a Write chunk or Reply chunk.
 pub(crate) const SEGMENT_LEN: usize = 16;
 
-/// Octets of a segment in a Read list, with the word in front that says that there is one.
+/// Bytes of a segment in a Read list, with the word in front that says that there is one.
 pub(crate) const READ_ENTRY_LEN: usize = 24;
 
-/// Octets that a Read list of `segments` segments adds to the smallest header.
+/// Bytes that a Read list of `segments` segments adds to the smallest header.
 #[inline]
 pub(crate) const fn read_list_len(segments: u64) -> u64 {
     segments.saturating_mul(24)
 }
 
-/// Octets that a Write list of one chunk of `segments` segments adds to the smallest header; none
+/// Bytes that a Write list of one chunk of `segments` segments adds to the smallest header; none
 /// without segments.
 #[inline]
 pub(crate) const fn write_list_len(segments: u64) -> u64 {
@@ -39,7 +39,7 @@ pub(crate) const fn write_list_len(segments: u64) -> u64 {
     }
 }
 
-/// Octets that a Reply chunk of `segments` segments adds to the smallest header; none without
+/// Bytes that a Reply chunk of `segments` segments adds to the smallest header; none without
 /// segments.
 #[inline]
 pub(crate) const fn reply_chunk_len(segments: u64) -> u64 {
@@ -54,14 +54,14 @@ pub(crate) const fn reply_chunk_len(segments: u64) -> u64 {
 pub(crate) struct Segment {
     /// The steering tag of the registration.
     pub(crate) handle: u32,
-    /// Octets.
+    /// Bytes.
     pub(crate) length: u32,
-    /// The address of its first octet, as the registration counts.
+    /// The address of its first byte, as the registration counts.
     pub(crate) offset: u64,
 }
 
 impl Segment {
-    /// Whether its last octet would lie beyond the 64-bit address space.
+    /// Whether its last byte would lie beyond the 64-bit address space.
     pub(crate) fn wraps(&self) -> bool {
         self.length
             .checked_sub(1)
@@ -69,8 +69,8 @@ impl Segment {
     }
 
     #[inline]
-    fn decode(octets: &[u8; SEGMENT_LEN]) -> Self {
-        let [h0, h1, h2, h3, l0, l1, l2, l3, offset @ ..] = octets;
+    fn decode(bytes: &[u8; SEGMENT_LEN]) -> Self {
+        let [h0, h1, h2, h3, l0, l1, l2, l3, offset @ ..] = bytes;
         Self {
             handle: u32::from_be_bytes([*h0, *h1, *h2, *h3]),
             length: u32::from_be_bytes([*l0, *l1, *l2, *l3]),
@@ -82,7 +82,7 @@ impl Segment {
 /// A segment of a Read chunk (section 4.4.5). Segments of one position are one chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadSegment {
-    /// Where in the payload the chunk belongs, in octets from the RPC xid.
+    /// Where in the payload the chunk belongs, in bytes from the RPC xid.
     pub(crate) position: u32,
     /// The memory to read.
     pub(crate) segment: Segment,
@@ -90,8 +90,8 @@ pub(crate) struct ReadSegment {
 
 impl ReadSegment {
     #[inline]
-    fn decode(octets: &[u8; READ_ENTRY_LEN]) -> Self {
-        let [_, _, _, _, p0, p1, p2, p3, segment @ ..] = octets;
+    fn decode(bytes: &[u8; READ_ENTRY_LEN]) -> Self {
+        let [_, _, _, _, p0, p1, p2, p3, segment @ ..] = bytes;
         Self {
             position: u32::from_be_bytes([*p0, *p1, *p2, *p3]),
             segment: Segment::decode(segment),
@@ -103,7 +103,7 @@ impl ReadSegment {
 ///
 /// # Invariants
 ///
-/// `entries` is a multiple of [`READ_ENTRY_LEN`] octets long.
+/// `entries` is a multiple of [`READ_ENTRY_LEN`] bytes long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadList<'a> {
     entries: &'a [u8],
@@ -150,7 +150,7 @@ impl<'a> ReadList<'a> {
 ///
 /// # Invariants
 ///
-/// `segments` is a multiple of [`SEGMENT_LEN`] octets long.
+/// `segments` is a multiple of [`SEGMENT_LEN`] bytes long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteChunk<'a> {
     segments: &'a [u8],
@@ -166,7 +166,7 @@ impl<'a> WriteChunk<'a> {
         let segments = usize::try_from(count)
             .ok()
             .and_then(|count| count.checked_mul(SEGMENT_LEN))
-            .and_then(|octets| message.take(octets))
+            .and_then(|bytes| message.take(bytes))
             .ok_or(Defect::Truncated)?;
         Ok(Self { segments })
     }
@@ -191,9 +191,9 @@ impl<'a> WriteChunk<'a> {
             .filter_map(|segment| segment.first_chunk().map(Segment::decode))
     }
 
-    /// The sum of the segments' lengths, in octets.
+    /// The sum of the segments' lengths, in bytes.
     #[inline]
-    pub(crate) fn octets(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.segments().fold(0, |sum, segment| {
             sum.saturating_add(u64::from(segment.length))
         })
@@ -270,11 +270,11 @@ pub(crate) struct ChunkLists<'a> {
 impl<'a> ChunkLists<'a> {
     /// Splits what follows the prefix of a message into the lists and the payload.
     #[inline(always)]
-    pub(crate) fn decode(octets: &'a [u8]) -> Result<(Self, &'a [u8]), Defect> {
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Defect> {
         // Most messages have no chunks at all.
-        match octets.split_first_chunk::<12>() {
+        match bytes.split_first_chunk::<12>() {
             Some((lists, payload)) if *lists == [0; 12] => Ok((Self::default(), payload)),
-            _ => Self::walk(Reader::new(octets)),
+            _ => Self::walk(Reader::new(bytes)),
         }
     }
 
@@ -350,7 +350,7 @@ mod tests {
         let mut chunks = lists.write.chunks();
         let first = chunks.next().unwrap_or_default();
         assert_eq!(first.len(), 3);
-        assert_eq!(first.octets(), 12288);
+        assert_eq!(first.bytes(), 12288);
         assert_eq!(
             first.segments().nth(2),
             Some(segment(0x2103, 4096, 0x30000))
@@ -376,7 +376,7 @@ mod tests {
             chunk.segments().next(),
             Some(segment(0x3101, 4096, 0x60000))
         );
-        assert_eq!(chunk.octets(), 5120);
+        assert_eq!(chunk.bytes(), 5120);
     }
 
     // V1-98: chunks without segments are there, and empty.
@@ -423,7 +423,7 @@ mod tests {
         }
     }
 
-    // TV-M-11, V1-19: a count that runs past the message, up to those whose octets overflow 32
+    // TV-M-11, V1-19: a count that runs past the message, up to those whose bytes overflow 32
     // bits.
     #[test]
     fn counts() {
@@ -439,7 +439,7 @@ mod tests {
         }
     }
 
-    // V1-79: the last octet of the address space belongs to a segment, the next one does not exist.
+    // V1-79: the last byte of the address space belongs to a segment, the next one does not exist.
     #[test]
     fn segments_at_the_end_of_the_address_space() {
         let last = u64::MAX;
@@ -451,14 +451,14 @@ mod tests {
         assert!(segment(1, u32::MAX, first.wrapping_add(1)).wraps());
     }
 
-    // Octets of the payload behind the lists.
+    // Bytes of the payload behind the lists.
     fn decode(message: Message) -> Result<usize, Defect> {
-        let octets = message.octets().get(16..).ok_or(Defect::Type)?;
-        ChunkLists::decode(octets).map(|(_, payload)| payload.len())
+        let bytes = message.bytes().get(16..).ok_or(Defect::Type)?;
+        ChunkLists::decode(bytes).map(|(_, payload)| payload.len())
     }
 
     fn lists(message: &Message) -> ChunkLists<'_> {
-        let octets = message.octets().get(16..).unwrap_or_default();
-        ChunkLists::decode(octets).map_or_else(|_| ChunkLists::default(), |(lists, _)| lists)
+        let bytes = message.bytes().get(16..).unwrap_or_default();
+        ChunkLists::decode(bytes).map_or_else(|_| ChunkLists::default(), |(lists, _)| lists)
     }
 }

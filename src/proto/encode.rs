@@ -57,10 +57,10 @@ pub(crate) struct CallHeader<'a> {
 }
 
 impl CallHeader<'_> {
-    /// The length of the header, in octets.
+    /// The length of the header, in bytes.
     #[inline]
     pub(crate) fn encoded_len(&self) -> usize {
-        // NO-OVERFLOW: the octets of a list on the wire are those of its slice in memory and at
+        // NO-OVERFLOW: the bytes of a list on the wire are those of its slice in memory and at
         // most 8 more.
         let mut len = MIN_LEN.wrapping_add(self.read.len().wrapping_mul(24));
         if !self.write.is_empty() {
@@ -72,7 +72,7 @@ impl CallHeader<'_> {
         len
     }
 
-    /// Writes the header to the front of `out` and returns its length in octets.
+    /// Writes the header to the front of `out` and returns its length in bytes.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ pub(crate) struct ListsHeader<'a> {
 }
 
 impl ListsHeader<'_> {
-    /// Writes the header to the front of `out` and returns its length in octets.
+    /// Writes the header to the front of `out` and returns its length in bytes.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl ListsHeader<'_> {
 }
 
 /// Writes the header of a reply in the backward direction, which has no chunks, and returns its
-/// length, 28 octets.
+/// length, 28 bytes.
 ///
 /// `credits` is the grant: how many backward calls the client takes at once, at least 1 (section
 /// 7.2.1).
@@ -162,7 +162,7 @@ pub(crate) fn encode_backward_reply_header(
     bare(xid, credits, out)
 }
 
-/// Writes an `RDMA_ERROR` and returns its length, 20 or 28 octets (section 5.5).
+/// Writes an `RDMA_ERROR` and returns its length, 20 or 28 bytes (section 5.5).
 ///
 /// `xid` and `version` are those of the message that could not be processed, `credits` is the
 /// current grant.
@@ -242,11 +242,11 @@ mod tests {
         let call = call(0xa1b2_c301);
         assert_eq!(call.encoded_len(), 28);
         assert_eq!(call.encode(&mut out), Ok(28));
-        assert_eq!(out.get(..28), Message::new(&TV_V1_1).octets().get(..28));
+        assert_eq!(out.get(..28), Message::new(&TV_V1_1).bytes().get(..28));
         assert_eq!(out.get(28..), Some([0xee; 4].as_slice()));
 
         assert_eq!(encode_backward_reply_header(7, 2, &mut out), Ok(28));
-        assert_eq!(out.get(..28), Message::new(&TV_BI_2).octets().get(..28));
+        assert_eq!(out.get(..28), Message::new(&TV_BI_2).bytes().get(..28));
         assert_eq!(out.get(28..), Some([0xee; 4].as_slice()));
     }
 
@@ -314,7 +314,7 @@ mod tests {
             reply: None,
         };
         assert_eq!(offered.encode(&mut out), Ok(124));
-        assert_eq!(out.get(..124), Message::new(&TV_V1_4).octets().get(..124));
+        assert_eq!(out.get(..124), Message::new(&TV_V1_4).bytes().get(..124));
 
         let returned = ListsHeader {
             credits: 16,
@@ -332,7 +332,7 @@ mod tests {
             ..offered
         };
         assert_eq!(returned.encode(&mut out), Ok(124));
-        assert_eq!(out.get(..124), Message::new(&TV_V1_5).octets().get(..124));
+        assert_eq!(out.get(..124), Message::new(&TV_V1_5).bytes().get(..124));
     }
 
     // TV-V1-8: a reply in the Reply chunk; and one Write chunk from either encoder.
@@ -349,7 +349,7 @@ mod tests {
             reply: Some(&reply),
         };
         assert_eq!(header.encode(&mut out), Ok(48));
-        assert_eq!(out.as_slice(), Message::new(&TV_V1_8).octets());
+        assert_eq!(out.as_slice(), Message::new(&TV_V1_8).bytes());
 
         let mut other = [0; 64];
         let mut out = [0; 64];
@@ -375,14 +375,14 @@ mod tests {
         let mut out = [0; 28];
         let version = RdmaError::Version { low: 1, high: 1 };
         assert_eq!(encode_error(0xa1b2_c306, 2, 16, &version, &mut out), Ok(28));
-        assert_eq!(out.as_slice(), Message::new(&TV_V1_9).octets());
+        assert_eq!(out.as_slice(), Message::new(&TV_V1_9).bytes());
 
         let bad_header = RdmaError::BadHeader;
         assert_eq!(
             encode_error(0xa1b2_c307, 1, 16, &bad_header, &mut out),
             Ok(20)
         );
-        assert_eq!(out.get(..20), Some(Message::new(&TV_V1_10).octets()));
+        assert_eq!(out.get(..20), Some(Message::new(&TV_V1_10).bytes()));
 
         for len in 0..28 {
             let out = out.get_mut(..len).unwrap_or_default();
@@ -478,13 +478,13 @@ mod tests {
         }
     }
 
-    // Whether the header of `call` is the first `len` octets of `words`, and nothing behind it is
+    // Whether the header of `call` is the first `len` bytes of `words`, and nothing behind it is
     // touched.
     fn gives(call: &CallHeader<'_>, words: &[u32], len: usize) -> bool {
         let mut out = [0xee; 128];
         call.encoded_len() == len
             && call.encode(&mut out) == Ok(len)
-            && out.get(..len) == Message::new(words).octets().get(..len)
-            && out.iter().skip(len).all(|octet| *octet == 0xee)
+            && out.get(..len) == Message::new(words).bytes().get(..len)
+            && out.iter().skip(len).all(|byte| *byte == 0xee)
     }
 }

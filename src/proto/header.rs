@@ -33,13 +33,13 @@ pub(crate) use super::encode::{
 /// The version of the protocol in every header we send.
 pub(crate) const VERSION: u32 = 1;
 
-/// Octets of the words that every version has in front.
+/// Bytes of the words that every version has in front.
 pub(crate) const PREFIX_LEN: usize = 16;
 
-/// Octets of the smallest header with chunk lists.
+/// Bytes of the smallest header with chunk lists.
 pub(crate) const MIN_LEN: usize = 28;
 
-/// Octets of an RPC message that tell its direction: xid and message type.
+/// Bytes of an RPC message that tell its direction: xid and message type.
 pub(crate) const RPC_PREFIX_LEN: usize = 8;
 
 /// Values of the message type word of an RPC message.
@@ -105,7 +105,7 @@ impl RdmaError {
     /// The code word of [`RdmaError::BadHeader`].
     pub(crate) const BAD_HEADER: u32 = 2;
 
-    /// Octets behind the body are ignored; `None` for a body that is short or has an unknown code.
+    /// Bytes behind the body are ignored; `None` for a body that is short or has an unknown code.
     fn decode(body: &[u8]) -> Option<Self> {
         let mut body = Reader::new(body);
         match body.word()? {
@@ -300,21 +300,21 @@ mod tests {
     #[test]
     fn msg() {
         let message = Message::new(&TV_V1_1);
-        let header = Header::decode(message.octets());
+        let header = Header::decode(message.bytes());
         let expected = Header {
             xid: 0xa1b2_c301,
             version: 1,
             credits: 32,
             body: Body::Msg {
                 chunks: ChunkLists::default(),
-                payload: message.octets().get(28..).unwrap_or_default(),
+                payload: message.bytes().get(28..).unwrap_or_default(),
             },
         };
         assert_eq!(header, Ok(expected));
         assert_eq!(payload(&Message::new(&TV_V1_2)), Some(24));
     }
 
-    // TV-V1-3..6: with chunk lists, all octets behind them are payload.
+    // TV-V1-3..6: with chunk lists, all bytes behind them are payload.
     #[test]
     fn msg_with_chunks() {
         assert_eq!(payload(&Message::new(&TV_V1_3)), Some(132));
@@ -330,7 +330,7 @@ mod tests {
             let header = Message::new(words);
             let longer = Message::new(words.iter().chain(&[0xdead_beef]));
             for message in [header, longer] {
-                let decoded = Header::decode(message.octets());
+                let decoded = Header::decode(message.bytes());
                 assert!(matches!(
                     decoded,
                     Ok(Header {
@@ -454,14 +454,14 @@ mod tests {
     }
 
     fn payload(message: &Message) -> Option<usize> {
-        match Header::decode(message.octets()).ok()?.body {
+        match Header::decode(message.bytes()).ok()?.body {
             Body::Msg { payload, .. } => Some(payload.len()),
             _ => None,
         }
     }
 
     fn error(message: &Message) -> Result<(u32, RdmaError), DecodeError> {
-        let header = Header::decode(message.octets())?;
+        let header = Header::decode(message.bytes())?;
         match header.body {
             Body::Error(error) => Ok((header.version, error)),
             _ => Err(DecodeError::NoPrefix),
@@ -469,7 +469,7 @@ mod tests {
     }
 
     fn failure(message: &Message) -> Option<DecodeError> {
-        Header::decode(message.octets()).err()
+        Header::decode(message.bytes()).err()
     }
 
     // What is wrong with a spoiled TV-V1-1.

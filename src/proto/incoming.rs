@@ -217,20 +217,20 @@ mod tests {
             xid: 0xa1b2_c301,
             credits: 16,
             chunks: ChunkLists::default(),
-            payload: message.octets().get(28..),
+            payload: message.bytes().get(28..),
         };
-        assert_eq!(classify(message.octets()), Incoming::Reply(expected));
+        assert_eq!(classify(message.bytes()), Incoming::Reply(expected));
 
         let message = Message::new(&TV_V1_5);
         assert!(matches!(
-            classify(message.octets()),
+            classify(message.bytes()),
             Incoming::Reply(Reply { xid: 0xa1b2_c303, credits: 16, chunks, payload: Some(payload) })
                 if chunks.write.len() == 2 && payload.len() == 24
         ));
 
         let message = Message::new(&TV_V1_8);
         assert!(matches!(
-            classify(message.octets()),
+            classify(message.bytes()),
             Incoming::Reply(Reply { xid: 0xa1b2_c305, credits: 16, chunks, payload: None })
                 if chunks.reply.is_some_and(|chunk| chunk.len() == 1)
         ));
@@ -242,7 +242,7 @@ mod tests {
         for word in [0, u32::MAX] {
             let message = Message::new(&TV_V1_2).put(8, word);
             assert!(matches!(
-                classify(message.octets()),
+                classify(message.bytes()),
                 Incoming::Reply(Reply { credits, .. }) if credits == word
             ));
         }
@@ -255,9 +255,9 @@ mod tests {
         let expected = Incoming::BackwardCall {
             xid: 7,
             credits: 2,
-            payload: message.octets().get(28..).unwrap_or_default(),
+            payload: message.bytes().get(28..).unwrap_or_default(),
         };
-        assert_eq!(classify(message.octets()), expected);
+        assert_eq!(classify(message.bytes()), expected);
     }
 
     // BI-30, BI-24: a backward call with any chunk list, here the calls of the other direction.
@@ -271,7 +271,7 @@ mod tests {
         for (xid, words) in calls {
             let message = Message::new(words);
             let expected = Incoming::BadBackwardCall { xid, version: 1 };
-            assert_eq!(classify(message.octets()), expected);
+            assert_eq!(classify(message.bytes()), expected);
         }
     }
 
@@ -284,7 +284,7 @@ mod tests {
             credits: 16,
             error: RdmaError::Version { low: 1, high: 1 },
         };
-        assert_eq!(classify(message.octets()), expected);
+        assert_eq!(classify(message.bytes()), expected);
 
         let message = Message::new(&TV_V1_10);
         let expected = Incoming::Error {
@@ -292,7 +292,7 @@ mod tests {
             credits: 16,
             error: RdmaError::BadHeader,
         };
-        assert_eq!(classify(message.octets()), expected);
+        assert_eq!(classify(message.bytes()), expected);
     }
 
     // TV-M-1, 3..5, 8, 18..20, V1-108, V1-117: no use, and for which call.
@@ -301,7 +301,7 @@ mod tests {
         let call = Message::new(&TV_V1_1);
         assert_eq!(classify(&[]), Incoming::Discard(Discard::Short));
         let short = Incoming::Discard(Discard::Short);
-        assert_eq!(classify(call.cut(15).octets()), short);
+        assert_eq!(classify(call.cut(15).bytes()), short);
         assert_eq!(reason(call.put(4, 2)), Some(Discard::Version));
         assert_eq!(reason(call.put(12, 2)), Some(Discard::Type));
         assert_eq!(reason(call.put(12, 3)), Some(Discard::Type));
@@ -334,10 +334,10 @@ mod tests {
                 xid: 0xa1b2_c301,
                 why: Discard::Malformed(what),
             };
-            assert_eq!(classify(message.octets()), expected);
+            assert_eq!(classify(message.bytes()), expected);
         }
         assert!(matches!(
-            classify(call.cut(36).octets()),
+            classify(call.cut(36).bytes()),
             Incoming::BackwardCall { .. }
         ));
     }
@@ -360,7 +360,7 @@ mod tests {
     }
 
     fn reason(message: Message) -> Option<Discard> {
-        match classify(message.octets()) {
+        match classify(message.bytes()) {
             Incoming::Unusable { why, .. } => Some(why),
             _ => None,
         }

@@ -26,23 +26,23 @@ use super::{
     segments::most_segments, //
 };
 
-/// Octets of a header with three empty lists.
+/// Bytes of a header with three empty lists.
 const BARE_HEADER: u64 = 28;
 
 /// What is known about a call before it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallShape {
-    /// Octets of the whole call.
+    /// Bytes of the whole call.
     pub(crate) send_len: u32,
-    /// Octets of the call that are in its page list.
+    /// Bytes of the call that are in its page list.
     pub(crate) send_pages: u32,
     /// How many of the call's head and tail are not empty.
     pub(crate) send_kvecs: u32,
     /// The upper layer marked the page list of the call as eligible for direct placement.
     pub(crate) send_eligible: bool,
-    /// Octets of the largest possible reply.
+    /// Bytes of the largest possible reply.
     pub(crate) recv_max: u32,
-    /// Octets of the largest possible reply that go to its page list.
+    /// Bytes of the largest possible reply that go to its page list.
     pub(crate) recv_pages: u32,
     /// The upper layer marked the page list of the reply as eligible for direct placement.
     pub(crate) recv_eligible: bool,
@@ -56,7 +56,7 @@ pub(crate) struct CallShape {
 pub(crate) struct Limits {
     /// The inline thresholds of the connection.
     pub(crate) thresholds: Thresholds,
-    /// Octets of a page, a power of two.
+    /// Bytes of a page, a power of two.
     pub(crate) page_size: u32,
     /// The most pages that one registration covers.
     pub(crate) pages_per_segment: u32,
@@ -110,7 +110,7 @@ pub(crate) enum PlanError {
     ReplyHeader,
     /// A page list is longer than its message.
     Shape,
-    /// A page has no octets, a segment no pages, or their number is beyond counting.
+    /// A page has no bytes, a segment no pages, or their number is beyond counting.
     Limits,
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn plan(call: &CallShape, limits: &Limits) -> Result<Plan, PlanError>
     })
 }
 
-/// The mode of the reply, its segments, and the octets that its chunk adds to either header.
+/// The mode of the reply, its segments, and the bytes that its chunk adds to either header.
 #[inline]
 fn plan_reply(call: &CallShape, limits: &Limits) -> Result<(ReplyMode, u32, u64), PlanError> {
     let threshold = u64::from(limits.thresholds.reply);
@@ -170,7 +170,7 @@ fn plan_reply(call: &CallShape, limits: &Limits) -> Result<(ReplyMode, u32, u64)
     Ok((ReplyMode::ReplyChunk, allow(limits, count)?, chunk))
 }
 
-/// The mode of the call and the segments of its Read list; `header` is the octets of its header
+/// The mode of the call and the segments of its Read list; `header` is the bytes of its header
 /// without that list.
 #[inline]
 fn plan_call(call: &CallShape, limits: &Limits, header: u64) -> Result<(CallMode, u32), PlanError> {
@@ -210,13 +210,13 @@ fn allow(limits: &Limits, segments: u32) -> Result<u32, PlanError> {
 }
 
 #[inline]
-fn segments(limits: &Limits, octets: u32, pieces: u32) -> Result<u32, PlanError> {
+fn segments(limits: &Limits, bytes: u32, pieces: u32) -> Result<u32, PlanError> {
     let Limits {
         page_size,
         pages_per_segment,
         ..
     } = *limits;
-    most_segments(octets, pieces, page_size, pages_per_segment).ok_or(PlanError::Limits)
+    most_segments(bytes, pieces, page_size, pages_per_segment).ok_or(PlanError::Limits)
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -224,7 +224,7 @@ fn segments(limits: &Limits, octets: u32, pieces: u32) -> Result<u32, PlanError>
 mod tests {
     use super::*;
 
-    // V1-45, V1-54, V1-55: equal fits, one octet more does not.
+    // V1-45, V1-54, V1-55: equal fits, one byte more does not.
     #[test]
     fn inline() {
         let mut call = shape(send(996, 0, 1), recv(996, 0));
@@ -238,7 +238,7 @@ mod tests {
         call.send_kvecs = 2;
         assert_eq!(modes(&call, &LIMITS), long(2));
 
-        // The Reply chunk takes 4 + 32 octets of the call's header.
+        // The Reply chunk takes 4 + 32 bytes of the call's header.
         let mut call = shape(send(960, 0, 1), recv(997, 0));
         let inline = Ok((CallMode::Inline, 0, ReplyMode::ReplyChunk, 2));
         assert_eq!(modes(&call, &LIMITS), inline);
@@ -262,7 +262,7 @@ mod tests {
     // V1-46, V1-47, V1-53, V1-59: the page list alone, if it is eligible and the rest fits.
     #[test]
     fn read_chunk() {
-        // 16 pages that start inside a page: 2 segments, 48 octets of Read list.
+        // 16 pages that start inside a page: 2 segments, 48 bytes of Read list.
         let call = send(65536 + 948, 65536, 2);
         let chunk = Ok((CallMode::ReadChunk, 2, ReplyMode::Inline, 0));
         let long = |segments| Ok((CallMode::Long, segments, ReplyMode::Inline, 0));
@@ -278,7 +278,7 @@ mod tests {
     // V1-55, V1-83, V1-99: the page list alone, if it is eligible and the rest fits.
     #[test]
     fn write_chunk() {
-        // 2 segments, 40 octets of Write list.
+        // 2 segments, 40 bytes of Write list.
         let mut call = shape(send(956, 0, 1), recv(65536 + 956, 65536));
         let inline = Ok((CallMode::Inline, 0, ReplyMode::WriteChunk, 2));
         assert_eq!(modes(&call, &LIMITS), inline);
@@ -313,14 +313,14 @@ mod tests {
     // V1-153: segments and headers of calls that cannot be made to fit.
     #[test]
     fn large_calls() {
-        // 39 pages anywhere touch 40, and one octet more is in a segment of its own.
+        // 39 pages anywhere touch 40, and one byte more is in a segment of its own.
         let mut call = send(39 * 4096 + 1, 39 * 4096, 1);
         call.send_eligible = false;
         let long = Ok((CallMode::Long, 41, ReplyMode::Inline, 0));
         assert_eq!(modes(&call, &with_segments(1, 41)), long);
         let found = modes(&call, &with_segments(1, 40));
         assert_eq!(found, Err(PlanError::TooManySegments));
-        // 42 segments are 1008 octets of Read list.
+        // 42 segments are 1008 bytes of Read list.
         call = send(40 * 4096 + 1, 40 * 4096, 1);
         call.send_eligible = false;
         let found = modes(&call, &with_segments(1, 100));
@@ -336,7 +336,7 @@ mod tests {
     // V1-153: segments and headers of replies that cannot be made to fit.
     #[test]
     fn large_replies() {
-        // 62 segments are 996 octets of Reply chunk; they leave no room for a call.
+        // 62 segments are 996 bytes of Reply chunk; they leave no room for a call.
         let mut call = recv(60 * 4096 + 1, 60 * 4096);
         call.recv_eligible = false;
         let whole = Ok((CallMode::Inline, 0, ReplyMode::ReplyChunk, 62));

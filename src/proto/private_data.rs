@@ -2,7 +2,7 @@
 
 //! The message that both ends put into the connection manager's private data (RFC 8797).
 //!
-//! | octet | content |
+//! | byte | content |
 //! |---|---|
 //! | 0..4 | identifier `f6 ab 0e 18` |
 //! | 4 | version, 1 |
@@ -10,45 +10,45 @@
 //! | 6 | size code of what the sender can send |
 //! | 7 | size code of what the sender can receive |
 //!
-//! It arrives before anybody was authenticated, so [`PrivateData::find`] takes any octets and never
+//! It arrives before anybody was authenticated, so [`PrivateData::find`] takes any bytes and never
 //! fails a connection: what is no message counts as none, and the defaults hold.
 
-/// An inline threshold as one octet can name it: a multiple of 1024, from 1024 to 262144 octets
+/// An inline threshold as one byte can name it: a multiple of 1024, from 1024 to 262144 bytes
 /// (RFC 8797, section 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct InlineSize(u8);
 
 impl InlineSize {
-    /// The smallest size, in octets; every peer can take that much.
+    /// The smallest size, in bytes; every peer can take that much.
     pub(crate) const MIN: u32 = 1024;
 
-    /// The largest size, in octets.
+    /// The largest size, in bytes.
     pub(crate) const MAX: u32 = 262_144;
 
     /// The size that holds when nothing was said.
     pub(crate) const DEFAULT: Self = Self(0);
 
-    /// The largest size that does not exceed `octets`, clamped to [`InlineSize::MAX`].
+    /// The largest size that does not exceed `bytes`, clamped to [`InlineSize::MAX`].
     ///
     /// `None` below [`InlineSize::MIN`], which the protocol does not allow.
-    pub(crate) fn from_octets(octets: u32) -> Option<Self> {
-        let units = octets.checked_div(Self::MIN)?;
+    pub(crate) fn from_bytes(bytes: u32) -> Option<Self> {
+        let units = bytes.checked_div(Self::MIN)?;
         let code = units.checked_sub(1)?;
         Some(Self(u8::try_from(code).unwrap_or(u8::MAX)))
     }
 
-    /// The size that the octet `code` on the wire stands for; every octet stands for one.
+    /// The size that the byte `code` on the wire stands for; every byte stands for one.
     pub(crate) const fn from_code(code: u8) -> Self {
         Self(code)
     }
 
-    /// The octet on the wire.
+    /// The byte on the wire.
     pub(crate) const fn code(self) -> u8 {
         self.0
     }
 
-    /// The size in octets.
-    pub(crate) fn octets(self) -> u32 {
+    /// The size in bytes.
+    pub(crate) fn bytes(self) -> u32 {
         // NO-OVERFLOW: at most 256 * 1024.
         u32::from(self.0).wrapping_add(1).wrapping_mul(Self::MIN)
     }
@@ -68,7 +68,7 @@ pub(crate) struct PrivateData {
 }
 
 impl PrivateData {
-    /// The length of the message, in octets.
+    /// The length of the message, in bytes.
     pub(crate) const LEN: usize = 8;
 
     const VERSION: u8 = 1;
@@ -93,25 +93,25 @@ impl PrivateData {
         ]
     }
 
-    /// Finds the first well-formed message in `octets`, at whatever offset it starts.
+    /// Finds the first well-formed message in `bytes`, at whatever offset it starts.
     ///
-    /// Other layers put octets of their own before it and the connection manager pads behind it. A
+    /// Other layers put bytes of their own before it and the connection manager pads behind it. A
     /// candidate of another version, or one that runs over the end, is no message and the search
     /// goes on. `None`: use the default.
-    pub(crate) fn find(octets: &[u8]) -> Option<Self> {
-        octets.windows(Self::LEN).find_map(Self::decode)
+    pub(crate) fn find(bytes: &[u8]) -> Option<Self> {
+        bytes.windows(Self::LEN).find_map(Self::decode)
     }
 
     /// The message that [`PrivateData::find`] finds, as it came: with the flags that are ignored.
-    pub(crate) fn locate(octets: &[u8]) -> Option<[u8; Self::LEN]> {
-        octets
+    pub(crate) fn locate(bytes: &[u8]) -> Option<[u8; Self::LEN]> {
+        bytes
             .windows(Self::LEN)
             .find(|message| Self::decode(message).is_some())
             .and_then(|message| message.first_chunk().copied())
     }
 
-    fn decode(octets: &[u8]) -> Option<Self> {
-        match *octets {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        match *bytes {
             [0xf6, 0xab, 0x0e, 0x18, Self::VERSION, flags, send, receive] => Some(Self {
                 send: InlineSize::from_code(send),
                 receive: InlineSize::from_code(receive),
@@ -125,9 +125,9 @@ impl PrivateData {
 /// The inline thresholds of one connection, fixed for its life (RFC 8797, section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Thresholds {
-    /// The largest message from the client to the server, in octets.
+    /// The largest message from the client to the server, in bytes.
     pub(crate) call: u32,
-    /// The largest message from the server to the client, in octets.
+    /// The largest message from the server to the client, in bytes.
     pub(crate) reply: u32,
 }
 
@@ -136,8 +136,8 @@ impl Thresholds {
     /// server answered.
     pub(crate) fn for_client(own: &PrivateData, peer: &PrivateData) -> Self {
         Self {
-            call: own.send.min(peer.receive).octets(),
-            reply: own.receive.min(peer.send).octets(),
+            call: own.send.min(peer.receive).bytes(),
+            reply: own.receive.min(peer.send).bytes(),
         }
     }
 
@@ -166,16 +166,16 @@ mod tests {
                 [0xf6, 0xab, 0x0e, 0x18, 1, 1, 0xff, 0x3f],
             ),
         ];
-        for (send, receive, remote_invalidation, octets) in vectors {
+        for (send, receive, remote_invalidation, bytes) in vectors {
             let message = message(send, receive, remote_invalidation);
-            assert_eq!(message.map(|message| message.encode()), Some(octets));
-            assert_eq!(PrivateData::find(&octets), message);
+            assert_eq!(message.map(|message| message.encode()), Some(bytes));
+            assert_eq!(PrivateData::find(&bytes), message);
         }
     }
 
     // TV-PD-4, 5, 12: at any offset, with anything around it (PD-36, PD-37, PD-43).
     #[test]
-    fn message_among_other_octets() {
+    fn message_among_other_bytes() {
         let found = message(4096, 4096, true);
         assert!(found.is_some());
         let after3 = [0xaa, 0xbb, 0xcc, 0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
@@ -198,19 +198,19 @@ mod tests {
     // TV-PD-6, PD-40, PD-41: cut anywhere, it is no message.
     #[test]
     fn truncated() {
-        let octets = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
-        for len in 0..octets.len() {
-            assert_eq!(octets.get(..len).map(PrivateData::find), Some(None));
+        let bytes = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
+        for len in 0..bytes.len() {
+            assert_eq!(bytes.get(..len).map(PrivateData::find), Some(None));
         }
-        assert!(PrivateData::find(&octets).is_some());
+        assert!(PrivateData::find(&bytes).is_some());
     }
 
     // TV-PD-7, 8, PD-38, PD-39: only version 1 is one we know.
     #[test]
     fn other_versions() {
         for version in 0..=u8::MAX {
-            let octets = [0xf6, 0xab, 0x0e, 0x18, version, 1, 3, 3];
-            assert_eq!(PrivateData::find(&octets).is_some(), version == 1);
+            let bytes = [0xf6, 0xab, 0x0e, 0x18, version, 1, 3, 3];
+            assert_eq!(PrivateData::find(&bytes).is_some(), version == 1);
         }
     }
 
@@ -218,12 +218,12 @@ mod tests {
     #[test]
     fn reserved_bits() {
         for flags in 0..=u8::MAX {
-            let octets = [0xf6, 0xab, 0x0e, 0x18, 1, flags, 3, 3];
+            let bytes = [0xf6, 0xab, 0x0e, 0x18, 1, flags, 3, 3];
             assert_eq!(
-                PrivateData::find(&octets),
+                PrivateData::find(&bytes),
                 message(4096, 4096, flags & 1 == 1)
             );
-            assert_eq!(PrivateData::locate(&octets), Some(octets));
+            assert_eq!(PrivateData::locate(&bytes), Some(bytes));
         }
     }
 
@@ -252,10 +252,10 @@ mod tests {
         );
         assert_eq!(message(1024, 1024, false), Some(PrivateData::default()));
         assert_eq!(InlineSize::DEFAULT, InlineSize::default());
-        assert_eq!(InlineSize::DEFAULT.octets(), 1024);
+        assert_eq!(InlineSize::DEFAULT.bytes(), 1024);
     }
 
-    // PD-9..PD-12: sizes and their octet.
+    // PD-9..PD-12: sizes and their byte.
     #[test]
     fn sizes() {
         let sizes = [
@@ -273,17 +273,17 @@ mod tests {
             (262_145, Some(255)),
             (u32::MAX, Some(255)),
         ];
-        for (octets, code) in sizes {
-            assert_eq!(InlineSize::from_octets(octets).map(InlineSize::code), code);
+        for (bytes, code) in sizes {
+            assert_eq!(InlineSize::from_bytes(bytes).map(InlineSize::code), code);
         }
         for code in 0..=u8::MAX {
             let size = InlineSize::from_code(code);
             assert_eq!(size.code(), code);
-            assert_eq!(size.octets() % InlineSize::MIN, 0);
-            assert_eq!(InlineSize::from_octets(size.octets()), Some(size));
+            assert_eq!(size.bytes() % InlineSize::MIN, 0);
+            assert_eq!(InlineSize::from_bytes(size.bytes()), Some(size));
         }
-        assert_eq!(InlineSize::from_code(0).octets(), InlineSize::MIN);
-        assert_eq!(InlineSize::from_code(255).octets(), InlineSize::MAX);
+        assert_eq!(InlineSize::from_code(0).bytes(), InlineSize::MIN);
+        assert_eq!(InlineSize::from_code(255).bytes(), InlineSize::MAX);
     }
 
     // PD-14..PD-16, PD-50: each direction is limited by its sender and its receiver.
@@ -317,8 +317,8 @@ mod tests {
 
     fn message(send: u32, receive: u32, remote_invalidation: bool) -> Option<PrivateData> {
         Some(PrivateData {
-            send: InlineSize::from_octets(send)?,
-            receive: InlineSize::from_octets(receive)?,
+            send: InlineSize::from_bytes(send)?,
+            receive: InlineSize::from_bytes(receive)?,
             remote_invalidation,
         })
     }

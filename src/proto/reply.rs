@@ -4,7 +4,7 @@
 //!
 //! A responder returns the chunks of a call with the lengths rewritten to what it placed. The
 //! lengths are the only words of a returned segment that are used, and only after it is certain
-//! that they lie within what was offered and that the octets placed have no hole in them. Handles
+//! that they lie within what was offered and that the bytes placed have no hole in them. Handles
 //! and offsets are always ours.
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
     incoming::Reply,
 };
 
-/// Octets of the smallest RPC reply: xid, REPLY, MSG_DENIED, AUTH_ERROR and a reason.
+/// Bytes of the smallest RPC reply: xid, REPLY, MSG_DENIED, AUTH_ERROR and a reason.
 const MIN_RPC_REPLY: u64 = 20;
 
 /// The chunks for the reply that a call went out with.
@@ -35,12 +35,12 @@ pub(crate) enum Placed {
     Inline,
     /// The Write chunk came back; the rest of the reply is inline.
     WriteChunk {
-        /// Octets placed in the Write chunk, 0 when the responder did not use it.
+        /// Bytes placed in the Write chunk, 0 when the responder did not use it.
         length: u32,
     },
     /// All of it is in the Reply chunk.
     ReplyChunk {
-        /// Octets of the reply.
+        /// Bytes of the reply.
         length: u32,
     },
 }
@@ -56,9 +56,9 @@ pub(crate) enum Malformed {
     SegmentCount,
     /// A segment is longer than offered.
     TooLong,
-    /// Octets were placed behind a segment that is not full.
+    /// Bytes were placed behind a segment that is not full.
     Hole,
-    /// It is inline, and yet there are octets in the Reply chunk.
+    /// It is inline, and yet there are bytes in the Reply chunk.
     ReplyChunkUsed,
     /// Nothing is inline, and no Reply chunk came back.
     NoReplyChunk,
@@ -85,7 +85,7 @@ impl Malformed {
     }
 }
 
-/// Compares `reply` with what its call `offered` and says where its octets are.
+/// Compares `reply` with what its call `offered` and says where its bytes are.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ fn check_chunks(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Placed, Malf
     }
 }
 
-/// Compares a returned Write list with the `offered` one and returns the octets placed in all its
+/// Compares a returned Write list with the `offered` one and returns the bytes placed in all its
 /// chunks.
 ///
 /// An empty list says that no chunk was used.
@@ -155,7 +155,7 @@ pub(crate) fn check_write_list(
     Ok(placed)
 }
 
-/// Compares a returned chunk with the `offered` one and returns the octets placed in it.
+/// Compares a returned chunk with the `offered` one and returns the bytes placed in it.
 ///
 /// # Errors
 ///
@@ -204,10 +204,10 @@ pub(crate) fn renamed(reply: &Reply<'_>, offered: &Offered<'_>) -> bool {
             .is_some_and(|chunk| differs(chunk, offered.reply))
 }
 
-/// More octets than one RPC message can have were offered, and used.
+/// More bytes than one RPC message can have were offered, and used.
 #[inline]
-fn total(octets: u64) -> Result<u32, Malformed> {
-    u32::try_from(octets).map_err(|_| Malformed::TooLong)
+fn total(bytes: u64) -> Result<u32, Malformed> {
+    u32::try_from(bytes).map_err(|_| Malformed::TooLong)
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -415,14 +415,14 @@ mod tests {
     }
 
     fn reply(message: &Message) -> Option<Reply<'_>> {
-        match classify(message.octets()) {
+        match classify(message.bytes()) {
             Incoming::Reply(reply) => Some(reply),
             _ => None,
         }
     }
 
     // The check of `message` against a Write chunk and a Reply chunk of so many segments of 4096
-    // octets.
+    // bytes.
     fn outcome(message: &Message, write: usize, reply: usize) -> Option<Result<Placed, Malformed>> {
         let segments = [segment(0, 4096, 0); 4];
         let offered = Offered {

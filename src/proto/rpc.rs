@@ -123,7 +123,7 @@ mod tests {
 
         let found = encode_null_call(0xa1b2_c301, 32, program, &mut out);
         assert_eq!(found, Ok(68));
-        assert_eq!(out.get(..68), Some(message.octets()));
+        assert_eq!(out.get(..68), Some(message.bytes()));
         assert_eq!(out.get(68..), Some([0xee; 4].as_slice()));
         let (short, _) = out.split_at_mut(67);
         let found = encode_null_call(9, 1, program, short);
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn programs() {
         let message = Message::new(&TV_V1_1);
-        let call = message.octets().get(28..).unwrap_or_default();
+        let call = message.bytes().get(28..).unwrap_or_default();
         let program = Program {
             number: 100_003,
             version: 3,
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(Program::of_call(call), Some(program));
         assert_eq!(call.get(..19).map(Program::of_call), Some(None));
         let message = Message::new(&TV_V1_2);
-        let reply = message.octets().get(28..).unwrap_or_default();
+        let reply = message.bytes().get(28..).unwrap_or_default();
         assert_eq!(Program::of_call(reply), None);
         assert_eq!(Program::of_call(&[]), None);
     }

@@ -6,29 +6,29 @@
 //! (its head, page list or tail). Where in a page a piece starts is not known when a transfer is
 //! planned.
 
-/// The most segments that `octets` octets in `pieces` pieces take.
+/// The most segments that `bytes` bytes in `pieces` pieces take.
 ///
-/// A page has `page_size` octets, a power of two; a registration covers `pages_per_segment` pages.
+/// A page has `page_size` bytes, a power of two; a registration covers `pages_per_segment` pages.
 /// `None` if either is 0, or if the number cannot be told in 32 bits.
 ///
-/// A piece of n octets, n > 0, touches at most floor((n + page - 2) / page) + 1 pages, and so takes
-/// at most floor((n + page - 2) / (page * pages per segment)) + 1 segments. How the octets are
+/// A piece of n bytes, n > 0, touches at most floor((n + page - 2) / page) + 1 pages, and so takes
+/// at most floor((n + page - 2) / (page * pages per segment)) + 1 segments. How the bytes are
 /// split between the pieces is not known, but the floors add up to no more than the floor of the
 /// sum.
 #[inline]
 pub(crate) fn most_segments(
-    octets: u32,
+    bytes: u32,
     pieces: u32,
     page_size: u32,
     pages_per_segment: u32,
 ) -> Option<u32> {
-    let pieces = pieces.min(octets);
+    let pieces = pieces.min(bytes);
     if pieces == 0 {
         return Some(0);
     }
     let shift = page_size.checked_ilog2()?;
     let slack = u64::from(page_size.saturating_sub(2)).saturating_mul(u64::from(pieces));
-    let pages = u64::from(octets).saturating_add(slack) >> shift;
+    let pages = u64::from(bytes).saturating_add(slack) >> shift;
     // A division of 64 bits is a library call on 32-bit machines, which the kernel does not have.
     let full = u32::try_from(pages).ok()?.checked_div(pages_per_segment)?;
     full.checked_add(pieces)
@@ -42,7 +42,7 @@ mod tests {
     // V1-153: pieces that start anywhere in a page.
     #[test]
     fn counts() {
-        for (octets, pieces, pages_per_segment, count) in [
+        for (bytes, pieces, pages_per_segment, count) in [
             (0, 0, 1, 0),
             (0, 2, 1, 0),
             (1, 1, 1, 1),
@@ -60,7 +60,7 @@ mod tests {
             (0xf_f002, 1, 256, 2),
             (u32::MAX, 1, 1, 0x10_0001),
         ] {
-            let found = most_segments(octets, pieces, 4096, pages_per_segment);
+            let found = most_segments(bytes, pieces, 4096, pages_per_segment);
             assert_eq!(found, Some(count));
         }
     }

@@ -14,18 +14,18 @@ use super::{
 /// expects.
 #[derive(Clone, Copy)]
 pub(crate) struct Message {
-    octets: [u8; 208],
+    bytes: [u8; 208],
     len: usize,
 }
 
 impl Message {
     /// The message that consists of `words`.
     pub(crate) fn new<'a>(words: impl IntoIterator<Item = &'a u32>) -> Self {
-        let mut octets = [0; 208];
-        let mut writer = Writer::new(&mut octets);
+        let mut bytes = [0; 208];
+        let mut writer = Writer::new(&mut bytes);
         let whole = words.into_iter().all(|word| writer.words([*word]).is_ok());
         let len = if whole { writer.written() } else { 0 };
-        Self { octets, len }
+        Self { bytes, len }
     }
 
     /// The message that consists of `words` without those from index `from` up to `to`.
@@ -37,24 +37,24 @@ impl Message {
     /// Replaces the word at `offset`.
     pub(crate) fn put(mut self, offset: usize, word: u32) -> Self {
         let place = self
-            .octets
+            .bytes
             .get_mut(..self.len)
-            .and_then(|octets| octets.get_mut(offset..));
+            .and_then(|bytes| bytes.get_mut(offset..));
         if place.is_none_or(|place| Writer::new(place).words([word]).is_err()) {
             self.len = 0;
         }
         self
     }
 
-    /// Keeps the first `len` octets.
+    /// Keeps the first `len` bytes.
     pub(crate) fn cut(mut self, len: usize) -> Self {
         self.len = if len <= self.len { len } else { 0 };
         self
     }
 
-    /// The octets of the message.
-    pub(crate) fn octets(&self) -> &[u8] {
-        self.octets.get(..self.len).unwrap_or_default()
+    /// The bytes of the message.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) const TV_V1_2: [u32; 13] = [
     0, // accept_stat SUCCESS
 ];
 
-/// TV-V1-3: RDMA_MSG, call (NFSv3 WRITE of 5001 octets), one Read chunk of 2 segments at position
+/// TV-V1-3: RDMA_MSG, call (NFSv3 WRITE of 5001 bytes), one Read chunk of 2 segments at position
 /// 132, no padding in the chunk.
 #[rustfmt::skip]
 pub(crate) const TV_V1_3: [u32; 52] = [
@@ -111,11 +111,11 @@ pub(crate) const TV_V1_3: [u32; 52] = [
     0, // Write list empty
     0, // Reply chunk absent
     0xa1b2c302, 0, 2, 0x186a3, 3, // RPC: xid, CALL, 2, 100003, 3
-    7, 1, 0x24, // proc 7 (WRITE), cred AUTH_SYS, 36 octets
+    7, 1, 0x24, // proc 7 (WRITE), cred AUTH_SYS, 36 bytes
     0x5f3e2d1c, 8, 0x636c6965, 0x6e743031, 0, // AUTH_SYS body
     0, 2, 0, 0xa,
     0, 0, // verf AUTH_NONE
-    0x20, 0x40414243, 0x44454647, 0x48494a4b, 0x4c4d4e4f, // file handle, 32 octets
+    0x20, 0x40414243, 0x44454647, 0x48494a4b, 0x4c4d4e4f, // file handle, 32 bytes
     0x50515253, 0x54555657, 0x58595a5b, 0x5c5d5e5f,
     0, 0x10000, // file offset 65536
     0x1389, 2, 0x1389, // count 5001, FILE_SYNC, data length 5001; data at 132 is in the chunk
@@ -142,7 +142,7 @@ pub(crate) const TV_V1_4: [u32; 41] = [
     0, 0, 0, 0, 0, // proc 0 (NULL), cred AUTH_NONE, verf AUTH_NONE
 ];
 
-/// TV-V1-5: RDMA_MSG, reply to TV-V1-4: chunk 1 got 4196 octets, chunk 2 unused.
+/// TV-V1-5: RDMA_MSG, reply to TV-V1-4: chunk 1 got 4196 bytes, chunk 2 unused.
 #[rustfmt::skip]
 pub(crate) const TV_V1_5: [u32; 37] = [
     0xa1b2c303, // rdma_xid 0xa1b2c303
@@ -179,7 +179,7 @@ pub(crate) const TV_V1_6: [u32; 26] = [
     0, 0, 0, 0, 0, // proc 0 (NULL), cred AUTH_NONE, verf AUTH_NONE
 ];
 
-/// TV-V1-7: RDMA_NOMSG, call: position-zero Read chunk (2 segments, 4908 octets) and Reply chunk (1
+/// TV-V1-7: RDMA_NOMSG, call: position-zero Read chunk (2 segments, 4908 bytes) and Reply chunk (1
 /// segment).
 #[rustfmt::skip]
 pub(crate) const TV_V1_7: [u32; 24] = [
@@ -197,7 +197,7 @@ pub(crate) const TV_V1_7: [u32; 24] = [
     0x4201, 0x2000, 0, 0xa0000, // handle 0x4201, length 8192, offset 0xa0000
 ];
 
-/// TV-V1-8: RDMA_NOMSG, reply to TV-V1-7: 5120 octets in the Reply chunk.
+/// TV-V1-8: RDMA_NOMSG, reply to TV-V1-7: 5120 bytes in the Reply chunk.
 #[rustfmt::skip]
 pub(crate) const TV_V1_8: [u32; 12] = [
     0xa1b2c305, // rdma_xid 0xa1b2c305

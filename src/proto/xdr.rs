@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Cursors over the octets of a transport header, which is XDR: big-endian words of 4 octets
+//! Cursors over the bytes of a transport header, which is XDR: big-endian words of 4 bytes
 //! (section 5.1.4).
 //!
 //! Both cursors move by fixed-size blocks and check the room once for each block, not for each
@@ -10,26 +10,26 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
-/// Reads from the front of a slice of octets.
+/// Reads from the front of a slice of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// A cursor that stands at the first octet of `octets`.
+    /// A cursor that stands at the first byte of `bytes`.
     #[inline]
-    pub(crate) const fn new(octets: &'a [u8]) -> Self {
-        Self { rest: octets }
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
     }
 
-    /// The octets not read yet.
+    /// The bytes not read yet.
     #[inline]
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Reads one word; `None`, and no move, when fewer than 4 octets are left.
+    /// Reads one word; `None`, and no move, when fewer than 4 bytes are left.
     #[inline]
     pub(crate) fn word(&mut self) -> Option<u32> {
         let (word, rest) = self.rest.split_first_chunk()?;
@@ -37,29 +37,29 @@ impl<'a> Reader<'a> {
         Some(u32::from_be_bytes(*word))
     }
 
-    /// Reads `W` words; `None`, and no move, when fewer octets are left than that.
+    /// Reads `W` words; `None`, and no move, when fewer bytes are left than that.
     #[inline]
     pub(crate) fn words<const W: usize>(&mut self) -> Option<[u32; W]> {
         let block = self.take(const { W.saturating_mul(4) })?;
         let mut words = [0; W];
-        for (word, octets) in words.iter_mut().zip(block.chunks_exact(4)) {
-            if let Some(octets) = octets.first_chunk() {
-                *word = u32::from_be_bytes(*octets);
+        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
+            if let Some(bytes) = bytes.first_chunk() {
+                *word = u32::from_be_bytes(*bytes);
             }
         }
         Some(words)
     }
 
-    /// Takes the next `octets` octets as they are; `None`, and no move, when fewer are left.
+    /// Takes the next `bytes` bytes as they are; `None`, and no move, when fewer are left.
     #[inline]
-    pub(crate) fn take(&mut self, octets: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(octets)?;
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(bytes)?;
         self.rest = rest;
         Some(taken)
     }
 }
 
-/// Writes to the front of a slice of octets.
+/// Writes to the front of a slice of bytes.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     room: usize,
@@ -67,23 +67,23 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A cursor that stands at the first octet of `octets`.
+    /// A cursor that stands at the first byte of `bytes`.
     #[inline]
-    pub(crate) fn new(octets: &'a mut [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
         Self {
-            room: octets.len(),
-            rest: octets,
+            room: bytes.len(),
+            rest: bytes,
         }
     }
 
-    /// The number of octets written.
+    /// The number of bytes written.
     #[inline]
     pub(crate) fn written(&self) -> usize {
         // NO-OVERFLOW: `rest` is a tail of what `room` counts.
         self.room.wrapping_sub(self.rest.len())
     }
 
-    /// Writes `words`, 4 octets each.
+    /// Writes `words`, 4 bytes each.
     ///
     /// # Errors
     ///
@@ -91,15 +91,15 @@ impl<'a> Writer<'a> {
     #[inline]
     pub(crate) fn words<const W: usize>(&mut self, words: [u32; W]) -> Result<(), NoRoom> {
         let block = self.block(const { W.saturating_mul(4) })?;
-        for (octets, word) in block.chunks_exact_mut(4).zip(words) {
-            if let Some(octets) = octets.first_chunk_mut() {
-                *octets = word.to_be_bytes();
+        for (bytes, word) in block.chunks_exact_mut(4).zip(words) {
+            if let Some(bytes) = bytes.first_chunk_mut() {
+                *bytes = word.to_be_bytes();
             }
         }
         Ok(())
     }
 
-    /// Writes `pairs`, each two words, 8 octets.
+    /// Writes `pairs`, each two words, 8 bytes.
     ///
     /// # Errors
     ///
@@ -107,21 +107,21 @@ impl<'a> Writer<'a> {
     #[inline]
     pub(crate) fn pairs<const P: usize>(&mut self, pairs: [u64; P]) -> Result<(), NoRoom> {
         let block = self.block(const { P.saturating_mul(8) })?;
-        for (octets, pair) in block.chunks_exact_mut(8).zip(pairs) {
-            if let Some(octets) = octets.first_chunk_mut() {
-                *octets = pair.to_be_bytes();
+        for (bytes, pair) in block.chunks_exact_mut(8).zip(pairs) {
+            if let Some(bytes) = bytes.first_chunk_mut() {
+                *bytes = pair.to_be_bytes();
             }
         }
         Ok(())
     }
 
     #[inline]
-    fn block(&mut self, octets: usize) -> Result<&'a mut [u8], NoRoom> {
-        if octets > self.rest.len() {
+    fn block(&mut self, bytes: usize) -> Result<&'a mut [u8], NoRoom> {
+        if bytes > self.rest.len() {
             return Err(NoRoom);
         }
         let (block, rest) = core::mem::take(&mut self.rest)
-            .split_at_mut_checked(octets)
+            .split_at_mut_checked(bytes)
             .ok_or(NoRoom)?;
         self.rest = rest;
         Ok(block)
@@ -142,14 +142,14 @@ mod tests {
     // V1-1: big-endian words.
     #[test]
     fn words_are_big_endian() {
-        let mut octets = [0xee; 13];
-        let mut writer = Writer::new(&mut octets);
+        let mut bytes = [0xee; 13];
+        let mut writer = Writer::new(&mut bytes);
         assert_eq!(writer.words([0x0102_0304]), Ok(()));
         assert_eq!(writer.pairs([pair(0x0506_0708, 0x090a_0b0c)]), Ok(()));
         assert_eq!(writer.written(), 12);
-        assert_eq!(octets, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xee]);
+        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xee]);
 
-        let mut reader = Reader::new(&octets);
+        let mut reader = Reader::new(&bytes);
         assert_eq!(reader.word(), Some(0x0102_0304));
         assert_eq!(reader.words(), Some([0x0506_0708, 0x090a_0b0c]));
         assert_eq!(reader.rest(), [0xee].as_slice());
@@ -158,8 +158,8 @@ mod tests {
     // V1-19: what is not there is not read, and the cursor stays.
     #[test]
     fn reading_past_the_end() {
-        let octets = [0, 0, 0, 7, 0, 0, 0];
-        let mut reader = Reader::new(&octets);
+        let bytes = [0, 0, 0, 7, 0, 0, 0];
+        let mut reader = Reader::new(&bytes);
         assert_eq!(reader.words::<2>(), None);
         assert_eq!(reader.take(8), None);
         assert_eq!(reader.take(usize::MAX), None);
@@ -174,15 +174,15 @@ mod tests {
     // V1-14: nothing is written beyond the buffer.
     #[test]
     fn writing_past_the_end() {
-        let mut octets = [0xee; 11];
-        let mut writer = Writer::new(&mut octets);
+        let mut bytes = [0xee; 11];
+        let mut writer = Writer::new(&mut bytes);
         assert_eq!(writer.words([1]), Ok(()));
         assert_eq!(writer.words([2, 3]), Err(NoRoom));
         assert_eq!(writer.pairs([4]), Err(NoRoom));
         assert_eq!(writer.written(), 4);
         assert_eq!(writer.words([5]), Ok(()));
         assert_eq!(writer.words([6]), Err(NoRoom));
-        assert_eq!(octets, [0, 0, 0, 1, 0, 0, 0, 5, 0xee, 0xee, 0xee]);
+        assert_eq!(bytes, [0, 0, 0, 1, 0, 0, 0, 5, 0xee, 0xee, 0xee]);
         assert_eq!(Writer::new(&mut []).words([7]), Err(NoRoom));
         assert_eq!(Writer::new(&mut []).words([]), Ok(()));
     }

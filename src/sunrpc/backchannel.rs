@@ -80,7 +80,7 @@ impl WorkItem for Entry {
 }
 
 impl Entry {
-    /// An entry for messages of up to `len` octets.
+    /// An entry for messages of up to `len` bytes.
     fn new(home: NonNull<Backchannel>, len: usize) -> Result<Pin<KBox<Self>>> {
         let call = KVec::from_elem(0, len, GFP_KERNEL)?;
         let reply = KVec::from_elem(0, len, GFP_KERNEL)?;
@@ -172,7 +172,7 @@ impl Backchannel {
         self.pool.lock().made
     }
 
-    /// Makes `slots` slots for messages of up to `len` octets, unless there are some already.
+    /// Makes `slots` slots for messages of up to `len` bytes, unless there are some already.
     ///
     /// # Errors
     ///

@@ -116,7 +116,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// `ENOMEM`.
     fn backward_set_up(&self) -> Result;
 
-    /// Octets of the largest backward message. No sleeping, connected or not.
+    /// Bytes of the largest backward message. No sleeping, connected or not.
     fn backward_payload(&self) -> usize;
 
     /// How many backward calls may be in progress. No sleeping, connected or not.

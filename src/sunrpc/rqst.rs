@@ -110,7 +110,7 @@ impl<'a, D> Call<'a, D> {
         let [head] = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf.head };
 
         if head.iov_len >= WORDS && !head.iov_base.is_null() {
-            // SAFETY: The head has room for `iov_len` octets, and until the call is sent nobody
+            // SAFETY: The head has room for `iov_len` bytes, and until the call is sent nobody
             // else touches it.
             unsafe { head.iov_base.cast::<u8>().write_bytes(0, WORDS) };
         }
@@ -143,7 +143,7 @@ impl<'a, D> Call<'a, D> {
 /// task, and the task keeps the transport.
 pub(crate) struct Pinned<D> {
     rqst: NonNull<bindings::rpc_rqst>,
-    /// Octets by which the reply has shortened the head.
+    /// Bytes by which the reply has shortened the head.
     cut: usize,
     _slot: PhantomData<*const D>,
 }
@@ -192,9 +192,9 @@ impl<D> Pinned<D> {
         &unsafe { Slot::of(self.rqst.as_ptr()) }.data
     }
 
-    /// Copies the inline part of a reply to where the upper layer will decode it. `placed` octets
-    /// of page data have come by RDMA already; the octets that follow them in the message come
-    /// after them in the buffer. Returns the length of the whole reply and how many octets were
+    /// Copies the inline part of a reply to where the upper layer will decode it. `placed` bytes
+    /// of page data have come by RDMA already; the bytes that follow them in the message come
+    /// after them in the buffer. Returns the length of the whole reply and how many bytes were
     /// copied into pages.
     ///
     /// # Errors
@@ -222,7 +222,7 @@ impl<D> Pinned<D> {
         let inline = payload.len().min(head.iov_len);
         let (first, mut rest) = payload.split_at_checked(inline).ok_or(TooLong)?;
         if inline != 0 {
-            // SAFETY: The head has room for `iov_len` octets and is distinct from the Receive
+            // SAFETY: The head has room for `iov_len` bytes and is distinct from the Receive
             // buffer.
             unsafe { core::ptr::copy_nonoverlapping(first.as_ptr(), head.iov_base.cast(), inline) };
         }
@@ -259,7 +259,7 @@ impl<D> Pinned<D> {
             {
                 return Err(TooLong);
             }
-            // SAFETY: The tail has room for `iov_len` octets, which the range was checked against.
+            // SAFETY: The tail has room for `iov_len` bytes, which the range was checked against.
             unsafe {
                 core::ptr::copy_nonoverlapping(
                     rest.as_ptr(),
@@ -271,7 +271,7 @@ impl<D> Pinned<D> {
         Ok((total, u32::try_from(copied).unwrap_or(u32::MAX)))
     }
 
-    /// Brings a reply of `len` octets, of which the peer has written the first ones to `head` and
+    /// Brings a reply of `len` bytes, of which the peer has written the first ones to `head` and
     /// those behind the pages to `tail`, to where the upper layer will decode it.
     pub(crate) fn place(&mut self, head: &[u8], tail: &[u8], len: u32) {
         // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
@@ -284,14 +284,14 @@ impl<D> Pinned<D> {
         for (from, to, len) in [(head, to_head, len as usize), (tail, to_tail, behind)] {
             let len = len.min(from.len()).min(to.iov_len);
             if len != 0 {
-                // SAFETY: The part has room for `iov_len` octets and is distinct from the memory of
+                // SAFETY: The part has room for `iov_len` bytes and is distinct from the memory of
                 // a registration.
                 unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.iov_base.cast(), len) };
             }
         }
     }
 
-    /// Hands the reply of `len` octets up and lets go of the request. Nothing the peer can reach
+    /// Hands the reply of `len` bytes up and lets go of the request. Nothing the peer can reach
     /// may be left of it.
     #[inline]
     pub(crate) fn complete(self, len: u32) {
@@ -308,7 +308,7 @@ impl<D> Pinned<D> {
         };
     }
 
-    /// Makes the head of the receive buffer longer by `by` octets, modulo 2^64. There are two
+    /// Makes the head of the receive buffer longer by `by` bytes, modulo 2^64. There are two
     /// copies of the buffer, which have to agree.
     fn resize_head(&mut self, by: usize) {
         let rqst = self.rqst.as_ptr();

@@ -15,7 +15,7 @@ use crate::{
     }, //
 };
 
-/// Octets of XDR padding after `len` octets of data.
+/// Bytes of XDR padding after `len` bytes of data.
 #[inline]
 pub(crate) fn pad_of(len: u32) -> u32 {
     len.wrapping_neg() & 3
@@ -41,19 +41,19 @@ impl<'a> XdrBuf<'a> {
         Self(buf)
     }
 
-    /// Octets in all.
+    /// Bytes in all.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.0.len
     }
 
-    /// Octets there is room for.
+    /// Bytes there is room for.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.0.buflen
     }
 
-    /// Octets in pages.
+    /// Bytes in pages.
     #[inline]
     pub(crate) fn page_len(&self) -> u32 {
         self.0.page_len
@@ -81,14 +81,14 @@ impl<'a> XdrBuf<'a> {
         unsafe { core::slice::from_raw_parts(kvec.iov_base.cast(), kvec.iov_len) }
     }
 
-    /// The octets before the pages.
+    /// The bytes before the pages.
     #[inline]
     pub(crate) fn head(&self) -> &'a [u8] {
         let [head] = &self.0.head;
         Self::kvec(head)
     }
 
-    /// The octets after the pages. If the page data needs padding, it stands at the front.
+    /// The bytes after the pages. If the page data needs padding, it stands at the front.
     #[inline]
     pub(crate) fn tail(&self) -> &'a [u8] {
         let [tail] = &self.0.tail;
@@ -159,7 +159,7 @@ impl<'a> XdrBuf<'a> {
     }
 
     /// Copies the whole message into `to`, without the pages (and their padding) if
-    /// `without_pages`. Returns the octets copied, or `None` when `to` is too small.
+    /// `without_pages`. Returns the bytes copied, or `None` when `to` is too small.
     #[inline(always)]
     pub(crate) fn copy_to(&self, to: &mut [u8], without_pages: bool) -> Option<u32> {
         let (head, mut tail) = (self.head(), self.tail());
@@ -232,11 +232,11 @@ pub(crate) struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// Leaves out the next `octets`.
-    pub(super) fn leave_out(&mut self, octets: u32) {
-        let octets = octets.min(self.left);
-        self.at = self.at.saturating_add(octets);
-        self.left = self.left.saturating_sub(octets);
+    /// Leaves out the next `bytes`.
+    pub(super) fn leave_out(&mut self, bytes: u32) {
+        let bytes = bytes.min(self.left);
+        self.at = self.at.saturating_add(bytes);
+        self.left = self.left.saturating_sub(bytes);
     }
 }
 
@@ -249,7 +249,7 @@ impl Iterator for Pages<'_> {
             return None;
         }
         let index = (self.at / PAGE_SIZE) as usize;
-        // SAFETY: By the invariants of `XdrBuf` the array holds a page for every octet from
+        // SAFETY: By the invariants of `XdrBuf` the array holds a page for every byte from
         // `page_base` on, `page_len` of them.
         let page = NonNull::new(unsafe { *self.buf.pages.add(index) })?;
         // SAFETY: The page stays as long as the request does.
@@ -340,7 +340,7 @@ mod tests {
         assert!(!unsafe { XdrBuf::new(&buf) }.is_joinable());
     }
 
-    /// RFC 4506 section 4: everything is a multiple of four octets.
+    /// RFC 4506 section 4: everything is a multiple of four bytes.
     #[test]
     fn pads() {
         for (len, pad) in [

@@ -294,7 +294,7 @@ impl<T: Transport> Xprt<T> {
         unsafe { os::Net::new((*self.as_ptr()).xprt_net) }
     }
 
-    /// The largest READ or WRITE payload that the upper layer may use, in octets.
+    /// The largest READ or WRITE payload that the upper layer may use, in bytes.
     pub(crate) fn max_payload(&self) -> u32 {
         // SAFETY: Set at set-up, never changed.
         u32::try_from(unsafe { (*self.as_ptr()).max_payload }).unwrap_or(u32::MAX)

@@ -41,7 +41,7 @@ impl DmaBuffer {
         unsafe { mem.inc_len(len) };
         let device = pd.device().as_ptr();
 
-        // SAFETY: `mem` is `len` octets from kmalloc and stays where it is while the mapping lasts.
+        // SAFETY: `mem` is `len` bytes from kmalloc and stays where it is while the mapping lasts.
         let addr =
             unsafe { bindings::ib_dma_map_single(device, mem.as_mut_ptr().cast(), len, dir) };
         // SAFETY: `addr` came from the mapping call for this device.
@@ -68,7 +68,7 @@ impl DmaBuffer {
     #[inline]
     fn sync_for_device(&self, len: usize) {
         // SAFETY: By the type invariants `addr` is mapped for this device and direction, over at
-        // least `len` octets.
+        // least `len` bytes.
         unsafe {
             bindings::ib_dma_sync_for_device(self.pd.device().as_ptr(), self.addr, len, self.dir)
         }
@@ -77,7 +77,7 @@ impl DmaBuffer {
     #[inline]
     fn sync_for_cpu(&self, len: usize) {
         // SAFETY: By the type invariants `addr` is mapped for this device and direction, over at
-        // least `len` octets.
+        // least `len` bytes.
         unsafe {
             bindings::ib_dma_sync_for_cpu(self.pd.device().as_ptr(), self.addr, len, self.dir)
         }
@@ -111,7 +111,7 @@ pub(crate) struct SendBuffer(KBox<SendInner>);
 unsafe impl Send for SendBuffer {}
 
 impl SendBuffer {
-    /// Makes a buffer of `len` octets for queue pairs whose completions go to `H`.
+    /// Makes a buffer of `len` bytes for queue pairs whose completions go to `H`.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl SendBuffer {
         WrId::of(&raw const self.0.cqe)
     }
 
-    /// Makes the work request for the first `len` octets and hands the memory to the device.
+    /// Makes the work request for the first `len` bytes and hands the memory to the device.
     #[inline]
     pub(super) fn arm(&mut self, len: u32, signalled: bool) -> *mut bindings::ib_send_wr {
         let inner = &mut *self.0;
@@ -188,7 +188,7 @@ pub(crate) struct RecvBuffer(KBox<RecvInner>);
 unsafe impl Send for RecvBuffer {}
 
 impl RecvBuffer {
-    /// Makes a buffer of `len` octets for queue pairs whose completions go to `H`.
+    /// Makes a buffer of `len` bytes for queue pairs whose completions go to `H`.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl RecvBuffer {
         Ok(Self(inner))
     }
 
-    /// The first `len` octets that arrived; less when the buffer is smaller.
+    /// The first `len` bytes that arrived; less when the buffer is smaller.
     #[inline]
     pub(crate) fn message(&self, len: u32) -> &[u8] {
         let mem = &self.0.buf.mem;
@@ -234,7 +234,7 @@ impl RecvBuffer {
         &raw mut inner.wr
     }
 
-    /// The buffer of a request that has completed with `len` octets.
+    /// The buffer of a request that has completed with `len` bytes.
     ///
     /// # Safety
     ///

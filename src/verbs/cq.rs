@@ -39,7 +39,7 @@ impl WrId {
 /// What a successful Receive says.
 #[derive(Clone, Copy)]
 pub(crate) struct Received {
-    /// Octets that arrived.
+    /// Bytes that arrived.
     pub(crate) len: u32,
     /// The handle that the peer's Send invalidated, if it was a Send With Invalidate.
     pub(crate) invalidated: Option<u32>,

@@ -95,7 +95,7 @@ struct Mr {
     /// A page for the two ends of a joined registration: the head at its end, the tail at its
     /// beginning, so that neither leaves a gap to the pages between them.
     margin: KVec<u8>,
-    /// Octets of head and tail; none unless it is a joined registration.
+    /// Bytes of head and tail; none unless it is a joined registration.
     ends: (usize, usize),
     sg: KVec<bindings::scatterlist>,
     nents: c_int,
@@ -167,7 +167,7 @@ impl Mr {
         Ok(NonNull::from(KBox::leak(mr)))
     }
 
-    /// Covers a head of `ends.0` octets, `pages` and a tail of `ends.1` octets. Head and tail are
+    /// Covers a head of `ends.0` bytes, `pages` and a tail of `ends.1` bytes. Head and tail are
     /// in the margin, where `prepare` gets at them. `None` if there is not enough room, or a gap.
     fn join(
         &mut self,
@@ -222,20 +222,20 @@ impl Mr {
             };
             // No sum wraps around: a span ends within its page, and a table is not that long.
             extent.end = span.offset().wrapping_add(span.len());
-            extent.octets = extent.octets.wrapping_add(u64::from(span.len()));
+            extent.bytes = extent.bytes.wrapping_add(u64::from(span.len()));
             extent.entries = extent.entries.wrapping_add(1);
             spans.advance();
         }
     }
 
-    /// Maps what `extent` has, which may not be nothing. Returns its octets.
+    /// Maps what `extent` has, which may not be nothing. Returns its bytes.
     fn map(
         &mut self,
         device: *mut bindings::ib_device,
         extent: &Extent,
         access: Access,
     ) -> Result<u32> {
-        let octets = u32::try_from(extent.octets)?;
+        let bytes = u32::try_from(extent.bytes)?;
         let nents = c_int::try_from(extent.entries)?;
 
         // SAFETY: The first `nents` entries describe valid pages.
@@ -248,7 +248,7 @@ impl Mr {
         self.nents = nents;
         self.access = access;
         self.describe(mapped).inspect_err(|_| self.unmap(device))?;
-        Ok(octets)
+        Ok(bytes)
     }
 
     /// Fills in the registration request for the mapped entries.
@@ -307,7 +307,7 @@ fn margin_span(part: &mut [u8]) -> Option<PageSpan> {
 #[derive(Default)]
 struct Extent {
     entries: usize,
-    octets: u64,
+    bytes: u64,
     /// Where in its page the last entry ends.
     end: u32,
 }

@@ -39,7 +39,7 @@ pub(crate) struct QpSize {
     pub(crate) sends: u32,
     /// For how many of them there are buffers at first.
     pub(crate) first_sends: u32,
-    /// Octets in the buffer of each.
+    /// Bytes in the buffer of each.
     pub(crate) send_len: u32,
     /// Registrations that may be posted together with one message.
     pub(crate) mrs_per_send: u32,
@@ -53,7 +53,7 @@ pub(crate) struct QpSize {
     pub(crate) recvs: u32,
     /// Receives there are at first.
     pub(crate) first_recvs: u32,
-    /// Octets in the buffer of each.
+    /// Bytes in the buffer of each.
     pub(crate) recv_len: u32,
     /// Receives that are posted for what the peer sends without having been asked.
     pub(crate) unasked: u32,
@@ -322,7 +322,7 @@ impl<O: QpOwner> Qp<O> {
         let _ = self.free.push_within_capacity(buf);
     }
 
-    /// Posts the registrations of `mrs`, then a Send of the first `len` octets of `buf`, as one
+    /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
     /// chain. There is a Receive for what the message `expects`.
     ///
     /// The registrations are live when this returns, also on failure, when part of the chain may

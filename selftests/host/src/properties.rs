@@ -42,8 +42,8 @@ struct Lists {
 }
 
 impl Lists {
-    /// The octets of the header.
-    fn octets(&self) -> Vec<u8> {
+    /// The bytes of the header.
+    fn bytes(&self) -> Vec<u8> {
         let write: Vec<&[Segment]> = self.write.iter().map(Vec::as_slice).collect();
         let header = ListsHeader {
             xid: self.xid,
@@ -54,8 +54,8 @@ impl Lists {
             reply: self.reply.as_deref(),
         };
         let mut out = vec![0xee; 8192];
-        let len = header.encode(&mut out).expect("8192 octets are enough");
-        assert!(out[len..].iter().all(|&octet| octet == 0xee));
+        let len = header.encode(&mut out).expect("8192 bytes are enough");
+        assert!(out[len..].iter().all(|&byte| byte == 0xee));
         out.truncate(len);
         out
     }

@@ -3,7 +3,7 @@
 
 Usage in a guest: `pattern.py write MODE FILE SIZE SEED`, `pattern.py read MODE FILE` (prints the SHA-256).
 
-The contents are one MiB of pseudo-random octets, repeated, with the number of each 4 KiB block stamped into it, so
+The contents are one MiB of pseudo-random bytes, repeated, with the number of each 4 KiB block stamped into it, so
 that an exchanged, repeated or missing block shows. The harness imports this file to know the digest beforehand.
 """
 

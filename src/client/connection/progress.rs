@@ -34,7 +34,7 @@ pub(super) struct Progress {
 /// Private data of the peer, without the zeros that pad it.
 #[derive(Clone, Copy)]
 pub(in crate::client) struct PeerData {
-    octets: [u8; Self::MAX],
+    bytes: [u8; Self::MAX],
     len: usize,
 }
 
@@ -44,15 +44,15 @@ impl PeerData {
 
     /// No private data.
     pub(in crate::client) const NONE: Self = Self {
-        octets: [0; Self::MAX],
+        bytes: [0; Self::MAX],
         len: 0,
     };
 
-    fn new(octets: &[u8]) -> Self {
+    fn new(bytes: &[u8]) -> Self {
         let mut new = Self::NONE;
         let mut copied = 0usize;
 
-        for (to, from) in new.octets.iter_mut().zip(octets) {
+        for (to, from) in new.bytes.iter_mut().zip(bytes) {
             *to = *from;
             copied = copied.saturating_add(1);
             if *from != 0 {
@@ -64,9 +64,9 @@ impl PeerData {
         new
     }
 
-    /// The octets.
+    /// The bytes.
     pub(in crate::client) fn as_slice(&self) -> &[u8] {
-        self.octets.get(..self.len).unwrap_or(&[])
+        self.bytes.get(..self.len).unwrap_or(&[])
     }
 }
 
@@ -147,7 +147,7 @@ impl cm::Events for Connection {
 
         match event {
             cm::Event::AddressResolved | cm::Event::RouteResolved => self.next_step(),
-            cm::Event::Established(octets) => self.step(Ok(()), PeerData::new(octets)),
+            cm::Event::Established(bytes) => self.step(Ok(()), PeerData::new(bytes)),
             cm::Event::Rejected(code) => {
                 let status = match code {
                     STALE_CONNECTION => ConnectStatus::Retry,

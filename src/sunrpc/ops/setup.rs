@@ -57,7 +57,7 @@ static DEFAULT_TIMEOUT: bindings::rpc_timeout = bindings::rpc_timeout {
     ..pin_init::zeroed()
 };
 
-/// Octets in the largest payload: 1 MiB, and one page since it may start anywhere.
+/// Bytes in the largest payload: 1 MiB, and one page since it may start anywhere.
 const MAX_PAYLOAD: usize = 1024 * 1024 + PAGE_SIZE as usize;
 
 /// `setup` of `struct xprt_class`.
@@ -115,7 +115,7 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     // Side protocols (mount, locks, rpcbind) read this and go over TCP.
     fields.prot = bindings::IPPROTO_TCP as c_int;
     fields.addrlen = args.addrlen;
-    // SAFETY: The address is `addrlen` octets long, which fits.
+    // SAFETY: The address is `addrlen` bytes long, which fits.
     unsafe {
         core::ptr::copy_nonoverlapping(
             args.dstaddr.cast::<u8>(),
@@ -228,11 +228,11 @@ unsafe fn hex_address(sap: *const bindings::sockaddr, v6: bool) -> Result<*const
     const V6: usize = 8;
 
     if v6 {
-        // SAFETY: The sixteen octets of the address; no alignment is needed to read them.
+        // SAFETY: The sixteen bytes of the address; no alignment is needed to read them.
         let addr: [u8; 16] = unsafe { sap.cast::<u8>().add(V6).cast::<[u8; 16]>().read() };
         string(fmt!("{:032x}", u128::from_be_bytes(addr)))
     } else {
-        // SAFETY: The four octets of the address.
+        // SAFETY: The four bytes of the address.
         let addr: [u8; 4] = unsafe { sap.cast::<u8>().add(V4).cast::<[u8; 4]>().read() };
         string(fmt!("{:08x}", u32::from_be_bytes(addr)))
     }

@@ -118,7 +118,7 @@ impl<S: State> Drop for MrList<S> {
 
 impl MrList<Mapped> {
     /// Registers `spans`, one registration after the other, adds them to `list` and tells `segment`
-    /// the handle, length in octets and offset of each.
+    /// the handle, length in bytes and offset of each.
     ///
     /// # Errors
     ///
@@ -141,16 +141,16 @@ impl MrList<Mapped> {
             let mut extent = Extent::default();
             inner.ends = (0, 0);
             inner.cover(&mut extent, &mut spans);
-            let octets = inner
+            let bytes = inner
                 .map(pool.device(), &extent, access)
                 .inspect_err(|_| pool.give_back(mr))?;
             let (handle, offset) = Self::push(list, pool, mr);
-            segment(handle, octets, offset)?;
+            segment(handle, bytes, offset)?;
         }
         Ok(())
     }
 
-    /// Registers a head of `ends.0` octets, `pages`, and a tail of `ends.1` octets as one, if there
+    /// Registers a head of `ends.0` bytes, `pages`, and a tail of `ends.1` bytes as one, if there
     /// is no gap between them: the pages begin and, before a tail, end at the border of a page.
     /// Returns whether that could be done.
     ///
@@ -178,11 +178,11 @@ impl MrList<Mapped> {
             pool.give_back(mr);
             return Ok(false);
         };
-        let octets = inner
+        let bytes = inner
             .map(pool.device(), &extent, access)
             .inspect_err(|_| pool.give_back(mr))?;
         let (handle, offset) = Self::push(list, pool, mr);
-        segment(handle, octets, offset)?;
+        segment(handle, bytes, offset)?;
         Ok(true)
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any octets as a message: what decodes, encodes to the same octets again (V1-1, V1-15..V1-20,
+//! Any bytes as a message: what decodes, encodes to the same bytes again (V1-1, V1-15..V1-20,
 //! V1-105).
 
 #![no_main]
@@ -16,8 +16,8 @@ use module::proto::{
     call, encode_error, header::ListsHeader, Body, ChunkLists, Header, ReadSegment, Segment,
 };
 
-fuzz_target!(|octets: &[u8]| {
-    let header = match Header::decode(octets) {
+fuzz_target!(|bytes: &[u8]| {
+    let header = match Header::decode(bytes) {
         Ok(header) => header,
         Err(error) => {
             call::answer(&error);
@@ -25,11 +25,11 @@ fuzz_target!(|octets: &[u8]| {
         }
     };
     let _ = call::check(&header);
-    let mut out = vec![0xee; octets.len()];
+    let mut out = vec![0xee; bytes.len()];
     let len = match &header.body {
         Body::Msg { chunks, payload } => {
             let len = encode(&header, chunks, false, &mut out);
-            assert_eq!(octets[len..], **payload);
+            assert_eq!(bytes[len..], **payload);
             len
         }
         Body::NoMsg { chunks } => encode(&header, chunks, true, &mut out),
@@ -37,7 +37,7 @@ fuzz_target!(|octets: &[u8]| {
             encode_error(header.xid, header.version, header.credits, error, &mut out).unwrap()
         }
     };
-    assert_eq!(out[..len], octets[..len]);
+    assert_eq!(out[..len], bytes[..len]);
 });
 
 fn encode(header: &Header<'_>, chunks: &ChunkLists<'_>, long: bool, out: &mut [u8]) -> usize {

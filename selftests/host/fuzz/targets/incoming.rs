@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any octets as a message to a client with an unanswered call (V1-82, V1-89..V1-102, BI-28).
+//! Any bytes as a message to a client with an unanswered call (V1-82, V1-89..V1-102, BI-28).
 //!
-//! The first two octets say how many segments the call offered in a Write chunk and in a Reply
+//! The first two bytes say how many segments the call offered in a Write chunk and in a Reply
 //! chunk; then comes the length of each, then the message.
 
 #![no_main]
@@ -16,8 +16,8 @@ mod module {
 
 use module::proto::{classify, reply, Incoming, Offered, Placed, Segment};
 
-fuzz_target!(|octets: &[u8]| {
-    let Some((&[writes, replies], rest)) = octets.split_first_chunk() else {
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&[writes, replies], rest)) = bytes.split_first_chunk() else {
         return;
     };
     let Some((write, rest)) = segments(writes, rest) else {
@@ -66,9 +66,9 @@ fn check(reply: &module::proto::Reply<'_>, offered: &Offered<'_>) {
     }
 }
 
-/// Up to 15 segments with lengths from the front of `octets`, and what follows.
-fn segments(count: u8, octets: &[u8]) -> Option<(Vec<Segment>, &[u8])> {
-    let (lengths, rest) = octets.split_at_checked(usize::from(count % 16) * 4)?;
+/// Up to 15 segments with lengths from the front of `bytes`, and what follows.
+fn segments(count: u8, bytes: &[u8]) -> Option<(Vec<Segment>, &[u8])> {
+    let (lengths, rest) = bytes.split_at_checked(usize::from(count % 16) * 4)?;
     let segments = lengths.chunks_exact(4).map(|length| Segment {
         handle: 1,
         length: u32::from_be_bytes(length.try_into().unwrap()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any octets as private data (PD-36..PD-43, PD-49).
+//! Any bytes as private data (PD-36..PD-43, PD-49).
 
 #![no_main]
 
@@ -13,22 +13,22 @@ mod module {
 
 use module::proto::{InlineSize, PrivateData, Thresholds};
 
-fuzz_target!(|octets: &[u8]| {
+fuzz_target!(|bytes: &[u8]| {
     let own = PrivateData {
         send: InlineSize::from_code(7),
         receive: InlineSize::from_code(3),
         remote_invalidation: true,
     };
     // The first place where a message could start, found in another way.
-    let place = (0..octets.len()).find(|&at| {
-        let rest = &octets[at..];
+    let place = (0..bytes.len()).find(|&at| {
+        let rest = &bytes[at..];
         rest.len() >= 8 && rest.starts_with(&[0xf6, 0xab, 0x0e, 0x18, 1])
     });
-    let found = PrivateData::find(octets);
+    let found = PrivateData::find(bytes);
     assert_eq!(found.is_some(), place.is_some());
     if let (Some(found), Some(at)) = (found, place) {
         let mut message = [0; 8];
-        message.copy_from_slice(&octets[at..at + 8]);
+        message.copy_from_slice(&bytes[at..at + 8]);
         message[5] &= 1;
         assert_eq!(found.encode(), message);
     }

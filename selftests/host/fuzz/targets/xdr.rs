@@ -2,7 +2,7 @@
 
 //! Any sequence of moves of the cursors, compared with the same on plain slices (V1-1, V1-19).
 //!
-//! The first octet says how many moves there are, one octet each; the rest is what they move over.
+//! The first byte says how many moves there are, one byte each; the rest is what they move over.
 
 #![no_main]
 
@@ -15,8 +15,8 @@ mod module {
 
 use module::proto::xdr::{pair, Reader, Writer};
 
-fuzz_target!(|octets: &[u8]| {
-    let Some((&count, rest)) = octets.split_first() else {
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&count, rest)) = bytes.split_first() else {
         return;
     };
     let Some((moves, input)) = rest.split_at_checked(usize::from(count)) else {
@@ -46,7 +46,7 @@ fuzz_target!(|octets: &[u8]| {
         assert_eq!(writer.written(), at);
     }
     assert_eq!(output[..at], input[..at]);
-    assert!(output[at..].iter().all(|&octet| octet == 0xee));
+    assert!(output[at..].iter().all(|&byte| byte == 0xee));
 });
 
 fn copy_word(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> bool {

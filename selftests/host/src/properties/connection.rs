@@ -19,10 +19,10 @@ fn private_data() -> impl Strategy<Value = PrivateData> {
     })
 }
 
-/// Octets in which an identifier cannot start.
+/// Bytes in which an identifier cannot start.
 fn foreign(len: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
     vec(
-        any::<u8>().prop_filter("first octet of the identifier", |&octet| octet != 0xf6),
+        any::<u8>().prop_filter("first byte of the identifier", |&byte| byte != 0xf6),
         len,
     )
 }
@@ -36,9 +36,9 @@ proptest! {
         after in vec(any::<u8>(), 0..64),
         reserved: u8,
     ) {
-        let mut octets = message.encode();
-        octets[5] |= reserved & 0xfe;
-        let all = [&before[..], &octets, &after].concat();
+        let mut bytes = message.encode();
+        bytes[5] |= reserved & 0xfe;
+        let all = [&before[..], &bytes, &after].concat();
         prop_assert_eq!(PrivateData::find(&all), Some(message));
     }
 
@@ -59,9 +59,9 @@ proptest! {
 
     // PD-34, PD-35, PD-49: the parser is total.
     #[test]
-    fn any_private_data(octets in vec(any::<u8>(), 0..256)) {
-        let there = octets.windows(8).any(|part| part.starts_with(&[0xf6, 0xab, 0x0e, 0x18, 1]));
-        prop_assert_eq!(PrivateData::find(&octets).is_some(), there);
+    fn any_private_data(bytes in vec(any::<u8>(), 0..256)) {
+        let there = bytes.windows(8).any(|part| part.starts_with(&[0xf6, 0xab, 0x0e, 0x18, 1]));
+        prop_assert_eq!(PrivateData::find(&bytes).is_some(), there);
     }
 
     // PD-14..PD-16, PD-50: both ends find the same thresholds, within what each said.
@@ -69,18 +69,18 @@ proptest! {
     fn thresholds(client in private_data(), server in private_data()) {
         let found = Thresholds::for_client(&client, &server);
         prop_assert_eq!(found, Thresholds::for_server(&server, &client));
-        prop_assert_eq!(found.call, client.send.octets().min(server.receive.octets()));
-        prop_assert_eq!(found.reply, server.send.octets().min(client.receive.octets()));
+        prop_assert_eq!(found.call, client.send.bytes().min(server.receive.bytes()));
+        prop_assert_eq!(found.reply, server.send.bytes().min(client.receive.bytes()));
     }
 
     // PD-11, PD-12: the size that is announced is never more than the one there is.
     #[test]
-    fn sizes(octets: u32) {
-        match InlineSize::from_octets(octets) {
-            None => prop_assert!(octets < 1024),
+    fn sizes(bytes: u32) {
+        match InlineSize::from_bytes(bytes) {
+            None => prop_assert!(bytes < 1024),
             Some(size) => {
-                prop_assert!(size.octets() <= octets);
-                prop_assert!(octets - size.octets() < 1024 || size.octets() == 262_144);
+                prop_assert!(size.bytes() <= bytes);
+                prop_assert!(bytes - size.bytes() < 1024 || size.bytes() == 262_144);
             }
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Headers: encoding and decoding are inverse, and no octets confuse the decoders.
+//! Headers: encoding and decoding are inverse, and no bytes confuse the decoders.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -26,57 +26,57 @@ fn owned(header: &Header<'_>, chunks: &ChunkLists<'_>, long: bool) -> Lists {
     }
 }
 
-/// Words of which many look like part of a header, cut at any octet.
+/// Words of which many look like part of a header, cut at any byte.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     (any::<u32>(), vec(word(), 0..40), 0..4_usize, any::<bool>()).prop_map(
         |(xid, words, cut, plausible)| {
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             if plausible {
-                octets.extend([xid, 1, 32].iter().flat_map(|word| word.to_be_bytes()));
+                bytes.extend([xid, 1, 32].iter().flat_map(|word| word.to_be_bytes()));
             }
-            octets.extend(words.iter().flat_map(|word| word.to_be_bytes()));
-            octets.truncate(octets.len().saturating_sub(cut));
-            octets
+            bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+            bytes.truncate(bytes.len().saturating_sub(cut));
+            bytes
         },
     )
 }
 
 /// What must hold for whatever comes from the wire.
-fn survives(octets: &[u8]) -> Result<(), TestCaseError> {
-    match classify(octets) {
+fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
+    match classify(bytes) {
         Incoming::Reply(reply) => {
             prop_assert!(reply.payload.is_none_or(|payload| payload.len() >= 8));
-            prop_assert!(octets.ends_with(reply.payload.unwrap_or_default()));
+            prop_assert!(bytes.ends_with(reply.payload.unwrap_or_default()));
         }
         Incoming::BackwardCall { payload, .. } => {
-            prop_assert_eq!(octets.len() - payload.len(), 28)
+            prop_assert_eq!(bytes.len() - payload.len(), 28)
         }
         Incoming::BadBackwardCall { version, .. } => prop_assert_eq!(version, 1),
         Incoming::Error { .. } | Incoming::Unusable { .. } | Incoming::Discard(_) => {}
     }
-    let header = match Header::decode(octets) {
+    let header = match Header::decode(bytes) {
         Ok(header) => header,
         Err(error) => {
             // V1-114: no answer to an error, whatever is wrong with it.
-            if octets.get(12..16) == Some(&[0, 0, 0, 4]) {
+            if bytes.get(12..16) == Some(&[0, 0, 0, 4]) {
                 prop_assert_eq!(call::answer(&error), None);
             }
-            prop_assert_eq!(error == DecodeError::NoPrefix, octets.len() < 16);
+            prop_assert_eq!(error == DecodeError::NoPrefix, bytes.len() < 16);
             return Ok(());
         }
     };
     let _ = call::check(&header);
-    // There is one way to write a header, so writing it again gives the octets it came from.
+    // There is one way to write a header, so writing it again gives the bytes it came from.
     match &header.body {
         Body::Msg { chunks, payload } => {
-            let again = [owned(&header, chunks, false).octets(), payload.to_vec()].concat();
-            prop_assert_eq!(again, octets);
+            let again = [owned(&header, chunks, false).bytes(), payload.to_vec()].concat();
+            prop_assert_eq!(again, bytes);
         }
         Body::NoMsg { chunks } => {
-            let again = owned(&header, chunks, true).octets();
-            prop_assert!(octets.starts_with(&again));
+            let again = owned(&header, chunks, true).bytes();
+            prop_assert!(bytes.starts_with(&again));
         }
-        Body::Error(_) => prop_assert!(octets.len() >= 20),
+        Body::Error(_) => prop_assert!(bytes.len() >= 20),
     }
     Ok(())
 }
@@ -85,9 +85,9 @@ proptest! {
     // V1-1, V1-10, V1-11: what was encoded decodes to the same.
     #[test]
     fn lists_round_trip(lists in lists(), payload in vec(any::<u8>(), 0..100)) {
-        let mut octets = lists.octets();
-        octets.extend(&payload);
-        let header = Header::decode(&octets).unwrap();
+        let mut bytes = lists.bytes();
+        bytes.extend(&payload);
+        let header = Header::decode(&bytes).unwrap();
         prop_assert_eq!(header.version, 1);
         prop_assert_eq!((header.xid, header.credits), (lists.xid, lists.credits));
         let (chunks, long) = match header.body {
@@ -137,7 +137,7 @@ proptest! {
         } else {
             prop_assert_eq!(result, Ok(call.encoded_len()));
             prop_assert_eq!(&out, &expected);
-            prop_assert!(out[call.encoded_len()..].iter().all(|&octet| octet == 0xee));
+            prop_assert!(out[call.encoded_len()..].iter().all(|&byte| byte == 0xee));
         }
     }
 
@@ -148,7 +148,7 @@ proptest! {
         let mut out = [0xee; 40];
         let len = encode_error(xid, version, credits, &error, &mut out).unwrap();
         prop_assert_eq!(len, if bad { 20 } else { 28 });
-        prop_assert!(out[len..].iter().all(|&octet| octet == 0xee));
+        prop_assert!(out[len..].iter().all(|&byte| byte == 0xee));
         let expected = Header { xid, version, credits, body: Body::Error(error) };
         prop_assert_eq!(Header::decode(&out[..len]), Ok(expected));
         prop_assert_eq!(Header::decode(&out), Ok(expected));
@@ -170,16 +170,16 @@ proptest! {
         }
     }
 
-    // V1-15..V1-20: octets without any sense.
+    // V1-15..V1-20: bytes without any sense.
     #[test]
-    fn random_octets(octets in vec(any::<u8>(), 0..256)) {
-        survives(&octets)?;
+    fn random_bytes(bytes in vec(any::<u8>(), 0..256)) {
+        survives(&bytes)?;
     }
 
-    // V1-15..V1-20: octets with a little sense.
+    // V1-15..V1-20: bytes with a little sense.
     #[test]
-    fn plausible_octets(octets in noise()) {
-        survives(&octets)?;
+    fn plausible_bytes(bytes in noise()) {
+        survives(&bytes)?;
     }
 
     // V1-15..V1-20: good messages with a few words replaced, cut at any length.
@@ -191,29 +191,29 @@ proptest! {
         len: prop::sample::Index,
         cut: bool,
     ) {
-        let mut octets = lists.octets();
-        octets.extend(lists.xid.to_be_bytes());
-        octets.extend(tail.iter().flat_map(|word| word.to_be_bytes()));
+        let mut bytes = lists.bytes();
+        bytes.extend(lists.xid.to_be_bytes());
+        bytes.extend(tail.iter().flat_map(|word| word.to_be_bytes()));
         for (at, word) in spoils {
-            let at = at.index(octets.len() / 4) * 4;
-            octets[at..at + 4].copy_from_slice(&word.to_be_bytes());
+            let at = at.index(bytes.len() / 4) * 4;
+            bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
         }
         if cut {
-            octets.truncate(len.index(octets.len()));
+            bytes.truncate(len.index(bytes.len()));
         }
-        survives(&octets)?;
+        survives(&bytes)?;
     }
 
     // V1-1: the cursors.
     #[test]
     fn cursors(words: [u32; 7], room in 0..40_usize) {
-        let mut octets = vec![0xee; room];
-        let mut writer = xdr::Writer::new(&mut octets);
+        let mut bytes = vec![0xee; room];
+        let mut writer = xdr::Writer::new(&mut bytes);
         let result = writer.words(words);
         prop_assert_eq!(result.is_ok(), room >= 28);
         prop_assert_eq!(writer.written(), if room >= 28 { 28 } else { 0 });
-        let mut reader = xdr::Reader::new(&octets);
+        let mut reader = xdr::Reader::new(&bytes);
         prop_assert_eq!(reader.words(), (room >= 28).then_some(words));
-        prop_assert!(reader.rest().iter().all(|&octet| octet == 0xee));
+        prop_assert!(reader.rest().iter().all(|&byte| byte == 0xee));
     }
 }

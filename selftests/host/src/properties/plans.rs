@@ -9,25 +9,25 @@ use crate::module::proto::{
     ReadSegment, ReplyMode, Segment, Thresholds,
 };
 
-/// The segments that a piece really takes which starts at octet `start` of a page.
-fn really(limits: &Limits, octets: u32, start: u32) -> usize {
-    if octets == 0 {
+/// The segments that a piece really takes which starts at byte `start` of a page.
+fn really(limits: &Limits, bytes: u32, start: u32) -> usize {
+    if bytes == 0 {
         return 0;
     }
     let start = u64::from(start % limits.page_size);
-    let pages = (start + u64::from(octets)).div_ceil(u64::from(limits.page_size));
+    let pages = (start + u64::from(bytes)).div_ceil(u64::from(limits.page_size));
     usize::try_from(pages.div_ceil(u64::from(limits.pages_per_segment))).unwrap()
 }
 
-fn octets() -> impl Strategy<Value = u32> {
+fn bytes() -> impl Strategy<Value = u32> {
     prop_oneof![0..64_u32, 0..5000_u32, 0..2_000_000_u32]
 }
 
 fn shape() -> impl Strategy<Value = CallShape> {
-    let side = || (octets(), octets(), any::<bool>(), any::<bool>());
+    let side = || (bytes(), bytes(), any::<bool>(), any::<bool>());
     (side(), side(), 0..3_u32, any::<bool>()).prop_map(|(send, recv, send_kvecs, opaque)| {
         // Page list and rest; a call without head and tail has no rest.
-        let pages = |paged: bool, octets: u32| if paged { octets } else { 0 };
+        let pages = |paged: bool, bytes: u32| if paged { bytes } else { 0 };
         let send_pages = pages(send.2, send.1);
         let recv_pages = pages(recv.2, recv.1);
         let rest = if send_kvecs == 0 {
@@ -212,18 +212,18 @@ fn segment_counts() {
             pages_per_segment,
             max_segments: 0,
         };
-        let most = |octets, pieces| most_segments(octets, pieces, page_size, pages_per_segment);
-        let one = |octets| {
-            let starts = (0..page_size).map(|start| really(&limits, octets, start));
+        let most = |bytes, pieces| most_segments(bytes, pieces, page_size, pages_per_segment);
+        let one = |bytes| {
+            let starts = (0..page_size).map(|start| really(&limits, bytes, start));
             u32::try_from(starts.max().unwrap()).unwrap()
         };
         let slack = u32::from(page_size == 1);
-        for octets in 1..100 {
-            let (exact, found) = (one(octets), most(octets, 1).unwrap());
+        for bytes in 1..100 {
+            let (exact, found) = (one(bytes), most(bytes, 1).unwrap());
             assert!((exact..=exact + slack).contains(&found));
-            let split = (1..octets).map(|first| one(first) + one(octets - first));
+            let split = (1..bytes).map(|first| one(first) + one(bytes - first));
             let exact = exact.max(split.max().unwrap_or_default());
-            let found = most(octets, 2).unwrap();
+            let found = most(bytes, 2).unwrap();
             assert!((exact..=exact + 1 + slack).contains(&found));
         }
     }

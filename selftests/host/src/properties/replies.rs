@@ -9,11 +9,11 @@ use crate::module::proto::{
     classify, header::Header, reply, Body, Incoming, Malformed, Offered, Placed, Reply, Segment,
 };
 
-/// Lengths as a responder fills segments with `octets` octets, one after the other.
-fn filled(offered: &[Segment], mut octets: u64) -> Vec<u32> {
+/// Lengths as a responder fills segments with `bytes` bytes, one after the other.
+fn filled(offered: &[Segment], mut bytes: u64) -> Vec<u32> {
     let fill = |segment: &Segment| {
-        let length = octets.min(u64::from(segment.length));
-        octets -= length;
+        let length = bytes.min(u64::from(segment.length));
+        bytes -= length;
         u32::try_from(length).unwrap()
     };
     offered.iter().map(fill).collect()
@@ -29,7 +29,7 @@ fn chunk() -> impl Strategy<Value = (Vec<Segment>, Vec<Segment>)> {
         spoil,
         0..12_u8,
     )
-        .prop_map(|(lengths, octets, spoil, cut)| {
+        .prop_map(|(lengths, bytes, spoil, cut)| {
             let segment = |length| Segment {
                 handle: 7,
                 length,
@@ -40,8 +40,8 @@ fn chunk() -> impl Strategy<Value = (Vec<Segment>, Vec<Segment>)> {
                 .iter()
                 .map(|segment| u64::from(segment.length))
                 .sum();
-            let octets = octets.index(usize::try_from(total).unwrap() + 1);
-            let mut lengths = filled(&offered, u64::try_from(octets).unwrap());
+            let bytes = bytes.index(usize::try_from(total).unwrap() + 1);
+            let mut lengths = filled(&offered, u64::try_from(bytes).unwrap());
             if let (Some((at, length)), false) = (spoil, lengths.is_empty()) {
                 let at = at.index(lengths.len());
                 lengths[at] = length;
@@ -60,11 +60,11 @@ fn sum(segments: &[Segment]) -> u64 {
         .sum()
 }
 
-/// The octets that `returned` says were placed, if it is what a correct responder can return.
+/// The bytes that `returned` says were placed, if it is what a correct responder can return.
 fn model(offered: &[Segment], returned: &[Segment]) -> Option<u64> {
     let lengths: Vec<u32> = returned.iter().map(|segment| segment.length).collect();
-    let octets = sum(returned);
-    (lengths == filled(offered, octets)).then_some(octets)
+    let bytes = sum(returned);
+    (lengths == filled(offered, bytes)).then_some(bytes)
 }
 
 /// The message with these chunks; an empty one is not there.
@@ -84,15 +84,15 @@ fn message(write: &[Segment], reply: &[Segment], inline: bool) -> Option<Vec<u8>
     if lists.long && lists.is_empty() {
         return None;
     }
-    let mut octets = lists.octets();
+    let mut bytes = lists.bytes();
     if inline {
-        octets.extend([0, 0, 0, 9, 0, 0, 0, 1]);
+        bytes.extend([0, 0, 0, 9, 0, 0, 0, 1]);
     }
-    Some(octets)
+    Some(bytes)
 }
 
-fn check(octets: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
-    match classify(octets) {
+fn check(bytes: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
+    match classify(bytes) {
         Incoming::Reply(reply) => reply::check(&reply, offered),
         other => panic!("{other:?}"),
     }
@@ -104,12 +104,12 @@ proptest! {
     // V1-89..V1-92, V1-101: an inline reply with a Write chunk.
     #[test]
     fn write_chunk((offered, returned) in chunk()) {
-        let octets = message(&returned, &[], true).unwrap();
-        let result = check(&octets, &Offered { write: &offered, reply: &[] });
+        let bytes = message(&returned, &[], true).unwrap();
+        let result = check(&bytes, &Offered { write: &offered, reply: &[] });
         if returned.is_empty() {
             prop_assert_eq!(result, Ok(Placed::Inline));
         } else {
-            let placed = model(&offered, &returned).and_then(|octets| u32::try_from(octets).ok());
+            let placed = model(&offered, &returned).and_then(|bytes| u32::try_from(bytes).ok());
             prop_assert_eq!(result.ok(), placed.map(|length| Placed::WriteChunk { length }));
         }
     }
@@ -117,11 +117,11 @@ proptest! {
     // V1-89, V1-91, V1-92, V1-102: a reply in the Reply chunk.
     #[test]
     fn reply_chunk((offered, returned) in chunk()) {
-        if let Some(octets) = message(&[], &returned, false) {
-            let result = check(&octets, &Offered { write: &[], reply: &offered });
+        if let Some(bytes) = message(&[], &returned, false) {
+            let result = check(&bytes, &Offered { write: &[], reply: &offered });
             let placed = model(&offered, &returned)
-                .filter(|&octets| octets >= 20)
-                .and_then(|octets| u32::try_from(octets).ok());
+                .filter(|&bytes| bytes >= 20)
+                .and_then(|bytes| u32::try_from(bytes).ok());
             prop_assert_eq!(result.ok(), placed.map(|length| Placed::ReplyChunk { length }));
         }
     }
@@ -130,8 +130,8 @@ proptest! {
     #[test]
     fn any_chunks((write, written) in chunk(), (chunk, replied) in chunk(), inline: bool) {
         let offered = Offered { write: &write, reply: &chunk };
-        if let Some(octets) = message(&written, &replied, inline) {
-            match check(&octets, &offered) {
+        if let Some(bytes) = message(&written, &replied, inline) {
+            match check(&bytes, &offered) {
                 Ok(Placed::Inline) => prop_assert!(inline && written.is_empty()),
                 Ok(Placed::WriteChunk { length }) => {
                     prop_assert!(inline && sum(&replied) == 0);
@@ -162,8 +162,8 @@ proptest! {
         write in vec(super::segment(), 0..4),
         chunk in vec(super::segment(), 0..4),
     ) {
-        let octets = lists.octets();
-        let header = Header::decode(&octets).unwrap();
+        let bytes = lists.bytes();
+        let header = Header::decode(&bytes).unwrap();
         let (chunks, payload) = match header.body {
             Body::Msg { chunks, payload } => (chunks, Some(payload)),
             Body::NoMsg { chunks } => (chunks, None),
