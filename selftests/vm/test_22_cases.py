@@ -18,7 +18,7 @@ from harness.registry import test
 from harness.rpcload import loaded
 from peer.driver import Peer, peer
 
-from .test_9_hostile_server import ABSENT, FAILED, ask, counters, hostile, nothing_left, odd
+from .test_9_hostile_server import ABSENT, DEVICE, FAILED, ask, counters, hostile, nothing_left, odd
 
 SEPARATOR = "====="
 STRONGER = r"RPC: server \S+ requires stronger authentication"
@@ -286,7 +286,7 @@ for what, (_, _, its_cases, rows) in CHUNKS.items():
     )(chunks)
 
 
-@test("replies changed at random", "V1-139", "H-24", limit=2400, device="rxe", allowed=(r"port \d+: ",))
+@test("replies changed at random", "V1-139", "H-24", limit=2400, device="rxe", allowed=(r"port \d+: ", DEVICE))
 def mutated(pair: Pair) -> None:
     """Calls of all shapes, each answered wrongly at random before it is answered rightly: whatever they end with, they end,
     and what comes after them is as good as ever."""
