@@ -79,11 +79,20 @@ class Guest:
 
     boots = 0  # of this run, so that logs of several boots stay apart
 
-    def __init__(self, name: str, options: Options, tap: str | None = None, mac: str = "", modprobe: str = ""):
+    def __init__(
+        self,
+        name: str,
+        options: Options,
+        tap: str | None = None,
+        mac: str = "",
+        modprobe: str = "",
+        disk: Path | None = None,
+    ):
         self.name = name
         self.options = options
         self.tap = tap
         self.mac = mac
+        self.disk = disk
         self.directory = options.work / name
         shutil.rmtree(self.directory, ignore_errors=True)
         self.share = self.directory / "share"
@@ -152,6 +161,8 @@ class Guest:
         command += self._share_device("share", self.share, "")
         if self.tap:
             command += network_adapter(self.tap, self.mac)
+        if self.disk:
+            command += ["-drive", f"file={self.disk},if=virtio,format=raw"]
         return [*command, *options.qemu]
 
     @staticmethod
@@ -274,7 +285,7 @@ class Guest:
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """Ends QEMU. The guest's disks are memory: there is nothing to lose."""
+        """Ends QEMU, as if the guest's power were cut."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             try:

@@ -24,6 +24,9 @@ NO_KERBEROS = "install rpcsec_gss_krb5 /bin/false\n"
 # While lockd is in its grace period, 50 s by default, nfsd grants no delegations.
 SHORT_GRACE = "options lockd nlm_grace_period=1 nlm_timeout=3\n"
 
+# Programs for the guests.
+TOOLS = REPO / "selftests/vm/guest"
+
 DRIVERS = {"rxe": "rdma_rxe", "siw": "siw"}
 
 # A frame that does not fit into the adapter's queue costs soft-RoCE the queue pair whose it is, and that of the connection
@@ -36,10 +39,24 @@ ip addr add {end.ipv6}/64 dev eth0 nodad
 rdma link add {device}0 type {device} netdev eth0
 """
 
+EXPORT_IN_MEMORY = "mount -t tmpfs -o size=80%,mode=1777 export /export"
+
+# What a server remembers of its clients has to come back with the files.
+EXPORT_ON_DISK = """
+modprobe -a virtio_blk ext4
+[ "$(blkid -o value -s TYPE /dev/vda)" = ext4 ] || mkfs.ext4 -q /dev/vda
+mkdir -p /disk
+mount /dev/vda /disk
+[ -d /disk/export ] || cp -a /var/lib/nfs /disk/nfs
+mkdir -p -m 1777 /disk/export
+mount --bind /disk/export /export
+mount --bind /disk/nfs /var/lib/nfs
+"""
+
 SERVER_UP = """
 modprobe -a nfsd rpcrdma
 mount -t nfsd nfsd /proc/fs/nfsd
-mount -t tmpfs -o size=80%,mode=1777 export /export
+{export}
 mkdir -p /var/lib/nfs/nfsdcld /run/rpc_pipefs
 mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
 echo 10 >/proc/fs/nfsd/nfsv4leasetime
@@ -85,13 +102,15 @@ def mount_command(vers: str, options: str = "", proto: str = "rdma", where: str 
 class Server(Guest):
     """The guest that serves the export over the in-tree transport."""
 
-    def __init__(self, options: Options):
-        super().__init__("server", options, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE)
+    def __init__(self, options: Options, disk: Path | None = None):
+        super().__init__("server", options, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE, disk)
+        shutil.copytree(TOOLS, self.share / "tools")
 
     def bring_up(self) -> None:
         """Waits for the guest, which has been started, and brings up its network and the NFS server."""
         self.wait_ready()
-        self.run(network_script(self.options.device, SERVER) + SERVER_UP.format(port=NFS_PORT), 40)
+        export = EXPORT_ON_DISK if self.disk else EXPORT_IN_MEMORY
+        self.run(network_script(self.options.device, SERVER) + SERVER_UP.format(port=NFS_PORT, export=export), 40)
 
 
 class Pair:
@@ -107,8 +126,7 @@ class Pair:
         self._names = 0
         if options.client == "ours":
             shutil.copy(options.module, self.client.share / "rpcrdma_rs.ko")
-        for guest in self.guests:
-            shutil.copytree(REPO / "selftests/vm/guest", guest.share / "tools", dirs_exist_ok=True)
+        shutil.copytree(TOOLS, self.client.share / "tools")
 
     def start(self) -> None:
         """Boots both guests and brings up their network, server and client modules."""
@@ -167,6 +185,17 @@ class Pair:
     def kernel_messages(self) -> list[klog.Message]:
         """What both kernels said since the last call."""
         return [m for guest in self.guests for m in klog.parse(guest.name, guest.kernel_records())]
+
+    def reboot_server(self, disk: Path) -> None:
+        """Cuts the server's power, and boots another one that has its export on this disk."""
+        self.server.stop()
+        self.server = Server(self.server.options, disk)
+        self.guests[0] = self.server
+        self.server.start()
+        self.server.bring_up()
+        # What a kernel says while it boots is nobody's business, unless it is a report.
+        boot = klog.parse(self.server.name, self.server.kernel_records())
+        assert not (reports := [m for m in boot if klog.REPORTS.search(m.text)]), reports
 
     def stop(self) -> None:
         """Ends both guests."""

@@ -18,7 +18,7 @@ from harness.awake import awake
 from harness.config import Options
 from harness.guest import Guest, GuestError, indent
 from harness.network import SERVER
-from harness.pair import NETWORK, NFS_PORT, NO_KERBEROS, SERVER_UP, SHORT_GRACE, wait_until
+from harness.pair import EXPORT_IN_MEMORY, NETWORK, NFS_PORT, NO_KERBEROS, SERVER_UP, SHORT_GRACE, wait_until
 
 from .debian import Debian
 
@@ -100,7 +100,7 @@ class Machine:
             self.server.start()
             self.server.wait_ready()
             network_up = NETWORK.format(driver="rdma_rxe", device="rxe", mtu=network.MTU, end=SERVER)
-            self.server.run(network_up + SERVER_UP.format(port=NFS_PORT), 40)
+            self.server.run(network_up + SERVER_UP.format(port=NFS_PORT, export=EXPORT_IN_MEMORY), 40)
             self.boot(
                 self.new,
                 ("masked: rdma-core loads the in-tree module at boot", self.masked),

@@ -20,7 +20,7 @@ top=$(cd "$here/../.." && pwd)
 BOOT="9pnet_virtio 9p overlay virtio_net virtio_rng"
 # And after that. Modules of the kernel that these depend on come along.
 WANTED="rdma_rxe nfsd nfsv3 nfsv4 rpcsec_gss_krb5 rpcrdma rdma_cm rdma_ucm ib_uverbs bonding dummy veth
-	sch_netem sch_ingress cls_matchall cls_u32 act_gact"
+	virtio_blk ext4 sch_netem sch_ingress cls_matchall cls_u32 act_gact"
 # What Kerberos asks the kernel's cryptography for by name.
 WANTED+=" cts cmac authenc krb5enc camellia_generic"
 

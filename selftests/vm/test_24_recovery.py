@@ -15,7 +15,7 @@ from harness import network
 from harness.mountstats import SUSPICIOUS, transport
 from harness.network import CLIENT, MTU
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
-from harness.registry import test
+from harness.registry import Skip, test
 from harness.rules import Rule, rule
 from harness.sight import ends
 
@@ -25,6 +25,8 @@ from .test_14_credits import together
 
 TOOL = "python3 -I -S /share/tools/steady.py"
 FILE, STATE = f"{MOUNT_POINT}/steady", "/tmp/steady"
+CALL_TIMEOUT = 60  # seconds, of a call of a hard mount
+DISK = 1 << 28  # bytes
 LINK_UP = "rdma link add rxe0 type rxe netdev eth0"
 
 
@@ -169,6 +171,43 @@ def silent(pair: Pair) -> None:
                 assert len(sent) == 2 and sent[0]["connection"] < sent[1]["connection"], f"{name} was sent: {sent}"
     print(f"# silent: until all are answered, in {len(times)} rounds: longest {max(times):.1f} s, timeout {timeout} s")
     assert max(times) < (timeout + 5) * (pair.options.slowness if pair.options.variant == "debug" else 2), times
+
+
+@test(
+    "recovery: the server's power is cut, vers={vers}",
+    *("V1-122", "PD-20", "H-45"),
+    limit=3000,
+    allowed=PROVOKED,
+    device="rxe",
+    cases=[{"vers": vers} for vers in ("3", "4.2")],
+)
+def power(pair: Pair, vers: str) -> None:
+    """A server that boots again knows its files and its clients; nobody tells the client that it went."""
+    if pair.options.server_variant != "stock":
+        raise Skip("the kernels built for tests have no disks")
+    disk = pair.options.work / "disk"
+    with disk.open("wb") as image:
+        image.truncate(DISK)
+    pair.reboot_server(disk)
+    pair.mount(vers)
+    writer = Writer(pair)
+    outages, times = [], []
+    for _ in range(max(2, pair.options.rounds)):
+        before, cut = transport(pair.client, MOUNT_POINT)["connect_count"], time.monotonic()
+        pair.reboot_server(disk)
+        start, number = time.monotonic(), writer.written() + 1
+        writer.wait_beyond(number)
+        outages.append(start - cut)
+        times.append(time.monotonic() - start)
+        assert transport(pair.client, MOUNT_POINT)["connect_count"] > before, "the connection was not remade"
+    writer.finish()
+    pair.umount()
+    longest = f"longest {max(times):.1f} s, after {outages[times.index(max(times))]:.1f} s of absence"
+    print(f"# power, vers={vers}: until it goes on, in {len(times)} rounds: {longest}")
+    # A call that the server's device has acknowledged waits for its own timeout, 60 s: nothing else tells the client that
+    # the server went. Else a Send is not acknowledged, and the pause between attempts has grown to at most twice the time
+    # that the server was away; and then nfsd may let clients in only after ten seconds.
+    assert max(times) < max(CALL_TIMEOUT, 2 * max(outages)) + 20, (times, outages)
 
 
 # The client's network goes over a bond of its adapter and one that leads nowhere.
