@@ -67,6 +67,7 @@ ORDER = (
     "test_10_faults",
     "test_6_siw",
     "test_26_idle",
+    "test_27_injection",
     "test_5_life",
 )
 

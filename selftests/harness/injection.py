@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Drives the kernel's fault injection in the client; only the debug kernel has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .guest import Guest
+from .pair import Pair
+from .registry import Skip
+
+ROOT = "/sys/kernel/debug"
+DEEPEST = 32  # frames, the most that the kernel looks through
+FOR_EVER = -1
+
+
+def arm(guest: Guest, kind: str, interval: int, times: int) -> None:
+    """From now on, one of `interval` fails, `times` times."""
+    guest.run(f"cd {ROOT}/{kind}; echo {interval} >interval; echo {times} >times; echo 100 >probability")
+
+
+def left(guest: Guest, kind: str) -> int:
+    """How many failures are still to come."""
+    return int(guest.run(f"cat {ROOT}/{kind}/times").out)
+
+
+def disarm(guest: Guest, kind: str) -> None:
+    """Nothing fails any more."""
+    guest.run(f"echo 0 >{ROOT}/{kind}/probability")
+
+
+@contextmanager
+def injection(pair: Pair, kind: str, **settings: object) -> Iterator[None]:
+    """Prepares a kind of failure for the block, which says when. If the block fails, the guests go anyway."""
+    if pair.options.variant != "debug":
+        raise Skip("needs fault injection, which only the debug kernel has")
+    writes = [f"echo {value} >{name.replace('_', '-')}" for name, value in {"verbose": 0, **settings}.items()]
+    pair.client.run(f"cd {ROOT}/{kind}\n" + "\n".join(writes))
+    yield
+    disarm(pair.client, kind)
+
+
+def text_of(guest: Guest, module: str) -> tuple[int, int]:
+    """Where a module's code begins and ends, less its last function."""
+    symbols = guest.run(rf"grep -i ' t .*\[{module}\]' /proc/kallsyms | cut -d' ' -f1 | sort").out
+    found = [int(address, 16) for address in re.findall(r"^[0-9a-f]+", symbols, re.M)]
+    return found[0], found[-1]

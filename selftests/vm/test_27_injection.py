@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Faults that the kernel itself injects: connections lost in the middle of anything, allocations that fail."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from harness import resources
+from harness.injection import DEEPEST, FOR_EVER, arm, disarm, injection, left, text_of
+from harness.mountstats import transport
+from harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
+from harness.registry import test
+from harness.rules import rule
+
+from .test_7_reconnect import PROVOKED
+from .test_24_recovery import Writer
+
+SUNRPC, SLAB = "fail_sunrpc", "failslab"
+EVERY = 25  # Sends
+# What the kernel says of itself when it is out of memory.
+STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*")
+
+
+@test(
+    "sunrpc injects disconnects, vers={vers}",
+    *("V1-122", "PD-20"),
+    limit=600,
+    allowed=PROVOKED,
+    device="rxe",
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+)
+def disconnects(pair: Pair, vers: str) -> None:
+    """Each 25th Send loses the connection, whatever else is under way; nothing is lost, and nothing is done twice."""
+    wanted = 25 * max(1, pair.options.rounds)
+    with injection(pair, SUNRPC, ignore_server_disconnect="Y", ignore_cache_wait="Y"):
+        pair.mount(vers)
+        writer = Writer(pair)
+        before = transport(pair.client, MOUNT_POINT)["connect_count"]
+
+        def lost() -> int:
+            return transport(pair.client, MOUNT_POINT)["connect_count"] - before
+
+        arm(pair.client, SUNRPC, EVERY, FOR_EVER)
+        wait_until(lambda: lost() >= wanted, "too few connections were lost", 400 * pair.options.slowness, 1)
+        disarm(pair.client, SUNRPC)
+        writer.finish()
+        print(f"# injected disconnects, vers={vers}: {lost()} connections, {EVERY} Sends each")
+        pair.umount()
+
+
+class Allocations:
+    """Lets the n-th allocation that the module asks for, or has asked for by others, fail.
+
+    The kernel lets every `interval`-th fail, and its count never goes back. But it stands still once none is left to fail,
+    at a multiple of the interval. So the interval for n more is the count and n; the guest keeps the count.
+    """
+
+    COUNT = "/tmp/allocations"
+
+    def __init__(self, pair: Pair):
+        self._client = pair.client
+
+    def fail(self, number: int) -> None:
+        """Arms it: the allocation of this number from now on."""
+        count = number + int(self._client.run(f"cat {self.COUNT} 2>/dev/null || echo 0").out)
+        self._client.run(f"echo {count} >{self.COUNT}")
+        arm(self._client, SLAB, count, 1)
+
+    def failed(self) -> bool:
+        """Whether it has come to that."""
+        return left(self._client, SLAB) == 0
+
+
+def numbers(pair: Pair) -> range:
+    """Which allocations fail, one at a time: each with many rounds, else some."""
+    return range(2, 2000, max(1, 80 // max(1, pair.options.rounds)))
+
+
+def starving(pair: Pair) -> dict[str, object]:
+    """The settings of failslab: only what the module itself asks for, in whatever context."""
+    start, end = text_of(pair.client, pair.module)
+    return {
+        "require_start": hex(start),
+        "require_end": hex(end),
+        "stacktrace_depth": DEEPEST,
+        "ignore_gfp_wait": "N",
+        "task_filter": "N",
+    }
+
+
+@test("any allocation of a mount fails", "H-85", limit=900, allowed=STARVED, device="rxe")
+def mounting(pair: Pair) -> None:
+    """The mount says so or gets over it; nothing is left behind, and the next one works."""
+    client = pair.client
+    idle = resources.rdma(client)
+    outcomes: Counter[str] = Counter()
+    with injection(pair, SLAB, **starving(pair)):
+        allocations = Allocations(pair)
+        for number in numbers(pair):
+            allocations.fail(number)
+            told = client.run(f"{mount_command('3')} && stat {MOUNT_POINT} >/dev/null", 60, check=False)
+            hit = allocations.failed()
+            outcomes[re.sub(r"mount.nfs: | for .*", "", told.out.strip()) or "mounted"] += 1
+            client.run(f"umount {MOUNT_POINT}", check=told.rc == 0)
+            if not hit:
+                break
+        # One failure is still to come: then the count is known again.
+        while not allocations.failed():
+            client.run(f"{mount_command('3')}; umount {MOUNT_POINT}", 60, check=False)
+    print(f"# {sum(outcomes.values())} mounts, each short of one allocation, up to number {number}: {dict(outcomes)}")
+    assert not hit, "there are more allocations than were tried"
+    assert set(outcomes) <= {"mounted", "Cannot allocate memory"}, outcomes
+    wait_until(lambda: resources.rdma(client) == idle, "RDMA objects are left", 20 * pair.options.slowness)
+    pair.mount("3")
+    pair.umount()
+
+
+@test("any allocation of another connection fails", "H-85", "V1-122", limit=900, allowed=STARVED, device="rxe")
+def connecting(pair: Pair) -> None:
+    """A mount that is there goes on: the connection is tried for again."""
+    client = pair.client
+    pair.mount("3")
+    client.run(f"head -c 300000 /dev/urandom >{MOUNT_POINT}/starved")
+    total = client.run(f"sha256sum <{MOUNT_POINT}/starved").out
+    count = 0
+    with rule(client, "starved", port=NFS_PORT) as asked, injection(pair, SLAB, **starving(pair)):
+        allocations = Allocations(pair)
+        for number in numbers(pair):
+            allocations.fail(number)
+            asked.reconnect()
+            pair.drop_caches()
+            assert client.run(f"sha256sum <{MOUNT_POINT}/starved", 60).out == total
+            count += 1
+            if hit := allocations.failed():
+                continue
+            break
+    print(f"# {count} connections, each short of one allocation, up to number {number}")
+    assert not hit, "there are more allocations than were tried"
+    client.run(f"rm {MOUNT_POINT}/starved")
+    pair.umount()
