@@ -6,11 +6,12 @@
  * Commands are lines written to /sys/kernel/debug/rpcload/control, one at a time; a write returns
  * when its command is over. Words in brackets may be left out.
  *
- *   open addr=ADDRESS [port=20050] [program=echo|nfs] [auth=null|unix] [reverse=THREADS] [idle=0|1]
+ *   open addr=ADDRESS [port=20050] [rpcbind=0|1] [program=echo|nfs] [auth=null|unix]
+ *	[reverse=THREADS] [idle=0|1]
  *	Makes a client and connects it. Program nfs is version 3 of NFS, of which only NULL is
- *	called; its default port is 20049. With reverse the server may make calls over the
- *	connection, which that many threads serve (rpcload.h describes the program). With idle=1 the
- *	connection ends when nobody uses it.
+ *	called; its default port is 20049. With rpcbind=1 sunrpc asks rpcbind for the port. With
+ *	reverse the server may make calls over the connection, which that many threads serve
+ *	(rpcload.h describes the program). With idle=1 the connection ends when nobody uses it.
  *   idle seconds=N
  *	Sets how long that takes, instead of what the transport has chosen. Needs idle=1.
  *   close
@@ -230,12 +231,13 @@ static void say_connect(u64 ns)
 
 static int do_open(char *line)
 {
-	u32 port = 0, program = PROGRAM_ECHO, flavor = AUTH_NULL, threads = 0, idle = 0;
+	u32 port = 0, program = PROGRAM_ECHO, flavor = AUTH_NULL, threads = 0, idle = 0, ask = 0;
 	struct sockaddr_storage addr = {};
 	char *text = NULL;
 	const struct field fields[] = {
 		{ .name = "addr", .text = &text },
 		{ .name = "port", .value = &port, .max = 65535 },
+		{ .name = "rpcbind", .value = &ask, .max = 1 },
 		{ .name = "program", .value = &program, .choices = programs },
 		{ .name = "auth", .value = &flavor, .choices = flavors },
 		{ .name = "reverse", .value = &threads, .max = RPCLOAD_MAX_THREADS },
@@ -270,6 +272,10 @@ static int do_open(char *line)
 		args.program = &rpcload_echo_program;
 		args.version = RPCLOAD_VERSION;
 		rpc_set_port(args.address, port ?: RPCLOAD_PORT);
+	}
+	if (ask) {
+		rpc_set_port(args.address, 0);
+		args.flags |= RPC_CLNT_CREATE_AUTOBIND;
 	}
 	if (!idle)
 		args.flags |= RPC_CLNT_CREATE_NO_IDLE_TIMEOUT;

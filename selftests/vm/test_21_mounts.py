@@ -9,12 +9,14 @@ from harness import resources
 from harness.network import SERVER
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
 from harness.registry import Skip, test
+from harness.rpcload import loaded
 from harness.sight import DIRECTORY
 from peer.driver import peer
 
 from .guest import pattern
 
 MIB = 1 << 20
+ECHO, ECHO_PORT = 0x2000720D, 20050  # the program of rpcload_echo.ko
 SECOND = "192.168.77.11"  # another address of the server
 OTHER = "/mnt/other"
 TOOL = "python3 -I -S /share/tools/pattern.py"
@@ -119,6 +121,22 @@ def dstaddr(pair: Pair) -> None:
     assert pair.server.run("sha256sum /export/moved; rm /export/moved").out.split()[0] == pattern.digest(size, "moved")
     pair.umount()
     pair.server.run(f"ip addr del {SECOND}/24 dev eth0")
+
+
+@test("rpcbind tells the port", limit=120)
+def rpcbind(pair: Pair) -> None:
+    """sunrpc asks over TCP, and sets the port that the transport connects to. NFS never has it do so; NLM does, over TCP."""
+    words = f"{ECHO:#x} 1 tcp {SERVER.ipv4}.{ECHO_PORT >> 8}.{ECHO_PORT & 255}"
+    tool = "python3 -I -S /share/tools/rpcbind.py"
+    pair.server.run(f"{tool} set {words}")
+    with loaded(pair) as load:
+        load.open("rpcbind=1")
+        load.one("run proc=echo count=10").good()
+        there = pair.client.run(f"cat {DIRECTORY}/connections").lines[1:]
+        assert [line.split()[1] for line in there if f" port {ECHO_PORT} " in line] == [SERVER.ipv4], there
+        load.one("close").good()
+    pair.server.run(f"{tool} unset {words}")
+    nothing_left(pair)
 
 
 @test(
