@@ -14,7 +14,7 @@ from pathlib import Path
 from harness import accel, klog, network
 from harness.awake import awake
 
-from . import document, speed, table
+from . import clients, document, speed, table
 from .lab import BUILT, BenchOptions, Lab, counted
 from .measure import Measurement, clock
 from .rows import select
@@ -31,6 +31,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for what is measured by the clock")
     parser.add_argument("--only", choices=("count", "speed"), help="leave the other half out")
     parser.add_argument("--kernel", choices=("test", "stock"), default="test", help="the kernel of both guests")
+    parser.add_argument("--clients", default="ours,in-tree,repaired", help="whose instructions are counted")
+    parser.add_argument("--timed", default="ours,in-tree,control", help="whose speed is measured by the clock")
+    parser.add_argument(
+        "--other", action="append", default=[], metavar="NAME=FILE", help="one more, another build of ours"
+    )
     parser.add_argument("--module", type=Path, help="another build of the module")
     parser.add_argument("--list", action="store_true", help="list the rows")
     parser.add_argument("--profile", action="store_true", help="tell where the instructions of each row go")
@@ -50,19 +55,31 @@ def started(lab: Lab) -> Iterator[Lab]:
         lab.stop()
 
 
+def compared(names: str, args: argparse.Namespace, options: BenchOptions) -> list[clients.Client]:
+    """The clients that the command line asks for; the guests boot with ours, the first."""
+    found = clients.chosen(names.split(","), BUILT / "repaired/rpcrdma.ko", options.module, args.other)
+    if missing := [client.name for client in found if client.module and not client.module.exists()]:
+        sys.exit(f"error: there is no module of {' or '.join(missing)}")
+    if [client.name for client in found[:1]] != [clients.OURS]:
+        sys.exit("error: the first client is ours")
+    return found
+
+
 def count(args: argparse.Namespace, accelerator: str) -> str:
     """Measures the rows that count instructions; returns the version of the kernel."""
     options = BenchOptions(accel=accelerator)
     options.module = args.module or options.module
     options, counting = counted(options)
-    with started(Lab(options, counting)) as lab:
+    with started(Lab(options, compared(args.clients, args, options), counting)) as lab:
         Measurement(lab, select(args.pattern), args.visits, RESULTS, FUNCTIONS).run()
         return lab.client.run("uname -r").out.strip()
 
 
 def by_the_clock(args: argparse.Namespace, accelerator: str) -> speed.Values:
     """Measures what cannot be counted."""
-    with started(Lab(BenchOptions(accel=accelerator))) as lab:
+    options = BenchOptions(accel=accelerator)
+    options.module = args.module or options.module
+    with started(Lab(options, compared(args.timed, args, options))) as lab:
         return speed.Speed(lab, args.speed_visits).run()
 
 

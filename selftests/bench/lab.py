@@ -18,12 +18,12 @@ from harness.pair import MOUNT_POINT, Pair
 from harness.rules import ROOT
 
 from . import rows
+from .clients import Client
 from .counter import Counting, Tally
 from .lockstep import Lockstep
 from .symbols import Symbols, return_sites
 
 BUILT = REPO / "out/bench"
-TRANSPORTS = ("ours", "in-tree")
 LOAD = "/tmp/load"
 FILES = 2000
 
@@ -69,13 +69,17 @@ class BenchOptions(Options):
 class Lab:
     """A started pair of guests."""
 
-    def __init__(self, options: Options, counting: Counting | None = None):
+    def __init__(self, options: Options, clients: list[Client], counting: Counting | None = None):
+        self.clients = clients
         self.counting = counting
         self.lockstep: Lockstep | None = None
         self.pair = Pair(options)
         self.client = self.pair.client
         self.server = self.pair.server
         shutil.copy(BUILT / "load", self.client.share / "load")
+        self._current = self.clients[0]
+        for client in clients:
+            client.place(self.pair)
         modules = rpcload.modules(options)
         shutil.copy(modules[rpcload.CLIENT], self.client.share)
         shutil.copy(modules[rpcload.SERVICE], self.server.share)
@@ -105,12 +109,17 @@ class Lab:
         """Ends both guests."""
         self.pair.stop()
 
-    def use(self, transport: str) -> None:
+    def turns(self, visit: int) -> list[Client]:
+        """The clients in the order of a visit, A B B A: whatever drifts in the course of a run hits all of them."""
+        return self.clients if visit % 2 == 0 else self.clients[::-1]
+
+    def use(self, client: Client) -> None:
         """Changes the client's transport; nothing may be mounted."""
-        if self.pair.options.client != transport:
+        if client != self._current:
             self.pair.unload_module()
-            self.pair.options = replace(self.pair.options, client=transport)
-            self.pair.load_module()
+            self.pair.options = replace(self.pair.options, client=client.family)
+            client.load(self.pair)
+            self._current = client
 
     @contextmanager
     def setting(self, setting: rows.Setting) -> Iterator[None]:

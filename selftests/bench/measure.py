@@ -13,7 +13,7 @@ from pathlib import Path
 from . import table
 from .counter import Tally
 from .events import EVENTS
-from .lab import TRANSPORTS, Lab
+from .lab import Lab
 from .rows import Row
 from .symbols import PARTS, Function
 
@@ -98,10 +98,10 @@ class Measurement:
         self.results = results
         self.functions = by_function
         self.samples: list[Sample] = []
-        self.progress = Progress(sum(min(row.visits or visits, visits) for row in rows) * len(TRANSPORTS))
+        self.progress = Progress(sum(min(row.visits or visits, visits) for row in rows) * len(lab.clients))
 
     def run(self) -> list[Sample]:
-        """A B B A: whatever drifts in the course of a run hits both transports."""
+        """All visits."""
         for visit in range(self.visits):
             self._visit(visit, [row for row in self.rows if not row.visits or visit < row.visits])
         for visit in range(self.visits, self.visits + MORE):
@@ -110,17 +110,17 @@ class Measurement:
                 break
             print(f"once more, since samples do not agree: {len(names)} rows", flush=True)
             again = [row for row in self.rows if row.name in names]
-            self.progress.total += len(again) * len(TRANSPORTS)
+            self.progress.total += len(again) * len(self.lab.clients)
             self._visit(visit, again)
         return self.samples
 
     def _visit(self, visit: int, rows: list[Row]) -> None:
-        for transport in TRANSPORTS if visit % 2 == 0 else reversed(TRANSPORTS):
-            self.lab.use(transport)
+        for client in self.lab.turns(visit):
+            self.lab.use(client)
             for setting, some in groupby(rows, key=lambda row: row.setting):
                 with self.lab.setting(setting):
                     for row in some:
-                        self._row(row, transport, visit)
+                        self._row(row, client.name, visit)
                 # What there is counts, should the run be ended before its time.
                 table.write_csv(self.results, self._records())
                 table.write_csv(self.functions, list(functions(self.samples)))

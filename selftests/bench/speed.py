@@ -8,13 +8,16 @@ only ratios mean anything.
 from __future__ import annotations
 
 import json
+import math
+import random
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from harness import resources
 
 from . import rows
-from .lab import LOAD, TRANSPORTS, Lab, numbers
+from .clients import CONTROL
+from .lab import LOAD, Lab, numbers
 from .measure import Progress
 
 SECONDS = 2
@@ -27,7 +30,8 @@ FREE_LISTS = "echo {} >/proc/sys/vm/percpu_pagelist_high_fraction"
 FEW = 100_000
 IOPS = ": IOPS"  # at the end of a value's name
 MEMORY_VISITS = 2
-LEAST_IOPS = 0.97  # ours / in-tree
+LEAST_IOPS = 0.98  # ours / in-tree: no load may lie below it with its whole interval
+RESAMPLES = 4000
 
 
 @dataclass(frozen=True)
@@ -72,23 +76,23 @@ class Speed:
         self.lab = lab
         self.visits = visits
         self.values: Values = {}
-        self.progress = Progress(len(TRANSPORTS) * (visits * (len(LOADS) + 1) + MEMORY_VISITS))
+        self.progress = Progress(len(lab.clients) * (visits * (len(LOADS) + 1) + MEMORY_VISITS))
 
     def run(self) -> Values:
-        """A B B A, in short turns; memory does not depend on how busy the machine is."""
+        """All visits, in short turns; memory does not depend on how busy the machine is."""
         for visit in range(self.visits):
-            for transport in TRANSPORTS if visit % 2 == 0 else reversed(TRANSPORTS):
-                self.lab.use(transport)
+            for client in self.lab.turns(visit):
+                self.lab.use(client)
                 with self.lab.setting(rows.NFS3):
                     for load in LOADS:
-                        self._fio(load, transport)
-                self._connections(transport)
+                        self._fio(load, client.name)
+                self._connections(client.name)
                 if visit < MEMORY_VISITS:
-                    self._memory(transport)
+                    self._memory(client.name)
         return self.values
 
     def _note(self, what: str, transport: str, value: float) -> None:
-        self.values.setdefault(what, {name: [] for name in TRANSPORTS})[transport].append(value)
+        self.values.setdefault(what, {client.name: [] for client in self.lab.clients})[transport].append(value)
 
     def _fio(self, load: Load, transport: str) -> None:
         text = self.lab.client.run(load.command, 30).out
@@ -129,25 +133,50 @@ class Speed:
         return sum(idle.values()), sum(busy.values())
 
 
-def ratio(both: dict[str, list[float]]) -> float | None:
-    """Ours / in-tree, each turn compared with the other's next to it: the machine itself changes in the course of a run."""
-    turns = list(zip(*(both[transport] for transport in TRANSPORTS), strict=True))
-    if any(theirs <= 0 for _, theirs in turns):
+@dataclass(frozen=True)
+class Ratio:
+    """Ours / another client's, and within what it lies by a chance of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f}..{self.high:.3f})"
+
+
+def ratio(values: dict[str, list[float]], other: str = "in-tree") -> Ratio | None:
+    """Each turn is compared with the other's next to it: the machine itself changes in the course of a run.
+
+    The value is the geometric mean; the interval is that of the same over turns that are drawn again and again, by chance.
+    """
+    turns = list(zip(values["ours"], values.get(other, []), strict=False))
+    if not turns or any(theirs <= 0 for _, theirs in turns):
         return None
-    return median(ours / theirs for ours, theirs in turns)
+    logs = [math.log(ours / theirs) for ours, theirs in turns]
+    chance = random.Random(len(logs))
+    means = sorted(fmean(chance.choices(logs, k=len(logs))) for _ in range(RESAMPLES))
+    low, high = means[RESAMPLES // 40], means[-RESAMPLES // 40]
+    return Ratio(*(math.exp(value) for value in (fmean(logs), low, high)))
 
 
 def table(values: Values) -> str:
-    """Medians, and the median of the turns' ratios."""
-    text = [f"{'by the clock':44} {'ours':>10} {'in-tree':>10} {'ratio':>7}"]
-    iops, below = 0, []
+    """Medians, and the ratios of the turns; with them that of ours to itself, which ought to be 1."""
+    text = [f"{'by the clock':44} {'ours':>10} {'in-tree':>10} {'ratio (95 %)':>23} {'ours / ours':>23}"]
+    speeds, controls, below = [], [], []
     for what, both in values.items():
-        ours, theirs = (median(both[transport]) for transport in TRANSPORTS)
-        part = ratio(both)
-        text.append(f"{what:44} {ours:10,.0f} {theirs:10,.0f} {'-' if part is None else f'{part:.3f}':>7}")
-        if what.endswith(IOPS):
-            iops += 1
-            below += [what] if part is not None and part < LEAST_IOPS else []
-    text.append(f"IOPS: {iops - len(below)} of {iops} loads at or above {LEAST_IOPS:.2f}")
+        ours, theirs = (median(both[client]) for client in ("ours", "in-tree"))
+        found, control = ratio(both), ratio(both, CONTROL)
+        text.append(f"{what:44} {ours:10,.0f} {theirs:10,.0f} {found or '-'!s:>23} {control or ''!s:>23}")
+        if what.endswith(IOPS) and found:
+            speeds.append(found.value)
+            controls += [control.value] if control else []
+            below += [what] if found.high < LEAST_IOPS else []
+    text.append(
+        f"IOPS: {len(speeds) - len(below)} of {len(speeds)} loads not below {LEAST_IOPS:.2f} with their whole interval"
+    )
     text += [f"    below: {what}" for what in below]
+    for what, some in (("ours / in-tree", speeds), ("ours / ours", controls)):
+        if some:
+            text.append(f"mean of all loads, {what}: {fmean(some):.3f}")
     return "\n".join(text)

@@ -20,6 +20,8 @@ HEAD = (
     f"{'instructions per operation':38} {'ours':>11} {'in-tree':>11} {'ratio':>6} {'spread':>13}"
     f" {'transport':>13} {'doorbells':>11} {'completions':>11} {'registr.':>9} {'inval. l+r':>15} {'copied':>15}"
 )
+PAIR = ("ours", "in-tree")  # the two that every table has
+WORSE = 1.01  # ours / another client
 
 
 def write_csv(path: Path, records: list[Record]) -> None:
@@ -38,7 +40,7 @@ def read_csv(path: Path) -> list[Record]:
 
 @dataclass(frozen=True)
 class Line:
-    """One row with the samples of both transports."""
+    """One row with the samples of all clients."""
 
     name: str
     kind: str
@@ -64,10 +66,15 @@ class Line:
         nearest = min(high - low for low, high in zip(values, values[most - 1 :], strict=False))
         return nearest <= NEAR * median(values)
 
-    def ratio(self, column: str = "instructions") -> float | None:
-        """Ours / in-tree; nothing if that says nothing."""
-        theirs = self.middle("in-tree", column)
+    def ratio(self, other: str = "in-tree", column: str = "instructions") -> float | None:
+        """Ours / another client's; nothing if that says nothing."""
+        theirs = self.middle(other, column)
         return self.middle("ours", column) / theirs if theirs else None
+
+    @property
+    def others(self) -> list[str]:
+        """The clients besides the pair."""
+        return [name for name in self.samples if name not in PAIR]
 
     def text(self) -> str:
         """The line of the terminal's table."""
@@ -75,7 +82,7 @@ class Line:
         spread = f"{100 * self.spread('ours'):.1f}% {100 * self.spread('in-tree'):.1f}%"
 
         def both(column: str, digits: int = 0) -> str:
-            return "/".join(f"{self.middle(t, column):.{digits}f}" for t in ("ours", "in-tree"))
+            return "/".join(f"{self.middle(t, column):.{digits}f}" for t in PAIR)
 
         local, remote = (both(f"{where} invalidations", 1).split("/") for where in ("local", "remote"))
         inval = "/".join(f"{a}+{b}" for a, b in zip(local, remote, strict=True))
@@ -83,21 +90,25 @@ class Line:
             f"{self.name:38} {self.middle('ours'):11,.0f} {self.middle('in-tree'):11,.0f}"
             f" {f'{ratio:.3f}' if ratio else '-':>6} {spread:>13} {both('transport'):>13} {both('doorbells', 2):>11}"
             f" {both('completions', 2):>11} {both('registrations', 1):>9} {inval:>15} {both('bytes copied by transport'):>15}"
+            + "".join(f" {self.ratio(other) or 0:9.3f}" for other in self.others)
         )
 
 
 def lines(records: list[Record]) -> list[Line]:
-    """Samples by row, in their order; rows that only one transport has are left out."""
+    """Samples by row, in their order; rows that one of the clients does not have yet are left out."""
+    clients = dict.fromkeys([*PAIR, *(str(record["client"]) for record in records)])
     found: dict[str, Line] = {}
     for record in records:
         name, kind, client = (str(record[column]) for column in ("row", "kind", "client"))
-        found.setdefault(name, Line(name, kind, {"ours": [], "in-tree": []})).samples[client].append(record)
+        found.setdefault(name, Line(name, kind, {name: [] for name in clients})).samples[client].append(record)
     return [line for line in found.values() if all(line.samples.values())]
 
 
 def table(records: list[Record]) -> str:
-    """The terminal's table. Where a column has a / it is ours / in-tree."""
-    return "\n".join([HEAD, *(line.text() for line in lines(records))])
+    """The terminal's table. Where a column has a / it is ours / in-tree; those at the end are ours / another client's."""
+    all_lines = lines(records)
+    others = "".join(f" {'/ ' + other:>9}" for other in (all_lines[0].others if all_lines else []))
+    return "\n".join([HEAD + others, *(line.text() for line in all_lines)])
 
 
 def profile(records: list[Record], functions: list[Record]) -> str:
@@ -116,10 +127,12 @@ def profile(records: list[Record], functions: list[Record]) -> str:
 
 def by_function(records: list[Record]) -> list[str]:
     """The profile of one row."""
-    costs: dict[str, dict[str, float]] = {client: {} for client in ("ours", "in-tree")}
+    costs: dict[str, dict[str, float]] = {client: {} for client in PAIR}
     own: set[str] = set()
     for record in records:
         client, name = str(record["client"]), str(record["function"])
+        if client not in costs:
+            continue
         costs[client][name] = float(record["instructions"])
         if record["part"] == "transport":
             own.add(name)
@@ -158,6 +171,12 @@ def summary(records: list[Record]) -> str:
         more = {line.name: line.middle("ours", column) - line.middle("in-tree", column) for line in some}
         over = [name for name, difference in more.items() if round(difference, 2) > 0]
         text.append(f"{column} of transport rows: {len(some) - len(over)} of {len(some)} at or below the in-tree ones")
+        text += [f"    above: {name}" for name in over]
+    for other in all_lines[0].others if all_lines else ():
+        over = [line.name for line in all_lines if (line.ratio(other) or 0) > WORSE]
+        middle = median(line.ratio(other) or 0 for line in all_lines)
+        rows = f"{len(all_lines) - len(over)} of {len(all_lines)} at or below {WORSE:.2f}"
+        text.append(f"rows against {other}: {rows}, median {middle:.3f}")
         text += [f"    above: {name}" for name in over]
     loose = apart(records)
     text.append(f"most samples within 2 %: {len(all_lines) - len(loose)} of {len(all_lines)} rows")
