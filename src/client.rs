@@ -6,7 +6,7 @@
 //! - [`connection`]: one connection, from its first event to its teardown. All that belongs to it
 //!   is born and dies with it.
 //! - [`connect`]: how a connection is made; [`probe`], a call of our own that may be part of that.
-//! - [`flight`]: where a call is between its Send and its completion.
+//! - [`request`]: how far a call has come, as a pure state machine; [`flight`]: what is kept with it.
 //! - [`list`]: all transports.
 //! - [`send`], [`reply`]: the two hot paths; [`reverse`]: calls from the server.
 //! - [`stats`]: what is counted; [`history`]: how connections have ended; [`sight`]: what is shown.
@@ -23,6 +23,7 @@ mod history;
 mod list;
 mod probe;
 mod reply;
+mod request;
 mod reverse;
 mod send;
 mod sight;

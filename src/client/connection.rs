@@ -34,10 +34,7 @@ pub(in crate::client) use progress::{
 };
 
 use super::{
-    flight::{
-        Flight,
-        Phase, //
-    },
+    flight::Flight,
     sight::Facts,
     transport::Shared, //
 };
@@ -379,8 +376,8 @@ impl Connection {
             .with_qp(|qp| qp.fence(mrs, flight.index as usize))
             .is_some_and(|result| result.is_ok());
         if posted && flight.released.wait(secs_to_jiffies(FENCE_LIMIT_SECS)) {
-            // A fence that failed leaves the phase as it is.
-            if !matches!(flight.state.lock().phase, Phase::Releasing) {
+            // A fence that failed leaves the state as it is.
+            if !flight.state.lock().request.is_releasing() {
                 return;
             }
         }
@@ -426,17 +423,9 @@ impl Connection {
         // registrations go to the pool, which unmaps them all at the end; whose task gives its call
         // up before that finds it set aside, and waits for this teardown.
         for flight in self.shared.slots.iter() {
-            let mut state = flight.state.lock();
-            let Some(exposed) = state.exposed_on(self.generation).and_then(Option::take) else {
-                // A call whose fence the drain did not complete gets no reply either.
-                let stuck = state.set_aside_on(self.generation);
-                drop(state);
-                drop(stuck);
-                continue;
-            };
-            state.phase = Phase::Aside(exposed.connection);
-            drop(state);
-            drop(exposed.mrs);
+            // A call whose fence the drain did not complete gets no reply either.
+            let severed = flight.state.lock().request.torn_down(self.generation);
+            drop(severed);
         }
         if let Some(qp) = qp {
             qp.finish(drained);
@@ -444,15 +433,8 @@ impl Connection {
         // The queue pair goes before the calls do, in case that the drain has failed.
         drop(endpoint);
         for flight in self.shared.slots.iter() {
-            let mut state = flight.state.lock();
-            let over = match &state.phase {
-                Phase::Aside(connection) if connection.generation == self.generation => {
-                    core::mem::replace(&mut state.phase, Phase::Idle)
-                }
-                _ => continue,
-            };
-            drop(state);
-            drop(over);
+            let reference = flight.state.lock().request.drained(self.generation);
+            drop(reference);
         }
         was_open
     }

@@ -11,7 +11,13 @@ use kernel::{
     }, //
 };
 
-use super::connection::Connection;
+use super::{
+    connection::Connection,
+    request::{
+        self,
+        RequestState, //
+    }, //
+};
 use crate::{
     os::Event,
     proto::{
@@ -105,30 +111,6 @@ impl Lists {
     }
 }
 
-/// How far a call has come.
-pub(super) enum Phase {
-    /// Not sent, or done.
-    Idle,
-    /// Sent on the connection with this number, which has not replied yet.
-    Sent {
-        /// The number of the connection.
-        generation: u64,
-        /// What the server may reach, and where to fence it.
-        exposed: Option<Exposed>,
-    },
-    /// The reply has come while the call was not among those that wait for one: its task has left
-    /// it and not let go of the buffers yet, of which the server may still reach this; or the task
-    /// encodes it for the next connection.
-    Late(Option<Exposed>),
-    /// Answered; the server is being kept from the memory. Then the call gets its reply, which
-    /// waits in the state.
-    Fencing,
-    /// Abandoned by its task, which waits until the server is kept from the memory.
-    Releasing,
-    /// Answered or not, the server may reach memory of the call until this connection is torn down.
-    Aside(Arc<Connection>),
-}
-
 /// A reply that waits for its call's fence.
 pub(super) struct Answer {
     /// The request.
@@ -139,8 +121,6 @@ pub(super) struct Answer {
     pub(super) buf: RecvBuffer,
     /// Bytes of it.
     pub(super) len: u32,
-    /// What the fence was posted on.
-    pub(super) connection: Arc<Connection>,
 }
 
 /// What is left to do with a good reply before its call can be completed.
@@ -161,23 +141,14 @@ pub(super) enum Rest {
 }
 
 /// Registrations, and the connection that they are good for.
-pub(super) struct Exposed {
-    /// The connection.
-    pub(super) connection: Arc<Connection>,
-    /// The registrations.
-    pub(super) mrs: MrList<Live>,
-}
+pub(super) type Exposed = request::Exposed<MrList<Live>, Arc<Connection>>;
 
 /// A call's state, under the flight's lock.
 pub(super) struct State {
     /// How far it has come.
-    pub(super) phase: Phase,
-    /// The reply, while the call is being fenced.
-    pub(super) answer: Option<Answer>,
+    pub(super) request: RequestState<MrList<Live>, Answer, Arc<Connection>>,
     /// The xid of the call that was sent last.
     pub(super) xid: u32,
-    /// Set when that call counts as abandoned.
-    pub(super) abandoned: bool,
     /// The number of errors about that call that could not be decoded.
     pub(super) undecodable: u32,
     /// Set when that call has chunks.
@@ -200,70 +171,6 @@ impl State {
             reply: lists.reply.as_slice(),
         })
     }
-
-    /// Tells whether the call may be sent: the server cannot reach any memory of it.
-    #[inline]
-    pub(super) fn is_sendable(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Idle | Phase::Sent { exposed: None, .. } | Phase::Late(None)
-        )
-    }
-
-    /// The memory of the call that the server may reach on the connection with this number.
-    pub(super) fn exposed_on(&mut self, connection: u64) -> Option<&mut Option<Exposed>> {
-        match &mut self.phase {
-            Phase::Sent {
-                generation,
-                exposed,
-            } if *generation == connection => Some(exposed),
-            Phase::Late(exposed)
-                if exposed
-                    .as_ref()
-                    .is_some_and(|exposed| exposed.connection.generation() == connection) =>
-            {
-                Some(exposed)
-            }
-            _ => None,
-        }
-    }
-
-    /// The call that was sent has been answered: returns what the server may still reach.
-    #[inline]
-    pub(super) fn answered(&mut self) -> Option<Exposed> {
-        match core::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Sent { exposed, .. } => exposed,
-            other => {
-                self.phase = other;
-                None
-            }
-        }
-    }
-
-    /// The fence of an answered call is over: returns the reply that has waited for it.
-    pub(super) fn fenced(&mut self) -> Option<Answer> {
-        let answer = self.answer.take()?;
-        self.phase = Phase::Idle;
-        Some(answer)
-    }
-
-    /// As [`State::set_aside`], if the fence was posted on the connection with this number.
-    pub(super) fn set_aside_on(&mut self, connection: u64) -> Option<Answer> {
-        self.answer
-            .as_ref()
-            .is_some_and(|answer| answer.connection.generation() == connection)
-            .then(|| self.set_aside())
-            .flatten()
-    }
-
-    /// The fence of an answered call has failed, or could not be posted: the call is not completed,
-    /// and its memory is the server's until the connection is torn down. Returns what has to be
-    /// dropped without the flight's lock.
-    pub(super) fn set_aside(&mut self) -> Option<Answer> {
-        let answer = self.answer.take()?;
-        self.phase = Phase::Aside(answer.connection.clone());
-        Some(answer)
-    }
 }
 
 /// What the transport keeps for each request.
@@ -285,10 +192,8 @@ impl Flight {
             index,
             state <- new_spinlock!(
                 State {
-                    phase: Phase::Idle,
-                    answer: None,
+                    request: RequestState::new(),
                     xid: 0,
-                    abandoned: false,
                     undecodable: 0,
                     chunked: false,
                     lists: Some(KBox::new(Lists::new(), GFP_KERNEL)?),

@@ -6,7 +6,10 @@ mod unexpected;
 
 use kernel::{
     prelude::*,
-    sync::atomic::Relaxed, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    }, //
 };
 
 use super::{
@@ -15,9 +18,9 @@ use super::{
         Answer,
         Exposed,
         Flight,
-        Phase,
         Rest, //
-    }, //
+    },
+    request::Invalidated, //
 };
 use crate::{
     policy::RemoteInvalidation,
@@ -69,28 +72,23 @@ impl Completions for Connection {
         let Some(flight) = self.shared.slots.get(context) else {
             return;
         };
-        let mut state = flight.state.lock();
-        if matches!(state.phase, Phase::Releasing) {
-            if mrs.is_some() {
-                state.phase = Phase::Idle;
-            }
-            drop(state);
-            drop(mrs);
-            flight.released.signal();
-        } else if let Some(mrs) = mrs {
-            let answer = state.fenced();
-            drop(state);
-            if let Some(mut answer) = answer {
-                place(&mut answer.pinned, answer.rest, &mrs);
-                drop(mrs);
+        let outcome = flight.state.lock().request.invalidated(mrs.is_some());
+        match outcome {
+            Invalidated::Deliver(mut answer) => {
+                if let Some(mrs) = mrs {
+                    place(&mut answer.pinned, answer.rest, &mrs);
+                }
                 self.finish(answer.pinned, answer.rest, answer.buf.message(answer.len));
                 self.recycle(answer.buf);
             }
-        } else {
-            // Not fenced, so not answered: the call is sent again after the teardown.
-            let answer = state.set_aside();
-            drop(state);
-            drop(answer);
+            Invalidated::Released => {
+                // Before the task goes on.
+                drop(mrs);
+                flight.released.signal();
+            }
+            // The call is sent again after the teardown.
+            Invalidated::Drop(answer) => drop(answer),
+            Invalidated::Nothing => {}
         }
         // There are registrations again for whoever waits for some.
         self.shared.xprt.space_available();
@@ -203,16 +201,13 @@ impl Connection {
                 rest,
             }) => {
                 let len = received.len;
-                self.fence(
-                    Answer {
-                        pinned,
-                        rest,
-                        buf,
-                        len,
-                        connection,
-                    },
-                    mrs,
-                );
+                let answer = Answer {
+                    pinned,
+                    rest,
+                    buf,
+                    len,
+                };
+                self.fence(answer, connection, mrs);
             }
             Arrival::Answer(Answered { pinned, rest, .. }) => {
                 self.finish(pinned, rest, message);
@@ -260,25 +255,16 @@ impl Connection {
 
         let judged = {
             let mut state = pinned.slot().state.lock();
-            self.is_sent_here(&state.phase).then(|| {
-                let rest = judge(&state.offered());
-                (state.answered(), rest)
-            })
+            let replied = state.request.replied(self.generation());
+            replied.map(|exposed| (exposed, judge(&state.offered())))
         };
         match judged {
             Some((exposed, rest)) => self.accept(pinned, exposed, rest, invalidated),
             None => {
-                self.shared.stats.duplicate_replies.inc();
-                self.violated(c"a second reply to the same call");
+                self.repeated();
                 Arrival::Unasked
             }
         }
-    }
-
-    /// Tells whether a call in `phase` waits for a reply on this connection.
-    #[inline]
-    fn is_sent_here(&self, phase: &Phase) -> bool {
-        matches!(phase, Phase::Sent { generation, .. } if *generation == self.generation())
     }
 
     /// Takes a reply for its call, unless it has invalidated a handle that is not among those of
@@ -294,10 +280,9 @@ impl Connection {
         if let Some(handle) = invalidated {
             let Some(retired) = retire(&mut exposed, handle) else {
                 // The call stays as it was, and is sent again after the teardown.
-                pinned.slot().state.lock().phase = Phase::Sent {
-                    generation: self.generation(),
-                    exposed,
-                };
+                let mut state = pinned.slot().state.lock();
+                state.request.reply_rejected(self.generation(), exposed);
+                drop(state);
                 self.foreign_handle();
                 return Arrival::Unasked;
             };
@@ -332,9 +317,10 @@ impl Connection {
         }
     }
 
-    /// Keeps the server from the memory under `mrs` before its answer counts (V1-126), and before
-    /// the processor touches the memory, which is the device's until then (V1-127).
-    fn fence(&self, answer: Answer, mrs: MrList<Live>) {
+    /// Keeps the server from the memory under `mrs`, which are of this `connection`, before its
+    /// answer counts (V1-126), and before the processor touches the memory, which is the device's
+    /// until then (V1-127).
+    fn fence(&self, answer: Answer, connection: Arc<Connection>, mrs: MrList<Live>) {
         let count = mrs.count();
         self.shared.stats.local_invalidations.add(count);
         let index = answer.pinned.slot().index as usize;
@@ -346,8 +332,8 @@ impl Connection {
             if Trace::is_mr_localinv_on() {
                 self.shared.trace().mr_localinv(state.xid, count);
             }
-            state.phase = Phase::Fencing;
-            state.answer = Some(answer);
+            let generation = self.generation();
+            state.request.invalidate_for(generation, answer, connection);
         }
         let fenced = self
             .with_qp(|qp| qp.fence(mrs, index))
@@ -355,8 +341,8 @@ impl Connection {
         if let Err(error) = fenced {
             // V1-120: without a fence the call is not answered; the connection ends and the call is
             // sent again.
-            let answer = flight.state.lock().set_aside();
-            drop(answer);
+            let dropped = flight.state.lock().request.invalidated(false);
+            drop(dropped);
             self.post_failed(error);
         }
     }

@@ -15,8 +15,7 @@ use super::{
     flight::{
         Exposed,
         Flight,
-        Lists,
-        Phase, //
+        Lists, //
     }, //
 };
 use crate::{
@@ -404,7 +403,7 @@ impl Connection {
         let mut lists = None;
         if chunked {
             let mut state = call.slot().state.lock();
-            if !state.is_sendable() {
+            if !state.request.is_sendable() {
                 return Err(Unsendable::Later(SendStatus::NotConnected));
             }
             lists = state.lists.take();
@@ -436,7 +435,7 @@ impl Connection {
                 return Err(error);
             }
         };
-        if !state.is_sendable() {
+        if !state.request.is_sendable() {
             drop(state);
             drop(mrs);
             return Err(Unsendable::Later(SendStatus::NotConnected));
@@ -445,7 +444,6 @@ impl Connection {
             state.xid = xid;
             state.undecodable = 0;
         }
-        state.abandoned = false;
 
         let Some(buf) = buf.take() else {
             drop(state);
@@ -460,7 +458,7 @@ impl Connection {
         let posted = self
             .with_qp(|qp| qp.post(mrs, buf, len, Expects::Answer))
             .unwrap_or(Err(PostError::Closed));
-        let (phase, result) = match posted {
+        match posted {
             Ok(mrs) => {
                 if Trace::is_post_send_on() {
                     self.shared.trace().post_send(xid, len);
@@ -469,21 +467,14 @@ impl Connection {
                     connection: self.clone(),
                     mrs,
                 });
-                let generation = self.generation();
-                (
-                    Phase::Sent {
-                        generation,
-                        exposed,
-                    },
-                    Ok(()),
-                )
+                state.request.sent(self.generation(), exposed);
+                Ok(())
             }
-            Err(error) => (Phase::Idle, Err(Unsendable::Refused(error))),
-        };
-        // On failure memory may be exposed all the same: the caller closes the connection, which
-        // drains it, before the call's task goes on.
-        state.phase = phase;
-        result
+            Err(error) => {
+                state.request.send_failed();
+                Err(Unsendable::Refused(error))
+            }
+        }
     }
 
     /// Traces each segment of `lists`.

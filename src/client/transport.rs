@@ -35,11 +35,11 @@ use super::{
     },
     flight::{
         Exposed,
-        Flight,
-        Phase, //
+        Flight, //
     },
     history::History,
     list,
+    request::ReleaseAction,
     stats::Stats, //
 };
 use crate::{
@@ -473,42 +473,32 @@ impl Transport for RdmaTransport {
         // Outlives the lock: this may be the last reference, and dropping that may sleep.
         let mut connection = None;
         let mut state = flight.state.lock();
-        match &state.phase {
-            Phase::Idle => return,
-            Phase::Sent { generation, .. } if state.abandoned => {
-                let generation = *generation;
-                drop(state);
-                connection = self.current().filter(|c| c.generation() == generation);
-                if let Some(connection) = &connection {
-                    connection.record(flight);
-                }
-                state = flight.state.lock();
+        if state.request.is_idle() {
+            return;
+        }
+        if let Some(generation) = state.request.abandoned_on() {
+            drop(state);
+            connection = self.current().filter(|c| c.generation() == generation);
+            if let Some(connection) = &connection {
+                connection.record(flight);
             }
-            _ => {}
+            state = flight.state.lock();
         }
         let xid = state.xid;
-        let exposed = match core::mem::replace(&mut state.phase, Phase::Idle) {
-            Phase::Sent { exposed, .. } => exposed,
-            Phase::Late(exposed) => {
-                // The reply came while its record was made.
-                if let Some(connection) = &connection {
-                    connection.forget(xid);
-                }
-                exposed
-            }
-            Phase::Aside(connection) => {
-                drop(state);
-                connection.end();
-                return;
-            }
-            // A call that is being fenced is pinned, so it does not come here.
-            Phase::Idle | Phase::Fencing | Phase::Releasing => None,
+        let release = state.request.release();
+        drop(state);
+        let (exposed, replied) = match release {
+            ReleaseAction::Done { replied } => (None, replied),
+            ReleaseAction::Invalidate { exposed, replied } => (Some(exposed), replied),
+            ReleaseAction::EndConnection(connection) => return connection.end(),
         };
+        if let Some(connection) = connection.filter(|_| replied) {
+            // The reply came while its record was made.
+            connection.forget(xid);
+        }
         if let Some(Exposed { connection, mrs }) = exposed {
-            state.phase = Phase::Releasing;
-            drop(state);
             connection.fence_and_wait(flight, mrs);
-            flight.state.lock().phase = Phase::Idle;
+            flight.state.lock().request.released();
         }
     }
 

@@ -19,6 +19,12 @@ mod module {
         pub(crate) mod prefix;
         pub(crate) mod rule;
     }
+
+    pub(crate) mod client {
+        #![forbid(unsafe_code)]
+        #![allow(dead_code)]
+        pub(crate) mod request;
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod connection;
 mod messages;
 mod plans;
 mod replies;
+mod requests;
 mod rules;
 mod words;
 

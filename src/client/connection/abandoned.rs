@@ -26,10 +26,7 @@ use kernel::{
 
 use super::{
     super::{
-        flight::{
-            Flight,
-            Phase, //
-        },
+        flight::Flight,
         reply::retire, //
     },
     Connection, //
@@ -52,6 +49,8 @@ pub(in crate::client) enum Late {
     Good,
     /// It has invalidated a handle that was not the call's.
     ForeignHandle,
+    /// It is the second one to the call.
+    Again,
 }
 
 impl Connection {
@@ -61,14 +60,11 @@ impl Connection {
     pub(in crate::client) fn abandon(&self, flight: &Flight) -> Option<u32> {
         {
             let mut state = flight.state.lock();
-            match state.phase {
-                Phase::Sent { generation, .. } if generation == self.generation => {
-                    state.abandoned = true;
-                    // Before a late reply can count it down.
-                    self.abandoned.fetch_add(1, Relaxed);
-                }
-                _ => return None,
+            if !state.request.abandon(self.generation) {
+                return None;
             }
+            // Before a late reply can count it down.
+            self.abandoned.fetch_add(1, Relaxed);
         }
         self.shared.stats.abandoned_calls.inc();
         Some(self.window())
@@ -135,7 +131,11 @@ impl Connection {
     pub(in crate::client) fn late_reply(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
         self.late_to_flight(xid, invalidated)
             .or_else(|| self.late_to_record(xid, invalidated))
-            .inspect(|_| self.shared.stats.late_replies.inc())
+            .inspect(|late| {
+                if *late != Late::Again {
+                    self.shared.stats.late_replies.inc();
+                }
+            })
     }
 
     fn late_to_flight(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
@@ -144,27 +144,23 @@ impl Connection {
             if state.xid != xid {
                 continue;
             }
-            let Phase::Sent {
-                generation,
-                exposed,
-            } = &mut state.phase
-            else {
+            if state.request.has_replied_late(self.generation) {
+                return Some(Late::Again);
+            }
+            let seen = state.request.reply_late(self.generation, |exposed| {
+                invalidated.map(|handle| retire(exposed, handle))
+            });
+            let Some((retired, abandoned)) = seen else {
                 continue;
             };
-            if *generation != self.generation {
-                continue;
+            if abandoned {
+                self.abandoned.fetch_sub(1, Relaxed);
             }
-            let mut exposed = exposed.take();
-            let retired = invalidated.map(|handle| retire(&mut exposed, handle));
+            drop(state);
             let verdict = match &retired {
                 Some(None) => Late::ForeignHandle,
                 _ => Late::Good,
             };
-            state.phase = Phase::Late(exposed);
-            if core::mem::take(&mut state.abandoned) {
-                self.abandoned.fetch_sub(1, Relaxed);
-            }
-            drop(state);
             drop(retired);
             return Some(verdict);
         }

@@ -39,6 +39,7 @@ impl Connection {
                 }
                 return Arrival::Late;
             }
+            Some(Late::Again) => self.repeated(),
             None if invalidated.is_none() => {
                 let left = self.unknown_left.load(Relaxed);
                 self.unknown_left.store(left.saturating_sub(1), Relaxed);
@@ -49,6 +50,13 @@ impl Connection {
             Some(Late::ForeignHandle) | None => self.foreign_handle(),
         }
         Arrival::Unasked
+    }
+
+    /// The server has replied twice to the same call.
+    #[cold]
+    pub(super) fn repeated(&self) {
+        self.shared.stats.duplicate_replies.inc();
+        self.violated(c"a second reply to the same call");
     }
 
     /// A message that does not parse: ends the call that it names. The server has said all that it
@@ -75,20 +83,19 @@ impl Connection {
             }
             return arrival;
         };
-        let sent = Some(pinned).filter(|pinned| {
+        let replied = {
             let mut state = pinned.slot().state.lock();
             if why == Discard::UndecodableError {
                 state.undecodable = state.undecodable.saturating_add(1);
-                if state.undecodable < 2 {
-                    return false;
-                }
             }
-            self.is_sent_here(&state.phase)
-        });
-        match sent {
-            Some(pinned) => {
+            let counts = why != Discard::UndecodableError || state.undecodable >= 2;
+            counts
+                .then(|| state.request.replied(self.generation()))
+                .flatten()
+        };
+        match replied {
+            Some(exposed) => {
                 self.report(xid, why.as_str());
-                let exposed = pinned.slot().state.lock().answered();
                 self.accept(pinned, exposed, None, invalidated)
             }
             None => {
