@@ -6,19 +6,18 @@
 //! - [`connection`]: one connection, from its first event to its teardown. All that belongs to it
 //!   is born and dies with it.
 //! - [`connect`]: how a connection is made; [`probe`], a call of our own that may be part of that.
-//! - [`request`]: how far a call has come, as a pure state machine; [`flight`]: what is kept with it.
+//! - [`request`]: what is kept with a call; in it, how far that has come, a pure state machine.
 //! - [`list`]: all transports.
 //! - [`send`], [`reply`]: the two hot paths; [`reverse`]: calls from the server.
 //! - [`stats`]: what is counted; [`history`]: how connections have ended; [`sight`]: what is shown.
 //!
-//! Lock order: sunrpc's `transport_lock`, the current connection's, a flight's, the connection's
+//! Lock order: sunrpc's `transport_lock`, the current connection's, a request's, the connection's
 //! queue-pair lock, the pool of registrations. sunrpc's locks are never taken under any of ours.
 
 #![forbid(unsafe_code)]
 
 mod connect;
 mod connection;
-mod flight;
 mod history;
 mod list;
 mod probe;

@@ -4,7 +4,7 @@
 //! it.
 //!
 //! - [`debugfs`]: files that show something.
-//! - [`Event`]: something that happens and that a task waits for with a time limit (`struct
+//! - [`Completion`]: something that happens and that a task waits for with a time limit (`struct
 //!   completion`).
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
 //! - [`PageSpan`]: bytes inside one page, the unit of copying and of memory registration.
@@ -49,4 +49,4 @@ pub(crate) use time::{
     jiffies,
     secs_to_jiffies, //
 };
-pub(crate) use wait::Event;
+pub(crate) use wait::Completion;

@@ -61,8 +61,8 @@ pub(crate) use self::{
         WriteList, //
     },
     encode::{
-        encode_backward_reply_header,
         encode_error,
+        encode_reverse_reply_header,
         CallHeader,
         EncodeError, //
     },

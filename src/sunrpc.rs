@@ -29,8 +29,8 @@ mod xprt;
 
 pub(crate) use backchannel::{
     Backchannel,
-    BackwardReply,
-    DeliverError, //
+    DeliverError,
+    ReverseReply, //
 };
 pub(crate) use class::{
     Class,

@@ -13,8 +13,8 @@
 //!
 //! The rule that the types carry: what was posted belongs to the queue it was posted to. A [`Qp`]
 //! gives a buffer back when its completion says so, or after the drain; nothing else reaches it in
-//! between. A registration goes `Free -> Mapped -> Live -> (fence) -> Quiet -> Free`; a live one
-//! that is dropped anywhere is set aside and given up only after the drain.
+//! between. A registration goes `Free -> Mapped -> Registered -> Invalidated -> Free`; a registered
+//! one that is dropped anywhere is set aside and destroyed only after the drain.
 
 mod buffer;
 mod cq;
@@ -29,7 +29,7 @@ pub(crate) use buffer::{
     SendBuffer, //
 };
 pub(crate) use cq::{
-    Completions,
+    CompletionHandler,
     Cq,
     Failure,
     Received,
@@ -41,11 +41,11 @@ pub(crate) use device::{
 };
 pub(crate) use mr::{
     Access,
-    Live,
+    Invalidated,
     Mapped,
     MrList,
     MrPool,
-    Quiet, //
+    Registered, //
 };
 pub(crate) use pd::Pd;
 pub(crate) use qp::{

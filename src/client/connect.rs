@@ -15,15 +15,15 @@ use super::{
     connection::{
         Connection,
         ConnectionQp,
-        Obstacle,
-        Terms, //
+        Negotiated,
+        StepError, //
     },
-    flight::MAX_SEGMENTS,
+    request::MAX_SEGMENTS,
     sight::Facts,
     transport::{
         Destination,
         Shared,
-        BACKWARD_SLOTS, //
+        REVERSE_SLOTS, //
     }, //
 };
 use crate::{
@@ -79,13 +79,13 @@ const RETRY_COUNT: u8 = 6;
 
 /// Why an attempt has failed, for the log and for sunrpc.
 #[derive(Clone, Copy)]
-struct Failed {
+struct ConnectError {
     step: &'static str,
     status: ConnectStatus,
     code: i32,
 }
 
-impl Failed {
+impl ConnectError {
     fn at(step: &'static str) -> impl Fn(Error) -> Self {
         move |error| {
             let status = match error {
@@ -106,8 +106,8 @@ impl Failed {
         }
     }
 
-    fn with(step: &'static str) -> impl Fn(Obstacle) -> Self {
-        move |Obstacle { status, code }| Self { step, status, code }
+    fn with(step: &'static str) -> impl Fn(StepError) -> Self {
+        move |StepError { status, code }| Self { step, status, code }
     }
 }
 
@@ -179,7 +179,7 @@ fn size_for(
             recvs: credits.saturating_add(in_advance),
             first_recvs: credits.min(FIRST_RECVS).saturating_add(in_advance),
             recv_len: own.receive.bytes(),
-            unasked: wants.reverse_slots,
+            unsolicited: wants.reverse_slots,
             recv_batch,
         };
         let fits = size.send_depth() <= device.max_wr
@@ -230,7 +230,7 @@ pub(super) fn connect(
 }
 
 /// Tells the log about a failed attempt, unless it has heard the same since the last success.
-fn report(shared: &Shared, failed: Failed) {
+fn report(shared: &Shared, failed: ConnectError) {
     // Nothing waits for the connection any more.
     if failed.code == ECANCELED.to_errno() {
         return;
@@ -275,22 +275,24 @@ fn make_qp(
     device: &Arc<Device>,
     own: &PrivateData,
     mut wants: Wants,
-) -> Result<Made, Failed> {
+) -> Result<Made, ConnectError> {
     let limits = device.limits();
     let max_payload = shared.xprt.max_payload();
 
     loop {
         let sized = size_for(&limits, own, &wants, max_payload);
-        let (size, credits) = sized.map_err(|step| Failed {
+        let (size, credits) = sized.map_err(|step| ConnectError {
             step,
             status: ConnectStatus::Unreachable,
             code: EOPNOTSUPP.to_errno(),
         })?;
-        let pd = Pd::new(device.clone()).map_err(Failed::at("protection domain"))?;
+        let pd = Pd::new(device.clone()).map_err(ConnectError::at("protection domain"))?;
         let refused = match Cq::new(device.clone(), connection.clone(), size.completions()) {
             Ok(cq) => match Endpoint::new(id, cq, pd, &size) {
                 Ok(qp) => return Ok(Made { qp, size, credits }),
-                Err(EndpointError::Failed(error)) => return Err(Failed::at("queue pair")(error)),
+                Err(EndpointError::Failed(error)) => {
+                    return Err(ConnectError::at("queue pair")(error))
+                }
                 Err(EndpointError::Refused(same, error)) => {
                     id = same;
                     ("queue pair", error)
@@ -300,7 +302,7 @@ fn make_qp(
         };
         let (what, error) = refused;
         if credits <= MIN_CREDITS || !(error == ENOMEM || error == EINVAL) {
-            return Err(Failed::at(what)(error));
+            return Err(ConnectError::at(what)(error));
         }
         wants.credits = (credits / 2).max(MIN_CREDITS);
         pr_info!(
@@ -319,7 +321,7 @@ fn attempt(
     shared: &Arc<Shared>,
     connection: &Arc<Connection>,
     lock: &WriteLock<'_>,
-) -> Result<(), Failed> {
+) -> Result<(), ConnectError> {
     let resolve_ms = RESOLVE_LIMIT_SECS * 1000;
     let resolve_limit = secs_to_jiffies(RESOLVE_LIMIT_SECS + 1);
 
@@ -327,20 +329,21 @@ fn attempt(
         .xprt
         .server(lock)
         .ok_or(EAFNOSUPPORT)
-        .map_err(Failed::at("address"))?;
-    let id = Id::new(shared.xprt.net(), connection.clone()).map_err(Failed::at("identifier"))?;
+        .map_err(ConnectError::at("address"))?;
+    let id =
+        Id::new(shared.xprt.net(), connection.clone()).map_err(ConnectError::at("identifier"))?;
     id.resolve_address(&shared.xprt.address(lock), resolve_ms)
-        .map_err(Failed::at("resolving the address"))?;
+        .map_err(ConnectError::at("resolving the address"))?;
     connection
         .wait_step(resolve_limit)
-        .map_err(Failed::with("resolving the address"))?;
+        .map_err(ConnectError::with("resolving the address"))?;
     id.resolve_route(resolve_ms)
-        .map_err(Failed::at("resolving the route"))?;
+        .map_err(ConnectError::at("resolving the route"))?;
     connection
         .wait_step(resolve_limit)
-        .map_err(Failed::with("resolving the route"))?;
+        .map_err(ConnectError::with("resolving the route"))?;
 
-    let device = id.device().map_err(Failed::at("device"))?;
+    let device = id.device().map_err(ConnectError::at("device"))?;
     *shared.destination.lock() = Destination {
         server,
         device: device.name().to_str().ok().and_then(DeviceName::parse),
@@ -357,7 +360,7 @@ fn attempt(
     let own = policy.own();
     // An upper layer that has asked for it counts on it.
     let reverse_slots = if policy.reverse || shared.backchannel.is_set_up() {
-        BACKWARD_SLOTS
+        REVERSE_SLOTS
     } else {
         1
     };
@@ -376,7 +379,7 @@ fn attempt(
     let posted = qp.post_receives();
     let endpoint = qp.endpoint().clone();
     *connection.qp.lock() = Some(qp);
-    posted.map_err(|_| Failed::at("Receives")(EIO))?;
+    posted.map_err(|_| ConnectError::at("Receives")(EIO))?;
 
     let bytes = own.encode();
     let params = ConnectParams {
@@ -386,19 +389,19 @@ fn attempt(
     };
     endpoint
         .connect(&params)
-        .map_err(Failed::at("connecting"))?;
+        .map_err(ConnectError::at("connecting"))?;
     let (port, gid) = endpoint.local();
     drop(endpoint);
     let limit = shared.xprt.connect_timeout();
     let peer = connection
         .wait_step(limit)
-        .map_err(Failed::with("connecting"))?;
+        .map_err(ConnectError::with("connecting"))?;
 
     let found = PrivateData::locate(peer.as_slice());
     let said = PrivateData::find(peer.as_slice());
     let announced = said.unwrap_or_default();
     let thresholds = Thresholds::for_client(&own, &announced);
-    connection.agree(Terms {
+    connection.set_negotiated(Negotiated {
         limits: Limits {
             thresholds,
             page_size: PAGE_SIZE,
@@ -425,9 +428,9 @@ fn attempt(
             since: jiffies(),
         },
     });
-    // Backward messages have no chunks, so that they fit either way (BI-20).
-    let backward = thresholds.call.min(thresholds.reply).saturating_sub(28);
-    shared.backward_payload.store(backward, Relaxed);
+    // Reverse messages have no chunks, so that they fit either way (BI-20).
+    let reverse = thresholds.call.min(thresholds.reply).saturating_sub(28);
+    shared.reverse_payload.store(reverse, Relaxed);
     shared.trace().inline_thresh(
         if policy.private_data {
             u64::from_be_bytes(bytes)
@@ -453,10 +456,10 @@ fn attempt(
     if let Some(program) = shared.program_to_probe() {
         connection
             .probe(program, credits)
-            .map_err(Failed::at("asking the server"))?;
+            .map_err(ConnectError::at("asking the server"))?;
         connection
             .wait_step(limit)
-            .map_err(Failed::with("asking the server"))?;
+            .map_err(ConnectError::with("asking the server"))?;
         shared.wary.store(false, Relaxed);
     }
     Ok(())

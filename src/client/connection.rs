@@ -28,13 +28,13 @@ pub(in crate::client) use abandoned::Late;
 use abandoned::Records;
 use progress::Progress;
 pub(in crate::client) use progress::{
-    Obstacle,
     PeerData,
+    StepError,
     RELEASE_POLL, //
 };
 
 use super::{
-    flight::Flight,
+    request::Request,
     sight::Facts,
     transport::Shared, //
 };
@@ -42,7 +42,7 @@ use crate::{
     cm::Endpoint,
     os::{
         secs_to_jiffies,
-        Event, //
+        Completion, //
     },
     policy::RemoteInvalidation,
     proto::{
@@ -51,22 +51,22 @@ use crate::{
     },
     sunrpc::ConnectStatus,
     verbs::{
-        Live,
         MrList,
         MrPool,
-        Qp, //
+        Qp,
+        Registered, //
     }, //
 };
 
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
-const FENCE_LIMIT_SECS: u32 = 10;
+const INVALIDATE_LIMIT_SECS: u32 = 10;
 
 /// Replies to unknown calls that one connection may bring. Each costs a look at all calls, and a
 /// server that keeps to the protocol sends none.
 const UNKNOWN_LIMIT: u32 = 1024;
 
 /// What both ends agreed on, fixed for the life of the connection (PD-19).
-pub(super) struct Terms {
+pub(super) struct Negotiated {
     /// What calls and replies are planned with.
     pub(super) limits: Limits,
     /// Calls that we ask leave to have outstanding.
@@ -105,7 +105,7 @@ pub(crate) struct Connection {
     #[pin]
     progress: SpinLock<Progress>,
     #[pin]
-    stepped: Event,
+    stepped: Completion,
     /// The gate: whoever posts holds this lock, and finds nothing once the teardown has begun.
     #[pin]
     pub(super) qp: SpinLock<Option<ConnectionQp>>,
@@ -116,8 +116,8 @@ pub(crate) struct Connection {
     growth: Work<Self>,
     /// Whether registrations are among what there is not enough of.
     wants_mrs: Atomic<bool>,
-    terms: SetOnce<Terms>,
-    proven: Atomic<bool>,
+    negotiated: SetOnce<Negotiated>,
+    confirmed: Atomic<bool>,
     /// Set while a call of our own waits for its reply ([`super::probe`]).
     pub(super) probing: Atomic<bool>,
     /// The number of replies to unknown calls that are still accepted.
@@ -128,7 +128,7 @@ pub(crate) struct Connection {
     pub(super) grant: Atomic<u32>,
     /// Calls that were abandoned and may still get a reply.
     abandoned: Atomic<u32>,
-    /// Those of them whose flights are free again.
+    /// Those of them whose requests are free again.
     #[pin]
     records: SpinLock<Records>,
     // Last, since the module may go with it.
@@ -155,13 +155,13 @@ impl Connection {
                     },
                     "rpcrdma_rs::Connection::progress"
                 ),
-                stepped <- Event::new(),
+                stepped <- Completion::new(),
                 qp <- new_spinlock!(None, "rpcrdma_rs::Connection::qp"),
                 torn_down <- new_mutex!(false, "rpcrdma_rs::Connection::torn_down"),
                 growth <- new_work!("rpcrdma_rs::Connection::growth"),
                 wants_mrs: Atomic::new(false),
-                terms: SetOnce::new(),
-                proven: Atomic::new(false),
+                negotiated: SetOnce::new(),
+                confirmed: Atomic::new(false),
                 probing: Atomic::new(false),
                 unknown_left: Atomic::new(UNKNOWN_LIMIT),
                 ended: SetOnce::new(),
@@ -197,13 +197,13 @@ impl Connection {
 
     /// What both ends agreed on; nothing before the connection is established.
     #[inline]
-    pub(super) fn terms(&self) -> Option<&Terms> {
-        self.terms.as_ref()
+    pub(super) fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.as_ref()
     }
 
     /// Fixes what both ends agreed on.
-    pub(super) fn agree(&self, terms: Terms) {
-        self.terms.populate(terms);
+    pub(super) fn set_negotiated(&self, negotiated: Negotiated) {
+        self.negotiated.populate(negotiated);
     }
 
     /// Tells whether sunrpc does not know of the connection yet.
@@ -213,13 +213,14 @@ impl Connection {
     }
 
     /// Tells whether a valid reply has come.
-    pub(super) fn is_proven(&self) -> bool {
-        self.proven.load(Relaxed)
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed.load(Relaxed)
     }
 
     /// The grant for the server's calls.
     pub(super) fn reverse_grant(&self) -> u32 {
-        self.terms().map_or(1, |terms| terms.reverse_slots)
+        self.negotiated()
+            .map_or(1, |negotiated| negotiated.reverse_slots)
     }
 
     /// The credits of the last grant.
@@ -323,7 +324,7 @@ impl Connection {
         if credits::is_zero(wire) {
             self.shared.stats.zero_grants.inc();
         }
-        let requested = self.terms().map_or(1, |terms| terms.credits);
+        let requested = self.negotiated().map_or(1, |negotiated| negotiated.credits);
         let granted = credits::grant(wire, requested);
 
         self.grant.store(granted, Relaxed);
@@ -352,9 +353,9 @@ impl Connection {
 
     /// A valid reply has come: the connection works, and if it is lost it may be made anew at once.
     #[inline]
-    pub(super) fn prove(&self) {
-        if !self.proven.load(Relaxed) {
-            self.proven.store(true, Relaxed);
+    pub(super) fn confirm(&self) {
+        if !self.confirmed.load(Relaxed) {
+            self.confirmed.store(true, Relaxed);
             self.shared.failing.store(false, Relaxed);
             self.shared.reported.store(0, Relaxed);
             self.shared.xprt.reset_backoff();
@@ -363,25 +364,29 @@ impl Connection {
 
     /// Keeps the server from the memory under `mrs`, of an abandoned call, and waits until that is
     /// certain.
-    pub(super) fn fence_and_wait(&self, flight: &Flight, mrs: MrList<Live>) {
+    pub(super) fn invalidate_and_wait(&self, request: &Request, mrs: MrList<Registered>) {
         let count = mrs.count();
         self.shared.stats.local_invalidations.add(count);
         self.shared
             .trace()
-            .mr_localinv(flight.state.lock().xid, count);
-        // A signal of a fence that was waited for too long is not for this one.
-        flight.released.forget();
+            .mr_localinv(request.state.lock().xid, count);
+        // A signal of an invalidation that was waited for too long is not for this one.
+        request.released.forget();
         // Without a queue pair the registrations are dropped: they wait for the drain.
         let posted = self
-            .with_qp(|qp| qp.fence(mrs, flight.index as usize))
+            .with_qp(|qp| qp.invalidate(mrs, request.index as usize))
             .is_some_and(|result| result.is_ok());
-        if posted && flight.released.wait(secs_to_jiffies(FENCE_LIMIT_SECS)) {
-            // A fence that failed leaves the state as it is.
-            if !flight.state.lock().request.is_releasing() {
+        if posted
+            && request
+                .released
+                .wait(secs_to_jiffies(INVALIDATE_LIMIT_SECS))
+        {
+            // An invalidation that failed leaves the state as it is.
+            if !request.state.lock().call.is_releasing() {
                 return;
             }
         }
-        // What cannot be fenced ends with the connection (V1-128).
+        // What cannot be invalidated ends with the connection (V1-128).
         self.end();
     }
 
@@ -405,9 +410,9 @@ impl Connection {
         let was_open = life == life::OPEN;
         // What was not published yet is an attempt that has failed, which is noted elsewhere.
         let was_used = was_open || life == life::CLOSED;
-        if let Some(terms) = self.terms().filter(|_| was_used) {
+        if let Some(negotiated) = self.negotiated().filter(|_| was_used) {
             let why = self.ended.as_ref().copied().unwrap_or(c"torn down");
-            self.shared.history.closed(why, terms.facts.since);
+            self.shared.history.closed(why, negotiated.facts.since);
             self.shared.trace().op_close(why.to_str().unwrap_or("?"));
         }
 
@@ -422,9 +427,9 @@ impl Connection {
         // Calls that were not answered keep their place in sunrpc, to be sent again. Their
         // registrations go to the pool, which unmaps them all at the end; whose task gives its call
         // up before that finds it set aside, and waits for this teardown.
-        for flight in self.shared.slots.iter() {
-            // A call whose fence the drain did not complete gets no reply either.
-            let severed = flight.state.lock().request.torn_down(self.generation);
+        for request in self.shared.slots.iter() {
+            // A call whose invalidation the drain did not complete gets no reply either.
+            let severed = request.state.lock().call.torn_down(self.generation);
             drop(severed);
         }
         if let Some(qp) = qp {
@@ -432,8 +437,8 @@ impl Connection {
         }
         // The queue pair goes before the calls do, in case that the drain has failed.
         drop(endpoint);
-        for flight in self.shared.slots.iter() {
-            let reference = flight.state.lock().request.drained(self.generation);
+        for request in self.shared.slots.iter() {
+            let reference = request.state.lock().call.drained(self.generation);
             drop(reference);
         }
         was_open

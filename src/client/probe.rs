@@ -47,12 +47,12 @@ impl Connection {
     pub(super) fn probe(self: &Arc<Self>, program: Program, credits: u32) -> Result {
         self.probing.store(true, Relaxed);
         let posted = self.with_qp(|qp| {
-            let mut buf = qp.take_send(Expects::Answer).ok_or(PostError::Closed)?;
+            let mut buf = qp.take_send(Expects::Reply).ok_or(PostError::Closed)?;
             let len = encode_null_call(self.probe_xid(), credits, program, buf.as_mut_slice())
                 .ok()
                 .and_then(|len| u32::try_from(len).ok())
                 .ok_or(PostError::Closed)?;
-            qp.post(None, buf, len, Expects::Answer).map(drop)
+            qp.post(None, buf, len, Expects::Reply).map(drop)
         });
         posted.and_then(Result::ok).ok_or(ENOTCONN)
     }
@@ -84,9 +84,9 @@ impl Connection {
         if !self.is_about_probe(xid) {
             return false;
         }
-        let requested = self.terms().map_or(1, |terms| terms.credits);
+        let requested = self.negotiated().map_or(1, |negotiated| negotiated.credits);
         self.grant.store(credits::grant(wire, requested), Relaxed);
-        self.prove();
+        self.confirm();
         self.next_step();
         true
     }

@@ -14,13 +14,13 @@ use kernel::{
 
 use super::{
     connection::Connection,
-    flight::{
-        Answer,
+    request::{
+        state::InvalidationOutcome,
+        Delivery,
         Exposed,
-        Flight,
-        Rest, //
-    },
-    request::Invalidated, //
+        HeldReply,
+        Request, //
+    }, //
 };
 use crate::{
     policy::RemoteInvalidation,
@@ -37,19 +37,19 @@ use crate::{
     sunrpc::Pinned,
     trace::Trace,
     verbs::{
-        Completions,
+        CompletionHandler,
         Failure,
-        Live,
+        Invalidated,
         MrList,
         PostError,
-        Quiet,
         Received,
         RecvBuffer,
+        Registered,
         WrId, //
     }, //
 };
 
-impl Completions for Connection {
+impl CompletionHandler for Connection {
     fn sent(&self, id: WrId, result: Result<(), Failure>) {
         if let Err(failure) = result {
             self.lost(failure.as_str());
@@ -65,30 +65,34 @@ impl Completions for Connection {
         }
     }
 
-    fn fenced(&self, context: usize, result: Result<MrList<Quiet>, Failure>) {
+    fn invalidated(&self, context: usize, result: Result<MrList<Invalidated>, Failure>) {
         let mrs = result
             .inspect_err(|failure| self.lost(failure.as_str()))
             .ok();
-        let Some(flight) = self.shared.slots.get(context) else {
+        let Some(request) = self.shared.slots.get(context) else {
             return;
         };
-        let outcome = flight.state.lock().request.invalidated(mrs.is_some());
+        let outcome = request.state.lock().call.invalidated(mrs.is_some());
         match outcome {
-            Invalidated::Deliver(mut answer) => {
+            InvalidationOutcome::Deliver(mut answer) => {
                 if let Some(mrs) = mrs {
-                    place(&mut answer.pinned, answer.rest, &mrs);
+                    place(&mut answer.pinned, answer.delivery, &mrs);
                 }
-                self.finish(answer.pinned, answer.rest, answer.buf.message(answer.len));
+                self.complete(
+                    answer.pinned,
+                    answer.delivery,
+                    answer.buf.message(answer.len),
+                );
                 self.recycle(answer.buf);
             }
-            Invalidated::Released => {
+            InvalidationOutcome::Released => {
                 // Before the task goes on.
                 drop(mrs);
-                flight.released.signal();
+                request.released.signal();
             }
             // The call is sent again after the teardown.
-            Invalidated::Drop(answer) => drop(answer),
-            Invalidated::Nothing => {}
+            InvalidationOutcome::Drop(answer) => drop(answer),
+            InvalidationOutcome::Nothing => {}
         }
         // There are registrations again for whoever waits for some.
         self.shared.xprt.space_available();
@@ -101,19 +105,22 @@ impl Completions for Connection {
 
 /// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
 /// there.
-pub(super) fn retire(exposed: &mut Option<Exposed>, handle: u32) -> Option<MrList<Quiet>> {
+pub(super) fn remotely_invalidated(
+    exposed: &mut Option<Exposed>,
+    handle: u32,
+) -> Option<MrList<Invalidated>> {
     let Exposed { connection, mrs } = exposed.take()?;
     let mut mrs = Some(mrs);
-    let retired = MrList::retire(&mut mrs, handle);
+    let taken = MrList::remotely_invalidated(&mut mrs, handle);
     *exposed = mrs.map(|mrs| Exposed { connection, mrs });
-    retired
+    taken
 }
 
 /// If the reply of a call has come by RDMA, brings to its place what the server has written to
 /// memory of `mrs`.
 #[inline]
-fn place(pinned: &mut Pinned<Flight>, rest: Option<Rest>, mrs: &MrList<Quiet>) {
-    if let Some(Rest::Nothing { len }) = rest {
+fn place(pinned: &mut Pinned<Request>, delivery: Option<Delivery>, mrs: &MrList<Invalidated>) {
+    if let Some(Delivery::Nothing { len }) = delivery {
         if let Some((head, tail)) = mrs.written() {
             pinned.place(head, tail, len);
         }
@@ -121,22 +128,22 @@ fn place(pinned: &mut Pinned<Flight>, rest: Option<Rest>, mrs: &MrList<Quiet>) {
 }
 
 /// What a message from the server is to us.
-enum Arrival {
+enum Disposition {
     /// The answer to a call that waits for it.
-    Answer(Answered),
+    Reply(Replied),
     /// The reply to an abandoned call.
     Late,
     /// Something that the server sent unsolicited, or that cannot be used.
-    Unasked,
+    Unsolicited,
 }
 
 /// A call that has been answered.
-struct Answered {
-    pinned: Pinned<Flight>,
+struct Replied {
+    pinned: Pinned<Request>,
     /// What the server may still reach.
     exposed: Option<Exposed>,
     /// What is left to do with the reply; `None` if it is not a good one.
-    rest: Option<Rest>,
+    delivery: Option<Delivery>,
 }
 
 impl Connection {
@@ -153,7 +160,7 @@ impl Connection {
         let arrival = match classify(message) {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
-                    self.judge(&reply, offered)
+                    self.validate(&reply, offered)
                 })
             }
             Incoming::Unusable { xid, why } => self.unusable(xid, why, invalidated),
@@ -171,9 +178,9 @@ impl Connection {
             // PD-33, PD-30: nothing but an answer may invalidate a handle.
             _ if invalidated.is_some() => {
                 self.foreign_handle();
-                Arrival::Unasked
+                Disposition::Unsolicited
             }
-            Incoming::BackwardCall {
+            Incoming::ReverseCall {
                 xid,
                 credits,
                 payload,
@@ -181,40 +188,42 @@ impl Connection {
                 if credits::is_zero(credits) {
                     stats.reverse_zero_grants.inc();
                 }
-                self.backward_call(xid, payload);
-                Arrival::Unasked
+                self.reverse_call(xid, payload);
+                Disposition::Unsolicited
             }
-            Incoming::BadBackwardCall { xid, version } => {
-                self.refuse_backward(xid, version);
-                Arrival::Unasked
+            Incoming::BadReverseCall { xid, version } => {
+                self.refuse_reverse(xid, version);
+                Disposition::Unsolicited
             }
             Incoming::Discard(why) => {
                 self.discard(why);
-                Arrival::Unasked
+                Disposition::Unsolicited
             }
         };
 
         match arrival {
-            Arrival::Answer(Answered {
+            Disposition::Reply(Replied {
                 pinned,
                 exposed: Some(Exposed { connection, mrs }),
-                rest,
+                delivery,
             }) => {
                 let len = received.len;
-                let answer = Answer {
+                let answer = HeldReply {
                     pinned,
-                    rest,
+                    delivery,
                     buf,
                     len,
                 };
-                self.fence(answer, connection, mrs);
+                self.invalidate(answer, connection, mrs);
             }
-            Arrival::Answer(Answered { pinned, rest, .. }) => {
-                self.finish(pinned, rest, message);
+            Disposition::Reply(Replied {
+                pinned, delivery, ..
+            }) => {
+                self.complete(pinned, delivery, message);
                 self.recycle(buf);
             }
-            Arrival::Late => self.recycle(buf),
-            Arrival::Unasked => {
+            Disposition::Late => self.recycle(buf),
+            Disposition::Unsolicited => {
                 if let Some(Err(error)) = self.with_qp(|qp| qp.replace(buf)) {
                     self.post_failed(error);
                 }
@@ -230,19 +239,19 @@ impl Connection {
         }
     }
 
-    /// The server has answered the call `xid`; `judge` says what it thinks of the answer. Returns
-    /// what that makes of the message.
+    /// The server has replied to the call `xid`; `validate` says what it thinks of the reply.
+    /// Returns what that makes of the message.
     #[inline]
     fn answered(
         &self,
         xid: u32,
         credits: u32,
         invalidated: Option<u32>,
-        judge: impl FnOnce(&Offered<'_>) -> Option<Rest>,
-    ) -> Arrival {
+        validate: impl FnOnce(&Offered<'_>) -> Option<Delivery>,
+    ) -> Disposition {
         // First, since sunrpc counts what it does not know.
         if self.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
-            return Arrival::Late;
+            return Disposition::Late;
         }
         let Some(pinned) = self.shared.xprt.lookup(xid) else {
             return self.unknown(xid, credits, invalidated);
@@ -255,14 +264,14 @@ impl Connection {
 
         let judged = {
             let mut state = pinned.slot().state.lock();
-            let replied = state.request.replied(self.generation());
-            replied.map(|exposed| (exposed, judge(&state.offered())))
+            let replied = state.call.replied(self.generation());
+            replied.map(|exposed| (exposed, validate(&state.offered())))
         };
         match judged {
-            Some((exposed, rest)) => self.accept(pinned, exposed, rest, invalidated),
+            Some((exposed, delivery)) => self.accept(pinned, exposed, delivery, invalidated),
             None => {
                 self.repeated();
-                Arrival::Unasked
+                Disposition::Unsolicited
             }
         }
     }
@@ -272,39 +281,42 @@ impl Connection {
     #[inline]
     fn accept(
         &self,
-        mut pinned: Pinned<Flight>,
+        mut pinned: Pinned<Request>,
         mut exposed: Option<Exposed>,
-        rest: Option<Rest>,
+        delivery: Option<Delivery>,
         invalidated: Option<u32>,
-    ) -> Arrival {
+    ) -> Disposition {
         if let Some(handle) = invalidated {
-            let Some(retired) = retire(&mut exposed, handle) else {
+            let Some(taken) = remotely_invalidated(&mut exposed, handle) else {
                 // The call stays as it was, and is sent again after the teardown.
                 let mut state = pinned.slot().state.lock();
-                state.request.reply_rejected(self.generation(), exposed);
+                state.call.reply_rejected(self.generation(), exposed);
                 drop(state);
                 self.foreign_handle();
-                return Arrival::Unasked;
+                return Disposition::Unsolicited;
             };
-            place(&mut pinned, rest, &retired);
-            drop(retired);
-            self.invalidated();
+            place(&mut pinned, delivery, &taken);
+            drop(taken);
+            self.count_remote_invalidation();
             self.shared.xprt.space_available();
         }
-        Arrival::Answer(Answered {
+        Disposition::Reply(Replied {
             pinned,
             exposed,
-            rest,
+            delivery,
         })
     }
 
     /// Counts a handle that the server has invalidated.
     #[inline]
-    fn invalidated(&self) {
+    fn count_remote_invalidation(&self) {
         let stats = &self.shared.stats;
 
         stats.remote_invalidates.inc();
-        match self.terms().map(|terms| terms.remote_invalidation) {
+        match self
+            .negotiated()
+            .map(|negotiated| negotiated.remote_invalidation)
+        {
             Some(RemoteInvalidation::On) => {}
             Some(RemoteInvalidation::Strict) => {
                 stats.unsolicited_invalidates.inc();
@@ -320,28 +332,28 @@ impl Connection {
     /// Keeps the server from the memory under `mrs`, which are of this `connection`, before its
     /// answer counts (V1-126), and before the processor touches the memory, which is the device's
     /// until then (V1-127).
-    fn fence(&self, answer: Answer, connection: Arc<Connection>, mrs: MrList<Live>) {
+    fn invalidate(&self, answer: HeldReply, connection: Arc<Connection>, mrs: MrList<Registered>) {
         let count = mrs.count();
         self.shared.stats.local_invalidations.add(count);
         let index = answer.pinned.slot().index as usize;
-        let Some(flight) = self.shared.slots.get(index) else {
+        let Some(request) = self.shared.slots.get(index) else {
             return;
         };
         {
-            let mut state = flight.state.lock();
+            let mut state = request.state.lock();
             if Trace::is_mr_localinv_on() {
                 self.shared.trace().mr_localinv(state.xid, count);
             }
             let generation = self.generation();
-            state.request.invalidate_for(generation, answer, connection);
+            state.call.invalidate_for(generation, answer, connection);
         }
-        let fenced = self
-            .with_qp(|qp| qp.fence(mrs, index))
+        let invalidated = self
+            .with_qp(|qp| qp.invalidate(mrs, index))
             .unwrap_or(Err(PostError::Closed));
-        if let Err(error) = fenced {
-            // V1-120: without a fence the call is not answered; the connection ends and the call is
-            // sent again.
-            let dropped = flight.state.lock().request.invalidated(false);
+        if let Err(error) = invalidated {
+            // V1-120: without an invalidation the call gets no reply; the connection ends and the
+            // call is sent again.
+            let dropped = request.state.lock().call.invalidated(false);
             drop(dropped);
             self.post_failed(error);
         }
@@ -350,10 +362,10 @@ impl Connection {
     /// Completes a call of which the server cannot reach anything any more with its reply in
     /// `message`, or with an error.
     #[inline(always)]
-    fn finish(&self, mut pinned: Pinned<Flight>, rest: Option<Rest>, message: &[u8]) {
-        let len = match rest {
-            Some(Rest::Nothing { len }) => Some(len),
-            Some(Rest::Inline { payload, placed }) => message
+    fn complete(&self, mut pinned: Pinned<Request>, delivery: Option<Delivery>, message: &[u8]) {
+        let len = match delivery {
+            Some(Delivery::Nothing { len }) => Some(len),
+            Some(Delivery::Inline { payload, placed }) => message
                 .len()
                 .checked_sub(payload)
                 .and_then(|start| message.get(start..))
@@ -368,7 +380,7 @@ impl Connection {
         };
         match len {
             Some(len) => {
-                self.prove();
+                self.confirm();
                 pinned.complete(len);
             }
             None => {
@@ -381,7 +393,7 @@ impl Connection {
     /// Checks a reply against what its call offered. Returns what is left to do with it, or `None`
     /// if it is not a good one.
     #[inline]
-    fn judge(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Option<Rest> {
+    fn validate(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Option<Delivery> {
         let stats = &self.shared.stats;
 
         let placed = reply::check(reply, offered)
@@ -393,7 +405,7 @@ impl Connection {
         let placed = match placed {
             Placed::ReplyChunk { length } => {
                 stats.written_bytes.add(length);
-                return (length % 4 == 0).then_some(Rest::Nothing { len: length });
+                return (length % 4 == 0).then_some(Delivery::Nothing { len: length });
             }
             Placed::WriteChunk { length } => {
                 stats.written_bytes.add(length);
@@ -402,7 +414,7 @@ impl Connection {
             Placed::Inline => None,
         };
         let payload = reply.payload?.len();
-        (payload % 4 == 0).then_some(Rest::Inline { payload, placed })
+        (payload % 4 == 0).then_some(Delivery::Inline { payload, placed })
     }
 
     /// The server has invalidated a handle that was not its to invalidate: what else it can reach

@@ -10,15 +10,15 @@ use kernel::{
 use super::connection::Connection;
 use crate::{
     proto::{
-        encode_backward_reply_header,
         encode_error,
+        encode_reverse_reply_header,
         rpc::encode_system_error,
         EncodeError,
         RdmaError, //
     },
     sunrpc::{
-        BackwardReply,
         DeliverError,
+        ReverseReply,
         SendStatus, //
     },
     verbs::{
@@ -29,7 +29,7 @@ use crate::{
 
 impl Connection {
     /// The server calls us.
-    pub(super) fn backward_call(&self, xid: u32, payload: &[u8]) {
+    pub(super) fn reverse_call(&self, xid: u32, payload: &[u8]) {
         let stats = &self.shared.stats;
         let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
 
@@ -47,13 +47,13 @@ impl Connection {
             }
             Err(DeliverError::NoSlot) => {
                 stats.reverse_overflows.inc();
-                self.violated(c"more backward calls than granted");
+                self.violated(c"more reverse calls than granted");
             }
         }
     }
 
-    /// Answers a backward call that has chunks (BI-30).
-    pub(super) fn refuse_backward(&self, xid: u32, version: u32) {
+    /// Answers a reverse call that has chunks (BI-30).
+    pub(super) fn refuse_reverse(&self, xid: u32, version: u32) {
         self.answer_reverse(|out| {
             encode_error(
                 xid,
@@ -86,23 +86,23 @@ impl Connection {
         }
     }
 
-    /// Sends a reply to a backward call. It takes no credit: the calls that hold them all may be
+    /// Sends a reply to a reverse call. It takes no credit: the calls that hold them all may be
     /// waiting for this very reply (H-74).
     ///
     /// # Errors
     ///
     /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
-    pub(super) fn send_backward(
+    pub(super) fn send_reverse(
         self: &Arc<Self>,
-        reply: &BackwardReply<'_>,
+        reply: &ReverseReply<'_>,
     ) -> Result<(), SendStatus> {
-        let terms = self.terms().ok_or(SendStatus::NotConnected)?;
+        let negotiated = self.negotiated().ok_or(SendStatus::NotConnected)?;
         // Nor does it wait for a Receive, which may come free only with the answer to such a call.
         let buf = self.take_send_buffer(Expects::Nothing)?;
         let mut buf = buf.ok_or(SendStatus::NotConnected)?;
         let message = buf.as_mut_slice();
 
-        let len = encode_backward_reply_header(reply.xid(), terms.reverse_slots, message)
+        let len = encode_reverse_reply_header(reply.xid(), negotiated.reverse_slots, message)
             .ok()
             .and_then(|header| {
                 let payload = reply
@@ -110,12 +110,12 @@ impl Connection {
                     .copy_to(message.get_mut(header..)?, false)?;
                 u32::try_from(header).ok()?.checked_add(payload)
             })
-            .filter(|&len| len <= terms.limits.thresholds.call);
+            .filter(|&len| len <= negotiated.limits.thresholds.call);
         // The upper layer was told how long it may be. There are no chunks to move it by; so that
         // the server does not wait for a reply that never comes, it gets an error (BI-32).
         let len = len.or_else(|| {
             self.shared.stats.reverse_too_long.inc();
-            encode_system_error(reply.xid(), terms.reverse_slots, message)
+            encode_system_error(reply.xid(), negotiated.reverse_slots, message)
                 .ok()
                 .and_then(|len| u32::try_from(len).ok())
         });

@@ -10,12 +10,12 @@ use kernel::{
 use super::{
     connection::{
         Connection,
-        Terms, //
+        Negotiated, //
     },
-    flight::{
+    request::{
         Exposed,
-        Flight,
-        Lists, //
+        Lists,
+        Request, //
     }, //
 };
 use crate::{
@@ -205,8 +205,8 @@ impl<'a> Chunk<'a> {
 
 /// A call, and what its message is built of.
 struct Draft<'a> {
-    terms: &'a Terms,
-    call: &'a Call<'a, Flight>,
+    negotiated: &'a Negotiated,
+    call: &'a Call<'a, Request>,
     plan: &'a Plan,
     send: &'a XdrBuf<'a>,
     receive: &'a XdrBuf<'a>,
@@ -226,19 +226,19 @@ impl Draft<'_> {
         message: &mut [u8],
     ) -> Result<(Option<MrList<Mapped>>, u32), Unsendable> {
         let Self {
-            terms,
+            negotiated,
             call,
             plan,
             send,
             receive,
         } = *self;
         let mrs = match &mut lists {
-            Some(lists) => expose(plan, send, receive, &terms.pool, lists)?,
+            Some(lists) => expose(plan, send, receive, &negotiated.pool, lists)?,
             None => None,
         };
         let mut header = CallHeader {
             xid: call.xid(),
-            credits: terms.credits,
+            credits: negotiated.credits,
             long: plan.call == CallMode::Long,
             read: &[],
             write: &[],
@@ -264,7 +264,7 @@ impl Draft<'_> {
         // CAST: A header is shorter than any threshold.
         let len = payload_len.saturating_add(header_len as u32);
         // PD-18: a longer message would cost the connection.
-        if len > terms.limits.thresholds.call {
+        if len > negotiated.limits.thresholds.call {
             return Err(Unsendable::Never(TOO_LONG));
         }
         Ok((mrs, len))
@@ -277,19 +277,19 @@ impl Connection {
     /// # Errors
     ///
     /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
-    pub(super) fn send(this: &Arc<Self>, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
+    pub(super) fn send(this: &Arc<Self>, call: &Call<'_, Request>) -> Result<(), SendStatus> {
         let stats = &this.shared.stats;
-        let terms = this.terms().ok_or(SendStatus::NotConnected)?;
-        let mut buf = this.take_send_buffer(Expects::Answer)?;
+        let negotiated = this.negotiated().ok_or(SendStatus::NotConnected)?;
+        let mut buf = this.take_send_buffer(Expects::Reply)?;
 
-        let mut posted = this.build_and_post(terms, call, &mut buf);
+        let mut posted = this.build_and_post(negotiated, call, &mut buf);
         if matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
             // The calls that hold the other registrations will give them back, and tell.
             stats.no_registration.inc();
             this.grow_pool();
             this.shared.xprt.wait_for_buffer_space();
             // Those that came back in between told nobody.
-            posted = this.build_and_post(terms, call, &mut buf);
+            posted = this.build_and_post(negotiated, call, &mut buf);
             if !matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
                 this.shared.xprt.space_available();
             }
@@ -352,7 +352,7 @@ impl Connection {
         expects: Expects,
     ) -> Result<Option<SendBuffer>, SendStatus> {
         let (buf, short) = self
-            .with_qp(|qp| (qp.take_send(expects), qp.is_short()))
+            .with_qp(|qp| (qp.take_send(expects), qp.wants_growth()))
             .ok_or(SendStatus::NotConnected)?;
 
         if short {
@@ -371,8 +371,8 @@ impl Connection {
     /// posted.
     fn build_and_post(
         self: &Arc<Self>,
-        terms: &Terms,
-        call: &Call<'_, Flight>,
+        negotiated: &Negotiated,
+        call: &Call<'_, Request>,
         buf: &mut Option<SendBuffer>,
     ) -> Result<(), Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
@@ -386,7 +386,8 @@ impl Connection {
             recv_eligible: receive.may_be_write_chunk(),
             opaque: call.is_opaque(),
         };
-        let plan = plan(&shape, &terms.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
+        let plan =
+            plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
         let xid = call.xid();
         if Trace::is_marshal_on() {
             self.shared.trace().marshal(
@@ -395,7 +396,7 @@ impl Connection {
                 (plan.call as u32, plan.reply as u32),
             );
         }
-        if !self.is_proven() {
+        if !self.is_confirmed() {
             self.shared.note_program(send.head());
         }
         // Nothing but this sender uses the call until it is posted: it is built without a lock.
@@ -403,7 +404,7 @@ impl Connection {
         let mut lists = None;
         if chunked {
             let mut state = call.slot().state.lock();
-            if !state.request.is_sendable() {
+            if !state.call.is_sendable() {
                 return Err(Unsendable::Later(SendStatus::NotConnected));
             }
             lists = state.lists.take();
@@ -414,7 +415,7 @@ impl Connection {
         }
         let message = buf.as_mut().ok_or(NO_BUFFER)?.as_mut_slice();
         let draft = Draft {
-            terms,
+            negotiated,
             call,
             plan: &plan,
             send: &send,
@@ -435,7 +436,7 @@ impl Connection {
                 return Err(error);
             }
         };
-        if !state.request.is_sendable() {
+        if !state.call.is_sendable() {
             drop(state);
             drop(mrs);
             return Err(Unsendable::Later(SendStatus::NotConnected));
@@ -456,7 +457,7 @@ impl Connection {
         }
         call.stamp();
         let posted = self
-            .with_qp(|qp| qp.post(mrs, buf, len, Expects::Answer))
+            .with_qp(|qp| qp.post(mrs, buf, len, Expects::Reply))
             .unwrap_or(Err(PostError::Closed));
         match posted {
             Ok(mrs) => {
@@ -467,11 +468,11 @@ impl Connection {
                     connection: self.clone(),
                     mrs,
                 });
-                state.request.sent(self.generation(), exposed);
+                state.call.sent(self.generation(), exposed);
                 Ok(())
             }
             Err(error) => {
-                state.request.send_failed();
+                state.call.send_failed();
                 Err(Unsendable::Refused(error))
             }
         }

@@ -16,8 +16,8 @@ use kernel::{
 use super::{
     connection::{
         Connection,
-        PeerData,
-        Terms, //
+        Negotiated,
+        PeerData, //
     },
     list,
     transport::Shared, //
@@ -115,7 +115,7 @@ fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
 /// The word for what a transport is doing.
 fn state(load: &Load, connection: Option<&Connection>) -> &'static str {
     match connection {
-        Some(connection) if load.connected && connection.is_proven() => "connected",
+        Some(connection) if load.connected && connection.is_confirmed() => "connected",
         Some(_) if load.connected => "unproven",
         _ if load.connecting => "connecting",
         Some(_) => "closing",
@@ -149,8 +149,8 @@ impl<'a> View<'a> {
     }
 
     /// The terms of the connection.
-    fn terms(&self) -> Option<&Terms> {
-        self.connection()?.terms()
+    fn negotiated(&self) -> Option<&Negotiated> {
+        self.connection()?.negotiated()
     }
 
     /// The line of the table.
@@ -167,11 +167,11 @@ impl<'a> View<'a> {
             shared.xprt.net().number(),
             state(load, self.connection()),
         );
-        let Some((connection, terms)) = self.connection().zip(self.terms()) else {
+        let Some((connection, negotiated)) = self.connection().zip(self.negotiated()) else {
             seq_print!(seq, "\n");
             return;
         };
-        let (facts, limits) = (&terms.facts, &terms.limits.thresholds);
+        let (facts, limits) = (&negotiated.facts, &negotiated.limits.thresholds);
         let peer = facts.peer.unwrap_or_default();
         let usage = self.usage.unwrap_or_default();
 
@@ -184,14 +184,14 @@ impl<'a> View<'a> {
             limited_by(facts.own.send, peer.receive),
             limits.reply,
             limited_by(facts.own.receive, peer.send),
-            terms.remote_invalidation.as_str(),
-            terms.credits,
+            negotiated.remote_invalidation.as_str(),
+            negotiated.credits,
             connection.last_grant(),
             load.used,
             load.waiting.saturating_add(load.backlog),
             waits_for(load, Some(connection)),
             usage.receives_posted,
-            terms.pool.in_use(),
+            negotiated.pool.in_use(),
             self.memory(),
             RuleName(&facts.rule),
         );
@@ -214,16 +214,16 @@ impl<'a> View<'a> {
             load.waiting.saturating_add(load.backlog)
         );
         seq_print!(seq, "waits_for {}\n", waits_for(load, self.connection()));
-        if let Some((connection, terms)) = self.connection().zip(self.terms()) {
-            self.agreement(seq, connection, terms);
+        if let Some((connection, negotiated)) = self.connection().zip(self.negotiated()) {
+            self.agreement(seq, connection, negotiated);
         }
     }
 
     /// Prints what both ends agreed on, and what of it is in use.
-    fn agreement(&self, seq: &SeqFile, connection: &Connection, terms: &Terms) {
-        let facts = &terms.facts;
+    fn agreement(&self, seq: &SeqFile, connection: &Connection, negotiated: &Negotiated) {
+        let facts = &negotiated.facts;
         let peer = facts.peer.unwrap_or_default();
-        let thresholds = &terms.limits.thresholds;
+        let thresholds = &negotiated.limits.thresholds;
         let sent = facts.own.encode();
         let switch = |on| if on { "on" } else { "off" };
         let device = self.shared.destination.lock().device;
@@ -277,14 +277,14 @@ impl<'a> View<'a> {
         seq_print!(
             seq,
             "remote_invalidation {} (asked for: {})\n",
-            terms.remote_invalidation.as_str(),
+            negotiated.remote_invalidation.as_str(),
             facts.policy.remote_invalidation.as_str()
         );
-        seq_print!(seq, "reverse {}\n", switch(terms.reverse_slots > 1));
+        seq_print!(seq, "reverse {}\n", switch(negotiated.reverse_slots > 1));
         seq_print!(
             seq,
             "credits asked {} granted {} used {} abandoned {}\n",
-            terms.credits,
+            negotiated.credits,
             connection.last_grant(),
             self.load.used,
             connection.abandoned_calls(),
@@ -306,8 +306,8 @@ impl<'a> View<'a> {
         seq_print!(
             seq,
             "registrations used {} of {}\n",
-            terms.pool.in_use(),
-            terms.pool.made()
+            negotiated.pool.in_use(),
+            negotiated.pool.made()
         );
         seq_print!(
             seq,

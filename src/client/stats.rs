@@ -12,7 +12,7 @@ use kernel::{
 };
 
 use super::{
-    flight::Lists,
+    request::Lists,
     transport::RdmaTransport, //
 };
 use crate::{

@@ -33,13 +33,13 @@ use super::{
         Connection,
         RELEASE_POLL, //
     },
-    flight::{
-        Exposed,
-        Flight, //
-    },
     history::History,
     list,
-    request::ReleaseAction,
+    request::state::ReleaseAction,
+    request::{
+        Exposed,
+        Request, //
+    },
     stats::Stats, //
 };
 use crate::{
@@ -62,11 +62,11 @@ use crate::{
     proto::Program,
     sunrpc::{
         Backchannel,
-        BackwardReply,
         Call,
         Class,
         ConnectLock,
         ConnectStatus,
+        ReverseReply,
         SendStatus,
         Slots,
         Transport,
@@ -83,9 +83,9 @@ const IDENT: u32 = 256;
 /// The class that `proto=rdma` and `proto=rdma6` find.
 pub(crate) static CLASS: Class = Class::new::<RdmaTransport>(IDENT, c"rdma", [c"rdma", c"rdma6"]);
 
-/// Backward calls that a server may have outstanding, and the grant that replies to them carry
+/// Reverse calls that a server may have outstanding, and the grant that replies to them carry
 /// (BI-34).
-pub(super) const BACKWARD_SLOTS: u32 = 16;
+pub(super) const REVERSE_SLOTS: u32 = 16;
 
 /// Seconds before the second attempt to connect; each further one waits twice as long.
 const FIRST_BACKOFF_SECS: u32 = 5;
@@ -96,7 +96,7 @@ const WARN_EVERY_SECS: u32 = 5;
 /// What outlives a connection.
 #[pin_data]
 pub(crate) struct Shared {
-    pub(super) slots: Arc<Slots<Flight>>,
+    pub(super) slots: Arc<Slots<Request>>,
     pub(super) stats: Stats,
     #[pin]
     pub(super) backchannel: Backchannel,
@@ -114,8 +114,8 @@ pub(crate) struct Shared {
     warned: Atomic<usize>,
     /// When a bad reply was last told of, likewise.
     told: Atomic<usize>,
-    /// Bytes that a backward message may have on the current or the last connection.
-    pub(super) backward_payload: Atomic<u32>,
+    /// Bytes that a reverse message may have on the current or the last connection.
+    pub(super) reverse_payload: Atomic<u32>,
     /// The current connection, for all but the sender. It holds this in turn, until it is closed.
     #[pin]
     pub(super) current: SpinLock<Option<Arc<Connection>>>,
@@ -259,7 +259,9 @@ impl RdmaTransport {
         connection.open_window();
         // Until the first reply shows that the connection works it counts as a failure, so that a
         // server which accepts and hangs up is not tried again at once.
-        self.shared.failing.store(!connection.is_proven(), Relaxed);
+        self.shared
+            .failing
+            .store(!connection.is_confirmed(), Relaxed);
         self.sender.replace(lock, Some(connection.clone()));
         *self.shared.current.lock() = Some(connection);
         Ok(())
@@ -315,7 +317,7 @@ impl WorkItem for RdmaTransport {
 }
 
 impl Transport for RdmaTransport {
-    type Slot = Flight;
+    type Slot = Request;
 
     fn class() -> &'static Class {
         &CLASS
@@ -327,7 +329,7 @@ impl Transport for RdmaTransport {
     }
 
     fn new(xprt: Xprt<Self>, server: SocketAddr) -> Result<Arc<Self>> {
-        let slots = Slots::new(xprt.max_requests(), Flight::new)?;
+        let slots = Slots::new(xprt.max_requests(), Request::new)?;
         let shared = Arc::pin_init(
             pin_init!(Shared {
                 slots,
@@ -341,7 +343,7 @@ impl Transport for RdmaTransport {
                 program: SetOnce::new(),
                 warned: Atomic::new(0),
                 told: Atomic::new(0),
-                backward_payload: Atomic::new(1024 - 28),
+                reverse_payload: Atomic::new(1024 - 28),
                 current <- new_spinlock!(None, "rpcrdma_rs::Shared::current"),
                 history <- History::new(),
                 destination <- new_spinlock!(
@@ -380,7 +382,7 @@ impl Transport for RdmaTransport {
         &self.shared.xprt
     }
 
-    fn slots(&self) -> &Slots<Flight> {
+    fn slots(&self) -> &Slots<Request> {
         &self.shared.slots
     }
 
@@ -420,7 +422,7 @@ impl Transport for RdmaTransport {
         self.shared.xprt.disconnected(lock);
     }
 
-    fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Flight>) -> Result<(), SendStatus> {
+    fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Request>) -> Result<(), SendStatus> {
         let connection = self.sender.get(lock).and_then(Option::as_ref);
         let connection = connection.ok_or(SendStatus::NotConnected)?;
         if !self.shared.xprt.is_connected() {
@@ -445,10 +447,10 @@ impl Transport for RdmaTransport {
         sent
     }
 
-    fn send_backward(
+    fn send_reverse(
         &self,
         lock: &mut WriteLock<'_>,
-        reply: &BackwardReply<'_>,
+        reply: &ReverseReply<'_>,
     ) -> Result<(), SendStatus> {
         let connection = self.sender.get(lock).and_then(Option::as_ref);
         let connection = connection.ok_or(SendStatus::NotConnected)?;
@@ -457,35 +459,35 @@ impl Transport for RdmaTransport {
         if connection.generation() != reply.generation() {
             return Ok(());
         }
-        let sent = connection.send_backward(reply);
+        let sent = connection.send_reverse(reply);
         if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
         }
         sent
     }
 
-    fn released(&self, flight: &Flight) -> Option<u32> {
+    fn released(&self, request: &Request) -> Option<u32> {
         // Not a reference of our own: it might be the last, and dropping that may sleep.
-        self.shared.current.lock().as_ref()?.abandon(flight)
+        self.shared.current.lock().as_ref()?.abandon(request)
     }
 
-    fn release_buffers(&self, flight: &Flight) {
+    fn release_buffers(&self, request: &Request) {
         // Outlives the lock: this may be the last reference, and dropping that may sleep.
         let mut connection = None;
-        let mut state = flight.state.lock();
-        if state.request.is_idle() {
+        let mut state = request.state.lock();
+        if state.call.is_idle() {
             return;
         }
-        if let Some(generation) = state.request.abandoned_on() {
+        if let Some(generation) = state.call.abandoned_on() {
             drop(state);
             connection = self.current().filter(|c| c.generation() == generation);
             if let Some(connection) = &connection {
-                connection.record(flight);
+                connection.record(request);
             }
-            state = flight.state.lock();
+            state = request.state.lock();
         }
         let xid = state.xid;
-        let release = state.request.release();
+        let release = state.call.release();
         drop(state);
         let (exposed, replied) = match release {
             ReleaseAction::Done { replied } => (None, replied),
@@ -497,8 +499,8 @@ impl Transport for RdmaTransport {
             connection.forget(xid);
         }
         if let Some(Exposed { connection, mrs }) = exposed {
-            connection.fence_and_wait(flight, mrs);
-            flight.state.lock().request.released();
+            connection.invalidate_and_wait(request, mrs);
+            request.state.lock().call.released();
         }
     }
 
@@ -512,7 +514,7 @@ impl Transport for RdmaTransport {
         self.shared.xprt.force_disconnect();
     }
 
-    fn backward_set_up(&self) -> Result {
+    fn reverse_set_up(&self) -> Result {
         if !self.shared.policy().0.reverse {
             pr_info!(
                 "{}: no reverse direction, by rule or parameter: NFSv4.1 and later need it\n",
@@ -523,8 +525,8 @@ impl Transport for RdmaTransport {
         // A connection that was sized for fewer reverse calls has to be replaced.
         if let Some(connection) = self.current() {
             if connection
-                .terms()
-                .is_some_and(|terms| terms.reverse_slots < BACKWARD_SLOTS)
+                .negotiated()
+                .is_some_and(|negotiated| negotiated.reverse_slots < REVERSE_SLOTS)
             {
                 connection.note_end(c"the reverse direction is wanted");
                 self.shared.xprt.force_disconnect();
@@ -532,17 +534,15 @@ impl Transport for RdmaTransport {
         }
         // A slot comes back some time after its reply was sent, and the server may use the credit
         // as soon as it has the reply.
-        self.shared
-            .backchannel
-            .set_up(2 * BACKWARD_SLOTS, PAGE_SIZE)
+        self.shared.backchannel.set_up(2 * REVERSE_SLOTS, PAGE_SIZE)
     }
 
-    fn backward_payload(&self) -> usize {
-        self.shared.backward_payload.load(Relaxed).min(PAGE_SIZE) as usize
+    fn reverse_payload(&self) -> usize {
+        self.shared.reverse_payload.load(Relaxed).min(PAGE_SIZE) as usize
     }
 
-    fn backward_slots(&self) -> u32 {
-        BACKWARD_SLOTS
+    fn reverse_slots(&self) -> u32 {
+        REVERSE_SLOTS
     }
 
     fn print_stats(&self, seq: &SeqFile) {

@@ -12,13 +12,13 @@ use kernel::{
 
 use super::{
     id::Gid,
-    Events,
+    EventHandler,
     Id, //
 };
 use crate::{
     bindings,
     verbs::{
-        Completions,
+        CompletionHandler,
         Cq,
         Pd,
         Qp,
@@ -43,7 +43,7 @@ pub(crate) struct ConnectParams<'a> {
 /// # Invariants
 ///
 /// The identifier has a queue pair, which uses `_cq` and `_pd`, until this value is dropped.
-pub(crate) struct Endpoint<H: Events + Completions> {
+pub(crate) struct Endpoint<H: EventHandler + CompletionHandler> {
     // Dropped in this order, after the queue pair.
     id: Id<H>,
     _cq: Arc<Cq<H>>,
@@ -51,20 +51,20 @@ pub(crate) struct Endpoint<H: Events + Completions> {
 }
 
 /// Why an identifier did not get a queue pair.
-pub(crate) enum EndpointError<H: Events> {
+pub(crate) enum EndpointError<H: EventHandler> {
     /// The driver does not make one of this size. The identifier is as before.
     Refused(Id<H>, Error),
     /// Anything else.
     Failed(Error),
 }
 
-impl<H: Events, E: Into<Error>> From<E> for EndpointError<H> {
+impl<H: EventHandler, E: Into<Error>> From<E> for EndpointError<H> {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl<H: Events + Completions> Endpoint<H> {
+impl<H: EventHandler + CompletionHandler> Endpoint<H> {
     /// Gives a resolved identifier a queue pair whose completions go to `cq`, with buffers and
     /// registrations for `size`.
     ///
@@ -138,12 +138,12 @@ impl<H: Events + Completions> Endpoint<H> {
     }
 }
 
-impl<H: Events + Completions> QpOwner for Arc<Endpoint<H>> {
+impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
     fn drain(&self) {
         // SAFETY: By the type invariants there is a queue pair as long as this value lives.
         let qp = unsafe { (*self.id.as_ptr()).qp };
 
-        // Receives first: their completions may still ask for fences, which the closed queue
+        // Receives first: their completions may still ask for invalidations, which the closed queue
         // refuses. SAFETY: The depth of the queues leaves room for the markers, and the caller is
         // in process context.
         unsafe { bindings::ib_drain_rq(qp) };
@@ -152,7 +152,7 @@ impl<H: Events + Completions> QpOwner for Arc<Endpoint<H>> {
     }
 }
 
-impl<H: Events + Completions> Drop for Endpoint<H> {
+impl<H: EventHandler + CompletionHandler> Drop for Endpoint<H> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants there is a queue pair; its `Qp` held this value, so nobody
         // posts to it.

@@ -45,7 +45,7 @@ pub(crate) enum Event<'a> {
 }
 
 /// Receives the events of an identifier.
-pub(crate) trait Events: Send + Sync + 'static {
+pub(crate) trait EventHandler: Send + Sync + 'static {
     /// Called in process context, one event at a time, on a workqueue that all connections of the
     /// system share: it must not wait for anything.
     fn event(&self, event: Event<'_>);
@@ -56,17 +56,17 @@ pub(crate) trait Events: Send + Sync + 'static {
 /// # Invariants
 ///
 /// `raw` is a valid identifier, owned by this value, whose context points to `handler`.
-pub(crate) struct Id<H: Events> {
+pub(crate) struct Id<H: EventHandler> {
     raw: NonNull<bindings::rdma_cm_id>,
     _handler: Arc<H>,
 }
 
 // SAFETY: rdma_cm's functions may be called from any thread, and `H` is `Send` and `Sync`.
-unsafe impl<H: Events> Send for Id<H> {}
+unsafe impl<H: EventHandler> Send for Id<H> {}
 // SAFETY: As above.
-unsafe impl<H: Events> Sync for Id<H> {}
+unsafe impl<H: EventHandler> Sync for Id<H> {}
 
-impl<H: Events> Id<H> {
+impl<H: EventHandler> Id<H> {
     /// Makes an identifier in the network namespace `net`, of which it keeps a reference.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl fmt::Display for Gid {
     }
 }
 
-impl<H: Events> Drop for Id<H> {
+impl<H: EventHandler> Drop for Id<H> {
     fn drop(&mut self) {
         // SAFETY: Owned by this value and destroyed only here, outside any handler. The call waits
         // for a running handler, after which none is called.
@@ -180,7 +180,7 @@ impl<H: Events> Drop for Id<H> {
 /// # Safety
 ///
 /// Called by rdma_cm with a live identifier of an `Id<H>` and a valid event.
-unsafe extern "C" fn event_callback<H: Events>(
+unsafe extern "C" fn event_callback<H: EventHandler>(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
 ) -> c_int {

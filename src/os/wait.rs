@@ -14,17 +14,17 @@ use crate::bindings;
 ///
 /// Wraps `struct completion`, of which the `kernel` crate offers only the wait without a limit.
 #[pin_data]
-pub(crate) struct Event {
+pub(crate) struct Completion {
     #[pin]
     inner: Opaque<bindings::completion>,
 }
 
 // SAFETY: A `struct completion` has a lock of its own and may be used from any context and thread.
-unsafe impl Send for Event {}
+unsafe impl Send for Completion {}
 // SAFETY: As above.
-unsafe impl Sync for Event {}
+unsafe impl Sync for Completion {}
 
-impl Event {
+impl Completion {
     /// An event that has not happened.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {

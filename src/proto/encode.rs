@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport headers that we send (sections 5.2, 5.3 and 5.5; section 7.3.5 for the backward
+//! The transport headers that we send (sections 5.2, 5.3 and 5.5; section 7.3.5 for the reverse
 //! direction).
 
 use super::{
@@ -144,17 +144,17 @@ impl ListsHeader<'_> {
     }
 }
 
-/// Writes the header of a reply in the backward direction, which has no chunks, and returns its
+/// Writes the header of a reply in the reverse direction, which has no chunks, and returns its
 /// length, 28 bytes.
 ///
-/// `credits` is the grant: how many backward calls the client takes at once, at least 1 (section
+/// `credits` is the grant: how many reverse calls the client takes at once, at least 1 (section
 /// 7.2.1).
 ///
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
 #[inline]
-pub(crate) fn encode_backward_reply_header(
+pub(crate) fn encode_reverse_reply_header(
     xid: u32,
     credits: u32,
     out: &mut [u8],
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(out.get(..28), Message::new(&TV_V1_1).bytes().get(..28));
         assert_eq!(out.get(28..), Some([0xee; 4].as_slice()));
 
-        assert_eq!(encode_backward_reply_header(7, 2, &mut out), Ok(28));
+        assert_eq!(encode_reverse_reply_header(7, 2, &mut out), Ok(28));
         assert_eq!(out.get(..28), Message::new(&TV_BI_2).bytes().get(..28));
         assert_eq!(out.get(28..), Some([0xee; 4].as_slice()));
     }
@@ -389,7 +389,7 @@ mod tests {
             let no_room = Err(EncodeError::NoRoom);
             assert_eq!(encode_error(1, 1, 1, &version, out), no_room);
             assert!(len >= 20 || encode_error(1, 1, 1, &bad_header, out) == no_room);
-            assert_eq!(encode_backward_reply_header(1, 1, out), no_room);
+            assert_eq!(encode_reverse_reply_header(1, 1, out), no_room);
         }
     }
 

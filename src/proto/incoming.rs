@@ -42,8 +42,8 @@ pub(crate) struct Reply<'a> {
 pub(crate) enum Incoming<'a> {
     /// A reply to one of our calls.
     Reply(Reply<'a>),
-    /// A call in the backward direction (section 7.3.4).
-    BackwardCall {
+    /// A call in the reverse direction (section 7.3.4).
+    ReverseCall {
         /// Its xid; the numbers of the two directions have nothing to do with each other.
         xid: u32,
         /// How many replies the server can take at once, unchecked.
@@ -51,9 +51,9 @@ pub(crate) enum Incoming<'a> {
         /// The RPC call.
         payload: &'a [u8],
     },
-    /// A call in the backward direction that has chunks, to be answered with
+    /// A call in the reverse direction that has chunks, to be answered with
     /// [`RdmaError::BadHeader`].
-    BadBackwardCall {
+    BadReverseCall {
         /// Its xid.
         xid: u32,
         /// Its version word, to be repeated in the answer.
@@ -160,12 +160,12 @@ pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
                 chunks,
                 payload: Some(payload),
             }),
-            Ok(rpc::CALL) if chunks.is_empty() => Incoming::BackwardCall {
+            Ok(rpc::CALL) if chunks.is_empty() => Incoming::ReverseCall {
                 xid,
                 credits,
                 payload,
             },
-            Ok(rpc::CALL) => Incoming::BadBackwardCall {
+            Ok(rpc::CALL) => Incoming::BadReverseCall {
                 xid,
                 version: header.version,
             },
@@ -248,11 +248,11 @@ mod tests {
         }
     }
 
-    // TV-BI-1, BI-25, BI-28: a backward call; TV-BI-2 is what a server gets.
+    // TV-BI-1, BI-25, BI-28: a reverse call; TV-BI-2 is what a server gets.
     #[test]
-    fn backward_call() {
+    fn reverse_call() {
         let message = Message::new(&TV_BI_1);
-        let expected = Incoming::BackwardCall {
+        let expected = Incoming::ReverseCall {
             xid: 7,
             credits: 2,
             payload: message.bytes().get(28..).unwrap_or_default(),
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(classify(message.bytes()), expected);
     }
 
-    // BI-30, BI-24: a backward call with any chunk list, here the calls of the other direction.
+    // BI-30, BI-24: a reverse call with any chunk list, here the calls of the other direction.
     #[test]
     fn backward_call_with_chunks() {
         let calls = [
@@ -270,7 +270,7 @@ mod tests {
         ];
         for (xid, words) in calls {
             let message = Message::new(words);
-            let expected = Incoming::BadBackwardCall { xid, version: 1 };
+            let expected = Incoming::BadReverseCall { xid, version: 1 };
             assert_eq!(classify(message.bytes()), expected);
         }
     }
@@ -338,7 +338,7 @@ mod tests {
         }
         assert!(matches!(
             classify(call.cut(36).bytes()),
-            Incoming::BackwardCall { .. }
+            Incoming::ReverseCall { .. }
         ));
     }
 

@@ -232,7 +232,7 @@ pub(crate) const TV_V1_10: [u32; 5] = [
     2, // rdma_err 2 BADHEADER
 ];
 
-/// TV-BI-1: backward call (CB_NULL, program 0x40000000), 2 credits requested.
+/// TV-BI-1: reverse call (CB_NULL, program 0x40000000), 2 credits requested.
 #[rustfmt::skip]
 pub(crate) const TV_BI_1: [u32; 17] = [
     7, // rdma_xid 0x00000007
@@ -246,7 +246,7 @@ pub(crate) const TV_BI_1: [u32; 17] = [
     0, 0, 0, 0, 0, // proc 0 (NULL), cred AUTH_NONE, verf AUTH_NONE
 ];
 
-/// TV-BI-2: its backward reply, 2 credits granted.
+/// TV-BI-2: its reverse reply, 2 credits granted.
 #[rustfmt::skip]
 pub(crate) const TV_BI_2: [u32; 13] = [
     7, // rdma_xid 0x00000007

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls in the backward direction: from the wire to the callback service, and its replies back.
+//! Calls in the reverse direction: from the wire to the callback service, and its replies back.
 
 use core::{
     cell::Cell,
@@ -126,7 +126,7 @@ impl Entry {
     }
 }
 
-/// Why a backward call was not delivered.
+/// Why a reverse call was not delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DeliverError {
     /// The upper layer has not set up a callback service.
@@ -142,7 +142,7 @@ struct Pool {
     made: bool,
 }
 
-/// The slots for backward calls of one transport. It does not move, since it can only be made in
+/// The slots for reverse calls of one transport. It does not move, since it can only be made in
 /// place. Calls are copied in, so that Receives are never held up by a slow callback service.
 #[pin_data]
 pub(crate) struct Backchannel {
@@ -196,7 +196,7 @@ impl Backchannel {
         Ok(())
     }
 
-    /// Hands the backward call `payload`, received on the connection with number `generation`, to
+    /// Hands the reverse call `payload`, received on the connection with number `generation`, to
     /// the callback service.
     ///
     /// # Errors
@@ -295,17 +295,17 @@ fn current_task() -> usize {
     kernel::current!().as_ptr().addr()
 }
 
-/// A reply to a backward call, to be sent.
+/// A reply to a reverse call, to be sent.
 ///
 /// # Invariants
 ///
 /// `rqst` is the request of an entry, in the hands of sunrpc, during `'a`.
-pub(crate) struct BackwardReply<'a> {
+pub(crate) struct ReverseReply<'a> {
     rqst: NonNull<bindings::rpc_rqst>,
     entry: &'a Entry,
 }
 
-impl BackwardReply<'_> {
+impl ReverseReply<'_> {
     /// Views `rqst`.
     ///
     /// # Safety

@@ -27,13 +27,13 @@ use super::{
     slot,
     xprt::{
         window,
-        Outer, //
+        XprtAlloc, //
     },
     Backchannel,
-    BackwardReply,
     Call,
     Class,
     ConnectLock,
+    ReverseReply,
     SendStatus,
     Slots,
     WriteLock,
@@ -86,15 +86,15 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Self::Slot>)
         -> Result<(), SendStatus>;
 
-    /// Sends a reply to a backward call. Process context.
+    /// Sends a reply to a reverse call. Process context.
     ///
     /// # Errors
     ///
     /// Why it was not sent.
-    fn send_backward(
+    fn send_reverse(
         &self,
         lock: &mut WriteLock<'_>,
-        reply: &BackwardReply<'_>,
+        reply: &ReverseReply<'_>,
     ) -> Result<(), SendStatus>;
 
     /// The task of a call without a reply lets go of its credit. Called under a spinlock that
@@ -109,18 +109,18 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// A call has waited for its reply for too long.
     fn timed_out(&self);
 
-    /// Makes ready for calls in the backward direction.
+    /// Makes ready for calls in the reverse direction.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn backward_set_up(&self) -> Result;
+    fn reverse_set_up(&self) -> Result;
 
-    /// Bytes of the largest backward message. No sleeping, connected or not.
-    fn backward_payload(&self) -> usize;
+    /// Bytes of the largest reverse message. No sleeping, connected or not.
+    fn reverse_payload(&self) -> usize;
 
-    /// How many backward calls may be in progress. No sleeping, connected or not.
-    fn backward_slots(&self) -> u32;
+    /// How many reverse calls may be in progress. No sleeping, connected or not.
+    fn reverse_slots(&self) -> u32;
 
     /// Prints the line that mountstats shows.
     fn print_stats(&self, seq: &SeqFile);
@@ -134,9 +134,9 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
 /// `destroy`.
 #[inline]
 unsafe fn transport<'a, T: Transport>(xprt: *mut bindings::rpc_xprt) -> ArcBorrow<'a, T> {
-    // SAFETY: Such objects are the first field of an `Outer`, which holds an `Arc<T>` during that
-    // time.
-    unsafe { Arc::<T>::borrow((*xprt.cast::<Outer>()).transport) }
+    // SAFETY: Such objects are the first field of an `XprtAlloc`, which holds an `Arc<T>` during
+    // that time.
+    unsafe { Arc::<T>::borrow((*xprt.cast::<XprtAlloc>()).transport) }
 }
 
 /// The write lock of `xprt`.
@@ -326,7 +326,7 @@ unsafe extern "C" fn prepare_request(
 /// See above.
 unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -> c_int {
     // SAFETY: As this function's.
-    let (transport, mut lock, backward) = unsafe {
+    let (transport, mut lock, reverse) = unsafe {
         (
             transport::<T>((*rqst).rq_xprt),
             write_lock((*rqst).rq_xprt),
@@ -337,9 +337,9 @@ unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -
         return 0;
     };
 
-    let result = if backward {
+    let result = if reverse {
         // SAFETY: Preallocated requests are those of the backchannel.
-        transport.send_backward(&mut lock, &unsafe { BackwardReply::new(rqst) })
+        transport.send_reverse(&mut lock, &unsafe { ReverseReply::new(rqst) })
     } else {
         // SAFETY: All others are those of the slot table; sunrpc has pinned it and holds the write
         // lock.
@@ -433,7 +433,7 @@ unsafe extern "C" fn inject_disconnect(xprt: *mut bindings::rpc_xprt) {
 /// See above.
 unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut bindings::rpc_xprt, _min: c_uint) -> c_int {
     // SAFETY: As this function's.
-    match unsafe { transport::<T>(xprt) }.backward_set_up() {
+    match unsafe { transport::<T>(xprt) }.reverse_set_up() {
         Ok(()) => 0,
         Err(e) => e.to_errno(),
     }
@@ -444,7 +444,7 @@ unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut bindings::rpc_xprt, _min:
 /// See above.
 unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut bindings::rpc_xprt) -> usize {
     // SAFETY: As this function's.
-    unsafe { transport::<T>(xprt) }.backward_payload()
+    unsafe { transport::<T>(xprt) }.reverse_payload()
 }
 
 /// # Safety
@@ -452,7 +452,7 @@ unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut bindings::rpc_xprt) 
 /// See above.
 unsafe extern "C" fn bc_num_slots<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_uint {
     // SAFETY: As this function's.
-    unsafe { transport::<T>(xprt) }.backward_slots()
+    unsafe { transport::<T>(xprt) }.reverse_slots()
 }
 
 /// # Safety

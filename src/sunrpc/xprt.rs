@@ -39,7 +39,7 @@ use crate::{
 /// What `xprt_alloc` allocates for us: sunrpc's object first, since its last act is to free that
 /// address, and then the way to our own state.
 #[repr(C)]
-pub(super) struct Outer {
+pub(super) struct XprtAlloc {
     pub(super) xprt: bindings::rpc_xprt,
     /// An `Arc<T>`, from set-up until `destroy`.
     pub(super) transport: *mut c_void,
@@ -55,18 +55,18 @@ pub(super) fn window(credits: u32) -> usize {
 ///
 /// # Invariants
 ///
-/// `raw` came from `xprt_alloc` with the size of an [`Outer`], and nobody but this value frees it.
-/// It holds a reference to the module.
-struct Memory {
-    raw: NonNull<Outer>,
+/// `raw` came from `xprt_alloc` with the size of an [`XprtAlloc`], and nobody but this value frees
+/// it. It holds a reference to the module.
+struct XprtRef {
+    raw: NonNull<XprtAlloc>,
 }
 
 // SAFETY: sunrpc's functions may be called from any thread.
-unsafe impl Send for Memory {}
+unsafe impl Send for XprtRef {}
 // SAFETY: As above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for XprtRef {}
 
-impl Drop for Memory {
+impl Drop for XprtRef {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the object is ours and nobody refers to it any more:
         // sunrpc has called `destroy`, or has never seen it.
@@ -87,7 +87,7 @@ impl Drop for Memory {
 /// and asking it to disconnect has no effect. So a connection can hold one without keeping its
 /// transport from going away.
 pub(crate) struct Xprt<T: Transport> {
-    memory: Arc<Memory>,
+    memory: Arc<XprtRef>,
     _transport: PhantomData<fn() -> T>,
 }
 
@@ -105,12 +105,12 @@ impl<T: Transport> Xprt<T> {
     ///
     /// # Safety
     ///
-    /// The invariants of `Memory` must hold, and the object must be one of class `T::class()`.
-    pub(super) unsafe fn new(raw: NonNull<Outer>) -> Result<Self, AllocError> {
+    /// The invariants of `XprtRef` must hold, and the object must be one of class `T::class()`.
+    pub(super) unsafe fn new(raw: NonNull<XprtAlloc>) -> Result<Self, AllocError> {
         // INVARIANT: Promised by the caller. On failure the value is dropped, and with it the
         // object freed.
         Ok(Self {
-            memory: Arc::new(Memory { raw }, GFP_KERNEL)?,
+            memory: Arc::new(XprtRef { raw }, GFP_KERNEL)?,
             _transport: PhantomData,
         })
     }

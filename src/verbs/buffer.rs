@@ -15,7 +15,7 @@ use kernel::{
 
 use super::{
     cq,
-    Completions,
+    CompletionHandler,
     Pd,
     WrId, //
 };
@@ -116,7 +116,7 @@ impl SendBuffer {
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when it cannot be mapped.
-    pub(crate) fn new<H: Completions>(pd: &Arc<Pd>, len: usize) -> Result<Self> {
+    pub(crate) fn new<H: CompletionHandler>(pd: &Arc<Pd>, len: usize) -> Result<Self> {
         let buf = DmaBuffer::new(pd, len, dma_data_direction::DMA_TO_DEVICE)?;
         let mut inner = KBox::new(
             SendInner {
@@ -193,7 +193,7 @@ impl RecvBuffer {
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when it cannot be mapped.
-    pub(crate) fn new<H: Completions>(pd: &Arc<Pd>, len: u32) -> Result<Self> {
+    pub(crate) fn new<H: CompletionHandler>(pd: &Arc<Pd>, len: u32) -> Result<Self> {
         let buf = DmaBuffer::new(pd, len as usize, dma_data_direction::DMA_FROM_DEVICE)?;
         let mut inner = KBox::new(
             RecvInner {
@@ -272,7 +272,7 @@ impl RecvBuffer {
 
 /// How many buffers a queue pair wants, and how they are made.
 #[derive(Clone)]
-pub(crate) struct Order {
+pub(crate) struct BufferSpec {
     pub(super) pd: Arc<Pd>,
     pub(super) make_send: fn(&Arc<Pd>, usize) -> Result<SendBuffer>,
     pub(super) sends: u32,
@@ -282,7 +282,7 @@ pub(crate) struct Order {
     pub(super) recv_len: u32,
 }
 
-impl Order {
+impl BufferSpec {
     /// As much of it as that.
     pub(super) fn at_most(&self, sends: u32, recvs: u32) -> Self {
         Self {
@@ -297,8 +297,8 @@ impl Order {
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when a buffer cannot be mapped.
-    pub(crate) fn make(&self) -> Result<Buffers> {
-        let mut buffers = Buffers {
+    pub(crate) fn make(&self) -> Result<NewBuffers> {
+        let mut buffers = NewBuffers {
             sends: KVec::with_capacity(self.sends as usize, GFP_KERNEL)?,
             recvs: KVec::with_capacity(self.recvs as usize, GFP_KERNEL)?,
         };
@@ -316,7 +316,7 @@ impl Order {
 }
 
 /// Buffers for the queue pair that has ordered them ([`super::Qp::order`]).
-pub(crate) struct Buffers {
+pub(crate) struct NewBuffers {
     pub(super) sends: KVec<SendBuffer>,
     pub(super) recvs: KVec<RecvBuffer>,
 }

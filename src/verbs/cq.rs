@@ -15,8 +15,8 @@ use kernel::{
 use super::{
     mr,
     Device,
+    Invalidated,
     MrList,
-    Quiet,
     RecvBuffer, //
 };
 use crate::{
@@ -63,16 +63,16 @@ impl Failure {
 /// The methods of one queue never run at the same time. They run on a workqueue, in process
 /// context, but a drain waits for them: they may not wait for the connection's teardown, nor drop
 /// the last reference to anything that does.
-pub(crate) trait Completions: Send + Sync + 'static {
+pub(crate) trait CompletionHandler: Send + Sync + 'static {
     /// A Send and all those before it are done with their buffers.
     fn sent(&self, id: WrId, result: Result<(), Failure>);
 
     /// A Receive has completed; what arrived is in its buffer.
     fn received(&self, buf: RecvBuffer, result: Result<Received, Failure>);
 
-    /// The fence posted with `context` has completed, and these are its registrations. On failure
-    /// they are set aside until the drain.
-    fn fenced(&self, context: usize, result: Result<MrList<Quiet>, Failure>);
+    /// The invalidation posted with `context` has completed, and these are its registrations. On
+    /// failure they are set aside until the drain.
+    fn invalidated(&self, context: usize, result: Result<MrList<Invalidated>, Failure>);
 
     /// A registration request failed. Its connection is of no further use.
     fn registration_failed(&self, failure: Failure);
@@ -83,18 +83,18 @@ pub(crate) trait Completions: Send + Sync + 'static {
 /// # Invariants
 ///
 /// `raw` is a valid queue whose context points to `handler`.
-pub(crate) struct Cq<H: Completions> {
+pub(crate) struct Cq<H: CompletionHandler> {
     raw: NonNull<bindings::ib_cq>,
     _handler: Arc<H>,
     _device: Arc<Device>,
 }
 
 // SAFETY: The queue has no thread affinity, and `H` is `Send` and `Sync`.
-unsafe impl<H: Completions> Send for Cq<H> {}
+unsafe impl<H: CompletionHandler> Send for Cq<H> {}
 // SAFETY: As above.
-unsafe impl<H: Completions> Sync for Cq<H> {}
+unsafe impl<H: CompletionHandler> Sync for Cq<H> {}
 
-impl<H: Completions> Cq<H> {
+impl<H: CompletionHandler> Cq<H> {
     /// Makes a queue of `entries` entries whose completions go to `handler`.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl<H: Completions> Cq<H> {
     }
 }
 
-impl<H: Completions> Drop for Cq<H> {
+impl<H: CompletionHandler> Drop for Cq<H> {
     fn drop(&mut self) {
         // SAFETY: The queue is valid.
         if unsafe { bindings::ib_cq_users(self.as_ptr()) } != 0 {
@@ -151,7 +151,7 @@ impl<H: Completions> Drop for Cq<H> {
 /// # Safety
 ///
 /// `cq` must be the queue of a live `Cq<H>`.
-unsafe fn handler<'a, H: Completions>(cq: *mut bindings::ib_cq) -> &'a H {
+unsafe fn handler<'a, H: CompletionHandler>(cq: *mut bindings::ib_cq) -> &'a H {
     // SAFETY: By the invariants of `Cq<H>` the context is the handler, kept at least as long as
     // completions come.
     unsafe { &*(*cq).cq_context.cast::<H>() }
@@ -185,7 +185,7 @@ unsafe fn outcome(wc: *mut bindings::ib_wc) -> Result<(), Failure> {
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
-pub(super) unsafe extern "C" fn send_done<H: Completions>(
+pub(super) unsafe extern "C" fn send_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
@@ -199,7 +199,7 @@ pub(super) unsafe extern "C" fn send_done<H: Completions>(
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
-pub(super) unsafe extern "C" fn recv_done<H: Completions>(
+pub(super) unsafe extern "C" fn recv_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
@@ -226,22 +226,22 @@ pub(super) unsafe extern "C" fn recv_done<H: Completions>(
     handler.received(buf, result);
 }
 
-/// Completion of the last local invalidation of a fence.
+/// Completion of the last request of an invalidation.
 ///
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc` of a request posted by
-/// [`super::Qp::fence`].
-pub(super) unsafe extern "C" fn fence_done<H: Completions>(
+/// [`super::Qp::invalidate`].
+pub(super) unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
     // SAFETY: As this function's.
     let (handler, cqe, result) = unsafe { (handler::<H>(cq), cqe(wc), outcome(wc)) };
-    // SAFETY: The entry is that of a fence, whose registrations the device holds until this
+    // SAFETY: The entry is that of an invalidation, whose registrations the device holds until this
     // completion.
-    if let Some((context, result)) = unsafe { mr::fence_completed(cqe, result) } {
-        handler.fenced(context, result);
+    if let Some((context, result)) = unsafe { mr::invalidation_completed(cqe, result) } {
+        handler.invalidated(context, result);
     }
 }
 
@@ -250,7 +250,7 @@ pub(super) unsafe extern "C" fn fence_done<H: Completions>(
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
-pub(super) unsafe extern "C" fn reg_done<H: Completions>(
+pub(super) unsafe extern "C" fn reg_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {

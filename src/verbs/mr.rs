@@ -6,10 +6,10 @@
 //! what state all of its registrations are in:
 //!
 //! - [`Mapped`]: DMA-mapped and described, not posted. Dropping the list undoes the mapping.
-//! - [`Live`]: posted, so that the peer may reach the memory. Only three things end that: the
-//!   peer's own invalidation ([`MrList::retire`]), a fence ([`super::Qp::fence`]), or the drain of
-//!   the queue pair. A live list that is dropped is set aside in its pool, still mapped, until the
-//!   pool goes, which is after the drain.
+//! - [`Registered`]: posted, so that the peer may reach the memory. Only three things end that: the
+//!   peer's own invalidation ([`MrList::remotely_invalidated`]), ours ([`super::Qp::invalidate`]),
+//!   or the drain of the queue pair. A list in this state that is dropped is set aside in its pool,
+//!   still mapped, until the pool goes, which is after the drain.
 
 mod list;
 mod pool;
@@ -29,7 +29,7 @@ use kernel::{
 
 use super::{
     cq,
-    Completions,
+    CompletionHandler,
     Pd, //
 };
 use crate::{
@@ -40,16 +40,16 @@ use crate::{
     }, //
 };
 
-use list::Fence;
+use list::Invalidation;
 pub(super) use list::{
-    fence_completed,
-    FenceChain, //
+    invalidation_completed,
+    InvalidateChain, //
 };
 pub(crate) use list::{
-    Live,
+    Invalidated,
     Mapped,
     MrList,
-    Quiet, //
+    Registered, //
 };
 pub(crate) use pool::MrPool;
 
@@ -83,8 +83,8 @@ impl Access {
     }
 }
 
-/// One registration. The completion entry comes first: a fence's completion leads back to its
-/// registration by it.
+/// One registration. The completion entry comes first: the completion of an invalidation leads back
+/// to its registration by it.
 #[repr(C)]
 struct Mr {
     cqe: bindings::ib_cqe,
@@ -102,11 +102,11 @@ struct Mr {
     access: Access,
     reg: bindings::ib_reg_wr,
     inv: bindings::ib_send_wr,
-    fence: Option<Fence>,
+    invalidation: Option<Invalidation>,
 }
 
 impl Mr {
-    fn new<H: Completions>(
+    fn new<H: CompletionHandler>(
         pd: &Pd,
         pages: u32,
         reg_cqe: *mut bindings::ib_cqe,
@@ -130,7 +130,7 @@ impl Mr {
         let mr = KBox::new(
             Mr {
                 cqe: bindings::ib_cqe {
-                    done: Some(cq::fence_done::<H>),
+                    done: Some(cq::invalidate_done::<H>),
                 },
                 raw,
                 next: null_mut(),
@@ -142,7 +142,7 @@ impl Mr {
                 access: Access::RemoteRead,
                 reg: pin_init::zeroed(),
                 inv: pin_init::zeroed(),
-                fence: None,
+                invalidation: None,
             },
             GFP_KERNEL,
         );

@@ -15,18 +15,18 @@ use kernel::{
 
 use super::{
     buffer::{
-        Buffers,
-        Order, //
+        BufferSpec,
+        NewBuffers, //
     },
-    mr::FenceChain,
+    mr::InvalidateChain,
     ring::Ring,
-    Completions,
-    Live,
+    CompletionHandler,
     Mapped,
     MrList,
     MrPool,
     Pd,
     RecvBuffer,
+    Registered,
     SendBuffer,
     WrId, //
 };
@@ -56,14 +56,14 @@ pub(crate) struct QpSize {
     /// Bytes in the buffer of each.
     pub(crate) recv_len: u32,
     /// Receives that are posted for what the peer sends without having been asked.
-    pub(crate) unasked: u32,
+    pub(crate) unsolicited: u32,
     /// How many Receives more than are needed are posted at once.
     pub(crate) recv_batch: u32,
 }
 
 impl QpSize {
-    /// Depth of the send queue: every message with all its registrations, every fence, one marker
-    /// for the drain.
+    /// Depth of the send queue: every message with all its registrations, every invalidation, one
+    /// marker for the drain.
     pub(crate) fn send_depth(&self) -> u32 {
         self.sends
             .saturating_mul(self.mrs_per_send.saturating_add(1))
@@ -115,7 +115,7 @@ pub(crate) enum PostError {
 #[derive(Clone, Copy)]
 pub(crate) enum Expects {
     /// It sends one in return.
-    Answer,
+    Reply,
     /// Nothing.
     Nothing,
 }
@@ -145,24 +145,24 @@ pub(crate) struct Qp<O: QpOwner> {
     open: bool,
     drained: bool,
     /// Buffers that may still be made.
-    missing: Order,
+    unallocated: BufferSpec,
     /// Whether more of them would do good.
-    short: bool,
+    wants_growth: bool,
     /// Whether somebody was refused a Send buffer since the last Receive came back.
-    refused: bool,
-    free: KVec<SendBuffer>,
+    sender_waiting: bool,
+    free_sends: KVec<SendBuffer>,
     /// Send buffers that there are.
-    made: usize,
+    sends_allocated: usize,
     sends: Ring<SendBuffer>,
     unsignalled: u32,
     signal_batch: u32,
-    spare: KVec<RecvBuffer>,
+    free_recvs: KVec<RecvBuffer>,
     /// Receive buffers that there are.
-    recvs_made: usize,
+    recvs_allocated: usize,
     /// Receives posted beyond one for each message that may come.
-    ahead: i32,
+    recv_surplus: i32,
     recv_batch: i32,
-    failed_fence: Option<FenceChain>,
+    failed_invalidate: Option<InvalidateChain>,
     pool: Arc<MrPool>,
 }
 
@@ -181,14 +181,14 @@ impl<O: QpOwner> Qp<O> {
     /// # Errors
     ///
     /// `ENOMEM`, `EIO` when a buffer cannot be mapped, or what the driver returns.
-    pub(crate) unsafe fn new<H: Completions>(
+    pub(crate) unsafe fn new<H: CompletionHandler>(
         raw: NonNull<bindings::ib_qp>,
         owner: O,
         pd: &Arc<Pd>,
         size: &QpSize,
     ) -> Result<Self> {
         let pool = MrPool::new::<H>(pd.clone(), size.first_mrs, size.mrs, size.mr_pages)?;
-        let missing = Order {
+        let missing = BufferSpec {
             pd: pd.clone(),
             make_send: SendBuffer::new::<H>,
             sends: size.sends,
@@ -205,19 +205,19 @@ impl<O: QpOwner> Qp<O> {
             owner,
             open: true,
             drained: false,
-            missing,
-            short: false,
-            refused: false,
-            free: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
-            made: 0,
+            unallocated: missing,
+            wants_growth: false,
+            sender_waiting: false,
+            free_sends: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
+            sends_allocated: 0,
             sends: Ring::new(size.sends as usize)?,
             unsignalled: 0,
             signal_batch: (size.sends / 8).max(1),
-            spare: KVec::with_capacity(size.recvs as usize, GFP_KERNEL)?,
-            recvs_made: 0,
-            ahead: 0i32.saturating_sub_unsigned(size.unasked),
+            free_recvs: KVec::with_capacity(size.recvs as usize, GFP_KERNEL)?,
+            recvs_allocated: 0,
+            recv_surplus: 0i32.saturating_sub_unsigned(size.unsolicited),
             recv_batch: size.recv_batch.try_into()?,
-            failed_fence: None,
+            failed_invalidate: None,
             pool,
         };
         qp.add(first);
@@ -230,12 +230,14 @@ impl<O: QpOwner> Qp<O> {
         let bytes = |count: usize, len: usize| (count as u64).saturating_mul(len as u64);
 
         Usage {
-            receives_posted: self.recvs_made.saturating_sub(self.spare.len()),
-            receives_made: self.recvs_made,
-            sends_posted: self.made.saturating_sub(self.free.len()),
-            sends_made: self.made,
-            bytes: bytes(self.made, self.missing.send_len)
-                .saturating_add(bytes(self.recvs_made, self.missing.recv_len as usize)),
+            receives_posted: self.recvs_allocated.saturating_sub(self.free_recvs.len()),
+            receives_made: self.recvs_allocated,
+            sends_posted: self.sends_allocated.saturating_sub(self.free_sends.len()),
+            sends_made: self.sends_allocated,
+            bytes: bytes(self.sends_allocated, self.unallocated.send_len).saturating_add(bytes(
+                self.recvs_allocated,
+                self.unallocated.recv_len as usize,
+            )),
         }
     }
 
@@ -272,54 +274,54 @@ impl<O: QpOwner> Qp<O> {
     #[inline]
     pub(crate) fn take_send(&mut self, expects: Expects) -> Option<SendBuffer> {
         let receivable = match expects {
-            Expects::Answer => self.ahead > 0 || !self.spare.is_empty(),
+            Expects::Reply => self.recv_surplus > 0 || !self.free_recvs.is_empty(),
             Expects::Nothing => true,
         };
         if receivable {
-            if let Some(buf) = self.free.pop() {
+            if let Some(buf) = self.free_sends.pop() {
                 return Some(buf);
             }
         }
-        self.refused = true;
-        self.run_short();
+        self.sender_waiting = true;
+        self.want_growth();
         None
     }
 
     /// Whether more buffers would do good: then [`Self::order`] them.
     #[inline]
-    pub(crate) fn is_short(&self) -> bool {
-        self.short
+    pub(crate) fn wants_growth(&self) -> bool {
+        self.wants_growth
     }
 
-    fn run_short(&mut self) {
-        self.short = self.missing.sends != 0 || self.missing.recvs != 0;
+    fn want_growth(&mut self) {
+        self.wants_growth = self.unallocated.sends != 0 || self.unallocated.recvs != 0;
     }
 
     /// Up to `count` buffers of each kind for this queue pair, to be made without its lock and then
     /// [added](Self::add).
-    pub(crate) fn order(&mut self, count: u32) -> Option<Order> {
-        core::mem::take(&mut self.short).then(|| self.missing.at_most(count, count))
+    pub(crate) fn order(&mut self, count: u32) -> Option<BufferSpec> {
+        core::mem::take(&mut self.wants_growth).then(|| self.unallocated.at_most(count, count))
     }
 
     /// Adds buffers that were made for this queue pair.
-    pub(crate) fn add(&mut self, buffers: Buffers) {
+    pub(crate) fn add(&mut self, buffers: NewBuffers) {
         // There is room for as many as could be ordered; more are dropped.
         for buf in buffers.sends {
-            self.missing.sends = self.missing.sends.saturating_sub(1);
-            self.made = self.made.saturating_add(1);
+            self.unallocated.sends = self.unallocated.sends.saturating_sub(1);
+            self.sends_allocated = self.sends_allocated.saturating_add(1);
             self.put_send(buf);
         }
         for buf in buffers.recvs {
-            self.missing.recvs = self.missing.recvs.saturating_sub(1);
-            self.recvs_made = self.recvs_made.saturating_add(1);
-            let _ = self.spare.push_within_capacity(buf);
+            self.unallocated.recvs = self.unallocated.recvs.saturating_sub(1);
+            self.recvs_allocated = self.recvs_allocated.saturating_add(1);
+            let _ = self.free_recvs.push_within_capacity(buf);
         }
     }
 
     /// Gives a buffer back that was not posted after all.
     pub(crate) fn put_send(&mut self, buf: SendBuffer) {
         // There is room: the list was made for all buffers of the queue pair.
-        let _ = self.free.push_within_capacity(buf);
+        let _ = self.free_sends.push_within_capacity(buf);
     }
 
     /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
@@ -339,14 +341,14 @@ impl<O: QpOwner> Qp<O> {
         mut buf: SendBuffer,
         len: u32,
         expects: Expects,
-    ) -> Result<Option<MrList<Live>>, PostError> {
+    ) -> Result<Option<MrList<Registered>>, PostError> {
         // The registrations of another queue pair would go with that one.
         let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
         if !self.open || foreign {
             self.put_send(buf);
             return Err(PostError::Closed);
         }
-        if let Expects::Answer = expects {
+        if let Expects::Reply = expects {
             if let Err(error) = self.expect_message() {
                 self.put_send(buf);
                 return Err(error);
@@ -356,7 +358,8 @@ impl<O: QpOwner> Qp<O> {
         // Completions are asked for now and then; always while buffers are short, so that the queue
         // cannot run dry with nothing left to complete.
         let unsignalled = self.unsignalled.saturating_add(1);
-        let signalled = unsignalled >= self.signal_batch || self.free.len() < self.made / 8;
+        let signalled =
+            unsignalled >= self.signal_batch || self.free_sends.len() < self.sends_allocated / 8;
         self.unsignalled = if signalled { 0 } else { unsignalled };
 
         let send = buf.arm(len, signalled);
@@ -386,20 +389,24 @@ impl<O: QpOwner> Qp<O> {
         })
     }
 
-    /// Makes the peer unable to use any of `mrs`: the completion of this fence, which carries
-    /// `context`, says so.
+    /// Invalidates `mrs`: once the completion, which carries `context`, has come, the peer cannot
+    /// use any of them.
     ///
     /// # Errors
     ///
     /// [`PostError`]: the registrations are set aside until the drain, and the connection is of no
     /// further use.
-    pub(crate) fn fence(&mut self, mrs: MrList<Live>, context: usize) -> Result<(), PostError> {
+    pub(crate) fn invalidate(
+        &mut self,
+        mrs: MrList<Registered>,
+        context: usize,
+    ) -> Result<(), PostError> {
         if !self.open || !mrs.is_of(&self.pool) {
             return Err(PostError::Closed);
         }
-        let (first, chain) = mrs.into_fence(context);
+        let (first, chain) = mrs.into_invalidate(context);
         self.post_send(first)
-            .inspect_err(|_| self.failed_fence = Some(chain))
+            .inspect_err(|_| self.failed_invalidate = Some(chain))
     }
 
     /// A Send has completed: it and all before it give their buffers back. Returns whether any did.
@@ -423,8 +430,8 @@ impl<O: QpOwner> Qp<O> {
     #[inline]
     pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> bool {
         // There is room: the list was made for all buffers of the queue pair.
-        let _ = self.spare.push_within_capacity(buf);
-        core::mem::take(&mut self.refused)
+        let _ = self.free_recvs.push_within_capacity(buf);
+        core::mem::take(&mut self.sender_waiting)
     }
 
     /// Takes back the Receive buffer of a message that was no answer. More such may come, so
@@ -434,15 +441,15 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// As [`Self::post_receives`].
     pub(crate) fn replace(&mut self, buf: RecvBuffer) -> Result<(), PostError> {
-        let _ = self.spare.push_within_capacity(buf);
+        let _ = self.free_recvs.push_within_capacity(buf);
         self.expect_message()
     }
 
     /// Sees to it that there is a Receive for one message more.
     #[inline]
     fn expect_message(&mut self) -> Result<(), PostError> {
-        self.ahead = self.ahead.saturating_sub(1);
-        if self.ahead >= 0 {
+        self.recv_surplus = self.recv_surplus.saturating_sub(1);
+        if self.recv_surplus >= 0 {
             return Ok(());
         }
         self.post_receives()
@@ -458,13 +465,13 @@ impl<O: QpOwner> Qp<O> {
             return Err(PostError::Closed);
         }
         let mut next = null_mut();
-        while self.ahead < self.recv_batch {
-            let Some(buf) = self.spare.pop() else {
-                self.run_short();
+        while self.recv_surplus < self.recv_batch {
+            let Some(buf) = self.free_recvs.pop() else {
+                self.want_growth();
                 break;
             };
             next = buf.into_request(next);
-            self.ahead = self.ahead.saturating_add(1);
+            self.recv_surplus = self.recv_surplus.saturating_add(1);
         }
         if next.is_null() {
             return Ok(());
@@ -510,9 +517,9 @@ impl<O: QpOwner> Drop for Qp<O> {
         if !self.drained {
             self.owner.drain();
         }
-        if let Some(fence) = self.failed_fence.take() {
+        if let Some(chain) = self.failed_invalidate.take() {
             // SAFETY: The queue pair is drained.
-            unsafe { fence.abandon() };
+            unsafe { chain.abandon() };
         }
         // SAFETY: As above.
         unsafe { self.pool.purge() };

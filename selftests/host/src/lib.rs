@@ -23,7 +23,9 @@ mod module {
     pub(crate) mod client {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]
-        pub(crate) mod request;
+        pub(crate) mod request {
+            pub(crate) mod state;
+        }
     }
 }
 

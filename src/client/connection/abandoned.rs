@@ -11,9 +11,9 @@
 //! 1. sunrpc takes it out of the calls that wait for a reply, where it is found no more (it does so
 //!    for a moment, too, when a call is encoded again to be sent on the next connection);
 //! 2. it lets go of its credit: from here on the call counts ([`Connection::abandon`]);
-//! 3. it lets go of its buffers: a [`Record`] is made, and the flight is free for another call.
+//! 3. it lets go of its buffers: a [`Record`] is made, and the request is free for another call.
 //!
-//! So a late reply is looked for among the flights first, and then among the records.
+//! So a late reply is looked for among the requests first, and then among the records.
 
 use kernel::{
     prelude::*,
@@ -26,8 +26,8 @@ use kernel::{
 
 use super::{
     super::{
-        flight::Flight,
-        reply::retire, //
+        reply::remotely_invalidated,
+        request::Request, //
     },
     Connection, //
 };
@@ -54,13 +54,13 @@ pub(in crate::client) enum Late {
 }
 
 impl Connection {
-    /// The task of `flight` lets go of its credit. If no reply has come, the call counts as
+    /// The task of `request` lets go of its credit. If no reply has come, the call counts as
     /// abandoned, and the result is how many calls may be unanswered from now on. Called under a
     /// spinlock of sunrpc.
-    pub(in crate::client) fn abandon(&self, flight: &Flight) -> Option<u32> {
+    pub(in crate::client) fn abandon(&self, request: &Request) -> Option<u32> {
         {
-            let mut state = flight.state.lock();
-            if !state.request.abandon(self.generation) {
+            let mut state = request.state.lock();
+            if !state.call.abandon(self.generation) {
                 return None;
             }
             // Before a late reply can count it down.
@@ -70,13 +70,13 @@ impl Connection {
         Some(self.window())
     }
 
-    /// Makes a record of the abandoned call of `flight`, which is about to be free for another
+    /// Makes a record of the abandoned call of `request`, which is about to be free for another
     /// call, and ends the connection if there are too many. Process context.
-    pub(in crate::client) fn record(&self, flight: &Flight) {
+    pub(in crate::client) fn record(&self, request: &Request) {
         // What is allocated here may be on behalf of memory reclaim.
         let _scope = os::ReclaimScope::enter(self.shared.xprt.is_swapping());
 
-        if self.try_record(flight).is_err() {
+        if self.try_record(request).is_err() {
             self.lost(c"no memory to remember an abandoned call");
             return;
         }
@@ -100,15 +100,15 @@ impl Connection {
         }
     }
 
-    fn try_record(&self, flight: &Flight) -> Result {
-        let count = flight
+    fn try_record(&self, request: &Request) -> Result {
+        let count = request
             .state
             .lock()
             .chunks()
             .map_or(0, |lists| lists.handles().count());
         let mut handles = KVec::with_capacity(count, GFP_KERNEL)?;
         let xid = {
-            let state = flight.state.lock();
+            let state = request.state.lock();
             for handle in state.chunks().into_iter().flat_map(|lists| lists.handles()) {
                 handles.push_within_capacity(handle)?;
             }
@@ -120,7 +120,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The reply of the call that `flight` had has come after all: drops its record.
+    /// The reply of the call that `request` had has come after all: drops its record.
     pub(in crate::client) fn forget(&self, xid: u32) {
         let record = self.records.lock().remove_node(&xid);
         drop(record);
@@ -129,7 +129,7 @@ impl Connection {
     /// A reply to no call that waits for one has come: finds the abandoned call that it is for, if
     /// it is for one. The credit of that call is free then.
     pub(in crate::client) fn late_reply(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
-        self.late_to_flight(xid, invalidated)
+        self.late_to_request(xid, invalidated)
             .or_else(|| self.late_to_record(xid, invalidated))
             .inspect(|late| {
                 if *late != Late::Again {
@@ -138,30 +138,30 @@ impl Connection {
             })
     }
 
-    fn late_to_flight(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
-        for flight in self.shared.slots.iter() {
-            let mut state = flight.state.lock();
+    fn late_to_request(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
+        for request in self.shared.slots.iter() {
+            let mut state = request.state.lock();
             if state.xid != xid {
                 continue;
             }
-            if state.request.has_replied_late(self.generation) {
+            if state.call.has_replied_late(self.generation) {
                 return Some(Late::Again);
             }
-            let seen = state.request.reply_late(self.generation, |exposed| {
-                invalidated.map(|handle| retire(exposed, handle))
+            let seen = state.call.reply_late(self.generation, |exposed| {
+                invalidated.map(|handle| remotely_invalidated(exposed, handle))
             });
-            let Some((retired, abandoned)) = seen else {
+            let Some((taken, abandoned)) = seen else {
                 continue;
             };
             if abandoned {
                 self.abandoned.fetch_sub(1, Relaxed);
             }
             drop(state);
-            let verdict = match &retired {
+            let verdict = match &taken {
                 Some(None) => Late::ForeignHandle,
                 _ => Late::Good,
             };
-            drop(retired);
+            drop(taken);
             return Some(verdict);
         }
         None

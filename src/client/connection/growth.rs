@@ -14,7 +14,7 @@ use kernel::{
 
 use super::{
     Connection,
-    Terms, //
+    Negotiated, //
 };
 use crate::os;
 
@@ -36,7 +36,7 @@ impl Connection {
 
     /// Makes more registrations. Returns whether there are any.
     fn make_mrs(&self) -> bool {
-        let Some(Terms { pool, .. }) = self.terms() else {
+        let Some(Negotiated { pool, .. }) = self.negotiated() else {
             return false;
         };
         let before = pool.made();

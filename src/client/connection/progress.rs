@@ -17,7 +17,7 @@ pub(in crate::client) const RELEASE_POLL: usize = secs_to_jiffies(1) / 10;
 
 /// Why a step of connecting has failed.
 #[derive(Clone, Copy)]
-pub(in crate::client) struct Obstacle {
+pub(in crate::client) struct StepError {
     /// The status for sunrpc.
     pub(in crate::client) status: ConnectStatus,
     /// The number that the connection manager gave: a negative errno, or the reason of a rejection.
@@ -26,7 +26,7 @@ pub(in crate::client) struct Obstacle {
 
 /// The last word of the connection manager.
 pub(super) struct Progress {
-    pub(super) outcome: Option<Result<(), Obstacle>>,
+    pub(super) outcome: Option<Result<(), StepError>>,
     /// The peer's private data, as it came.
     pub(super) peer: PeerData,
 }
@@ -70,7 +70,7 @@ impl PeerData {
     }
 }
 
-impl Obstacle {
+impl StepError {
     /// The status for sunrpc of a failure with this (negative) errno of the connection manager.
     fn of(code: i32) -> Self {
         let status = match code {
@@ -89,7 +89,7 @@ impl Connection {
     /// # Errors
     ///
     /// The status for sunrpc.
-    pub(in crate::client) fn wait_step(&self, limit: usize) -> Result<PeerData, Obstacle> {
+    pub(in crate::client) fn wait_step(&self, limit: usize) -> Result<PeerData, StepError> {
         let mut left = limit;
 
         // sunrpc tells nothing when it drops its last reference: it waits for the write lock, which
@@ -101,25 +101,25 @@ impl Connection {
             }
             left = left.saturating_sub(slice);
             if self.shared.xprt.is_released() {
-                return Err(Obstacle {
+                return Err(StepError {
                     status: ConnectStatus::Retry,
                     code: ECANCELED.to_errno(),
                 });
             }
             if left == 0 {
-                return Err(Obstacle::of(ETIMEDOUT.to_errno()));
+                return Err(StepError::of(ETIMEDOUT.to_errno()));
             }
         }
         let mut progress = self.progress.lock();
         // A signal without an outcome belongs to a step before this one.
-        progress.outcome.take().unwrap_or(Err(Obstacle {
+        progress.outcome.take().unwrap_or(Err(StepError {
             status: ConnectStatus::Retry,
             code: EAGAIN.to_errno(),
         }))?;
         Ok(progress.peer)
     }
 
-    fn step(&self, outcome: Result<(), Obstacle>, peer: PeerData) {
+    fn step(&self, outcome: Result<(), StepError>, peer: PeerData) {
         {
             let mut progress = self.progress.lock();
             progress.outcome = Some(outcome);
@@ -135,11 +135,11 @@ impl Connection {
 
     /// A step of connecting has failed.
     pub(in crate::client) fn failed(&self, status: ConnectStatus, code: i32) {
-        self.step(Err(Obstacle { status, code }), PeerData::NONE);
+        self.step(Err(StepError { status, code }), PeerData::NONE);
     }
 }
 
-impl cm::Events for Connection {
+impl cm::EventHandler for Connection {
     fn event(&self, event: cm::Event<'_>) {
         /// Reason of a rejection over InfiniBand or RoCE: the peer still has a connection with our
         /// numbers.
@@ -158,7 +158,7 @@ impl cm::Events for Connection {
             }
             cm::Event::Failed(code) | cm::Event::Unreachable(code) => {
                 self.announce_loss(c"the server cannot be reached any more");
-                self.step(Err(Obstacle::of(code)), PeerData::NONE);
+                self.step(Err(StepError::of(code)), PeerData::NONE);
             }
             cm::Event::Disconnected => {
                 self.announce_loss(c"the server hung up");

@@ -12,7 +12,7 @@ use super::{
         Connection,
         Late, //
     },
-    Arrival, //
+    Disposition, //
 };
 use crate::proto::Discard;
 
@@ -20,10 +20,10 @@ impl Connection {
     /// A reply to no call that waits for one. It may be a late one; only then its grant counts
     /// (V1-39).
     #[cold]
-    pub(super) fn unknown(&self, xid: u32, credits: u32, invalidated: Option<u32>) -> Arrival {
+    pub(super) fn unknown(&self, xid: u32, credits: u32, invalidated: Option<u32>) -> Disposition {
         self.shared.stats.unknown_xids.inc();
         let arrival = self.late(xid, invalidated);
-        if let Arrival::Late = arrival {
+        if let Disposition::Late = arrival {
             self.granted(credits);
             self.reopen_window();
         }
@@ -31,13 +31,13 @@ impl Connection {
     }
 
     /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
-    fn late(&self, xid: u32, invalidated: Option<u32>) -> Arrival {
+    fn late(&self, xid: u32, invalidated: Option<u32>) -> Disposition {
         match self.late_reply(xid, invalidated) {
             Some(Late::Good) => {
                 if invalidated.is_some() {
-                    self.invalidated();
+                    self.count_remote_invalidation();
                 }
-                return Arrival::Late;
+                return Disposition::Late;
             }
             Some(Late::Again) => self.repeated(),
             None if invalidated.is_none() => {
@@ -49,7 +49,7 @@ impl Connection {
             }
             Some(Late::ForeignHandle) | None => self.foreign_handle(),
         }
-        Arrival::Unasked
+        Disposition::Unsolicited
     }
 
     /// The server has replied twice to the same call.
@@ -65,20 +65,20 @@ impl Connection {
     /// The exception is an error that cannot be decoded. The specification wants it dropped
     /// silently, so only the second one about the same call ends that.
     #[cold]
-    pub(super) fn unusable(&self, xid: u32, why: Discard, invalidated: Option<u32>) -> Arrival {
+    pub(super) fn unusable(&self, xid: u32, why: Discard, invalidated: Option<u32>) -> Disposition {
         self.discard(why);
         if self.is_probing() && why != Discard::UndecodableError && self.probe_failed(xid) {
-            return Arrival::Late;
+            return Disposition::Late;
         }
         let Some(pinned) = self.shared.xprt.lookup(xid) else {
             if why == Discard::UndecodableError {
                 if invalidated.is_some() {
                     self.foreign_handle();
                 }
-                return Arrival::Unasked;
+                return Disposition::Unsolicited;
             }
             let arrival = self.late(xid, invalidated);
-            if let Arrival::Late = arrival {
+            if let Disposition::Late = arrival {
                 self.reopen_window();
             }
             return arrival;
@@ -90,7 +90,7 @@ impl Connection {
             }
             let counts = why != Discard::UndecodableError || state.undecodable >= 2;
             counts
-                .then(|| state.request.replied(self.generation()))
+                .then(|| state.call.replied(self.generation()))
                 .flatten()
         };
         match replied {
@@ -102,7 +102,7 @@ impl Connection {
                 if invalidated.is_some() {
                     self.foreign_handle();
                 }
-                Arrival::Unasked
+                Disposition::Unsolicited
             }
         }
     }

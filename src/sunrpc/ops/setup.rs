@@ -23,7 +23,7 @@ use super::{
             socket_address,
             SHORTEST, //
         },
-        xprt::Outer,
+        xprt::XprtAlloc,
         Transport,
         Xprt, //
     },
@@ -91,13 +91,13 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     // SAFETY: sunrpc holds the module during this call.
     unsafe { bindings::__module_get(this_module()) };
     // SAFETY: `net` is valid.
-    let raw = unsafe { bindings::xprt_alloc(args.net, size_of::<Outer>(), 0, requests) };
+    let raw = unsafe { bindings::xprt_alloc(args.net, size_of::<XprtAlloc>(), 0, requests) };
     let Some(raw) = NonNull::new(raw) else {
         // SAFETY: Taken above.
         unsafe { bindings::module_put(this_module()) };
         return Err(ENOMEM);
     };
-    // SAFETY: Allocated with the size of an `Outer`, with a reference to the module.
+    // SAFETY: Allocated with the size of an `XprtAlloc`, with a reference to the module.
     let handle = unsafe { Xprt::<T>::new(raw.cast()) }?;
     let xprt = handle.as_ptr();
 
@@ -134,7 +134,7 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     let transport = T::new(handle, server)?;
     // SAFETY: The transport holds the handle, so that the object is valid; `destroy` takes the
     // reference back.
-    unsafe { (*xprt.cast::<Outer>()).transport = transport.into_foreign() };
+    unsafe { (*xprt.cast::<XprtAlloc>()).transport = transport.into_foreign() };
     Ok(xprt)
 }
 
@@ -148,7 +148,7 @@ pub(super) unsafe extern "C" fn destroy<T: Transport>(xprt: *mut bindings::rpc_x
     unsafe { transport::<T>(xprt).close(&mut write_lock(xprt)) };
     // SAFETY: Put there by `create`, and not used again. Dropping it drops the last handle, which
     // frees the object.
-    drop(unsafe { Arc::<T>::from_foreign((*xprt.cast::<Outer>()).transport) });
+    drop(unsafe { Arc::<T>::from_foreign((*xprt.cast::<XprtAlloc>()).transport) });
 }
 
 /// Allocates a string that sunrpc frees.

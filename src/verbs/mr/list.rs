@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registrations of one call, and the fence that ends them.
+//! The registrations of one call, and the invalidation that ends them.
 
 use core::{
     marker::PhantomData,
@@ -34,11 +34,11 @@ use crate::{
 pub(crate) struct Mapped;
 
 /// State of a list whose registrations the peer may use.
-pub(crate) struct Live;
+pub(crate) struct Registered;
 
 /// State of a list whose registrations nobody but the owner can reach any more: neither valid nor
 /// mapped.
-pub(crate) struct Quiet;
+pub(crate) struct Invalidated;
 
 /// What all registrations of a list have in common.
 pub(crate) trait State {
@@ -50,11 +50,11 @@ impl State for Mapped {
     const LIVE: bool = false;
 }
 
-impl State for Live {
+impl State for Registered {
     const LIVE: bool = true;
 }
 
-impl State for Quiet {
+impl State for Invalidated {
     const LIVE: bool = false;
 }
 
@@ -154,9 +154,9 @@ impl MrList<Mapped> {
     /// is no gap between them: the pages begin and, before a tail, end at the border of a page.
     /// Returns whether that could be done.
     ///
-    /// With a single handle the peer can invalidate all of it with its answer, where several would
-    /// have to be fenced. Head and tail are in memory of the registration, which `prepare` gets
-    /// before it is mapped.
+    /// With a single handle the peer can invalidate all of it with its reply, where several would
+    /// have to be invalidated locally. Head and tail are in memory of the registration, which
+    /// `prepare` gets before it is mapped.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ impl MrList<Mapped> {
 
     /// The requests made by `chain` were handed to the device.
     #[inline]
-    pub(crate) fn posted(self) -> MrList<Live> {
+    pub(crate) fn posted(self) -> MrList<Registered> {
         // INVARIANT: As before.
         MrList {
             head: self.into_head(),
@@ -244,10 +244,13 @@ impl MrList<Mapped> {
     }
 }
 
-impl MrList<Live> {
+impl MrList<Registered> {
     /// The peer has invalidated `handle`: if it is one of the list's, takes that one out and
     /// returns it.
-    pub(crate) fn retire(list: &mut Option<Self>, handle: u32) -> Option<MrList<Quiet>> {
+    pub(crate) fn remotely_invalidated(
+        list: &mut Option<Self>,
+        handle: u32,
+    ) -> Option<MrList<Invalidated>> {
         let own = list.as_mut()?;
         let mut head = own.head;
         let mut before: Option<NonNull<Mr>> = None;
@@ -280,16 +283,16 @@ impl MrList<Live> {
         }
         inner.next = null_mut();
         // INVARIANT: Taken out of the list, and the only one of its chain, with a reference.
-        let retired = Self {
+        let taken = Self {
             head: mr,
             _state: PhantomData,
         };
-        Some(retired.into_quiet())
+        Some(taken.into_invalidated())
     }
 
     /// The registrations are invalid: unmaps them.
     #[inline]
-    fn into_quiet(self) -> MrList<Quiet> {
+    fn into_invalidated(self) -> MrList<Invalidated> {
         let head = self.into_head();
 
         // SAFETY: The list owned its registrations, and we took them over.
@@ -311,8 +314,11 @@ impl MrList<Live> {
     }
 
     /// Chains local invalidations of all registrations, the last one signalled, and leaves the list
-    /// to the device until [`fence_completed`]. Returns the first request.
-    pub(crate) fn into_fence(self, context: usize) -> (*mut bindings::ib_send_wr, FenceChain) {
+    /// to the device until [`invalidation_completed`]. Returns the first request.
+    pub(crate) fn into_invalidate(
+        self,
+        context: usize,
+    ) -> (*mut bindings::ib_send_wr, InvalidateChain) {
         let mut head = self.into_head();
         // SAFETY: The list owned its registrations, and we took them over.
         let pool = unsafe { head.as_mut() }.pool.take();
@@ -324,7 +330,7 @@ impl MrList<Live> {
             let Some(next) = NonNull::new(inner.next) else {
                 inner.inv.next = null_mut();
                 inner.inv.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
-                inner.fence = Some(Fence {
+                inner.invalidation = Some(Invalidation {
                     context,
                     head,
                     pool,
@@ -338,28 +344,28 @@ impl MrList<Live> {
         }
         // SAFETY: As above.
         let first = unsafe { &raw mut (*head.as_ptr()).inv };
-        (first, FenceChain { last })
+        (first, InvalidateChain { last })
     }
 }
 
-/// What a fence in progress comes back to; kept in the last registration of its chain.
-pub(super) struct Fence {
+/// What an invalidation in progress comes back to; kept in the last registration of its chain.
+pub(super) struct Invalidation {
     context: usize,
     head: NonNull<Mr>,
     /// The reference that the list had.
     pool: Option<Arc<MrPool>>,
 }
 
-/// A fence whose post failed, perhaps after part of its chain went out: the completion may or may
-/// not come.
-pub(crate) struct FenceChain {
+/// An invalidation whose post failed, perhaps after part of its chain went out: the completion may
+/// or may not come.
+pub(crate) struct InvalidateChain {
     last: NonNull<Mr>,
 }
 
 // SAFETY: The registrations have no thread affinity.
-unsafe impl Send for FenceChain {}
+unsafe impl Send for InvalidateChain {}
 
-impl FenceChain {
+impl InvalidateChain {
     /// Sets the registrations aside if no completion has done so.
     ///
     /// # Safety
@@ -367,42 +373,45 @@ impl FenceChain {
     /// The queue pair must be drained, so that no completion can come any more.
     pub(crate) unsafe fn abandon(self) {
         // SAFETY: No completion runs any more, so that the registration is ours alone.
-        if let Some(fence) = unsafe { (*self.last.as_ptr()).fence.take() } {
-            if let Some(pool) = fence.pool {
-                pool.set_aside(fence.head.as_ptr());
+        if let Some(invalidation) = unsafe { (*self.last.as_ptr()).invalidation.take() } {
+            if let Some(pool) = invalidation.pool {
+                pool.set_aside(invalidation.head.as_ptr());
             }
         }
     }
 }
 
-/// Ends the fence whose last completion entry is `cqe`; returns its context and, on success, its
-/// registrations. Otherwise they are set aside until the drain. `None` if the entry belongs to an
-/// invalidation inside a chain (those complete only when flushed).
+/// Ends the invalidation whose last completion entry is `cqe`; returns its context and, on success,
+/// its registrations. Otherwise they are set aside until the drain. `None` if the entry belongs to
+/// a request inside a chain (those complete only when flushed).
 ///
 /// # Safety
 ///
 /// `cqe` must be the completion entry of a local invalidation posted by
-/// [`crate::verbs::Qp::fence`].
-pub(crate) unsafe fn fence_completed(
+/// [`crate::verbs::Qp::invalidate`].
+pub(crate) unsafe fn invalidation_completed(
     cqe: *mut bindings::ib_cqe,
     result: Result<(), Failure>,
-) -> Option<(usize, Result<MrList<Quiet>, Failure>)> {
+) -> Option<(usize, Result<MrList<Invalidated>, Failure>)> {
     // SAFETY: The completion entry is the first field of a registration, which stays until the
     // drain.
-    let fence = unsafe { (*cqe.cast::<Mr>()).fence.take() }?;
-    let mut head = fence.head;
+    let invalidation = unsafe { (*cqe.cast::<Mr>()).invalidation.take() }?;
+    let mut head = invalidation.head;
 
-    // SAFETY: The chain is the fence's, and comes back with it.
-    unsafe { head.as_mut() }.pool = fence.pool;
+    // SAFETY: The chain is the invalidation's, and comes back with it.
+    unsafe { head.as_mut() }.pool = invalidation.pool;
     // INVARIANT: The chain with the reference that it had as a list.
-    let mrs = MrList::<Live> {
+    let mrs = MrList::<Registered> {
         head,
         _state: PhantomData,
     };
-    Some((fence.context, result.map(|()| mrs.into_quiet())))
+    Some((
+        invalidation.context,
+        result.map(|()| mrs.into_invalidated()),
+    ))
 }
 
-impl MrList<Quiet> {
+impl MrList<Invalidated> {
     /// What the peer has written to the head and the tail of a joined registration, if there is
     /// one ([`MrList::register_joined`]).
     #[inline]

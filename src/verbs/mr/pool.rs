@@ -28,7 +28,7 @@ use crate::{
     bindings,
     verbs::{
         cq,
-        Completions,
+        CompletionHandler,
         Pd, //
     }, //
 };
@@ -77,7 +77,7 @@ impl MrPool {
     /// # Errors
     ///
     /// `ENOMEM`, or what the driver returns.
-    pub(crate) fn new<H: Completions>(
+    pub(crate) fn new<H: CompletionHandler>(
         pd: Arc<Pd>,
         first: u32,
         most: u32,

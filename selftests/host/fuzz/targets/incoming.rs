@@ -32,12 +32,12 @@ fuzz_target!(|bytes: &[u8]| {
     };
     match classify(message) {
         Incoming::Reply(reply) => check(&reply, &offered),
-        Incoming::BackwardCall { xid, payload, .. } => {
+        Incoming::ReverseCall { xid, payload, .. } => {
             assert!(message.ends_with(payload));
             assert_eq!(message.len() - payload.len(), 28);
             assert_eq!(payload[..8], [xid.to_be_bytes(), [0; 4]].concat());
         }
-        Incoming::BadBackwardCall { version, .. } => assert_eq!(version, 1),
+        Incoming::BadReverseCall { version, .. } => assert_eq!(version, 1),
         Incoming::Error { .. } => assert!(message.len() >= 20),
         Incoming::Unusable { xid, why } => {
             assert!(message.starts_with(&xid.to_be_bytes()) && !why.as_str().is_empty());

@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{lists, read_segment, segment, word, Lists};
 use crate::module::proto::{
-    call, classify, encode_backward_reply_header, encode_error, header::ListsHeader, xdr, Body,
+    call, classify, encode_error, encode_reverse_reply_header, header::ListsHeader, xdr, Body,
     CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
 };
 
@@ -48,10 +48,10 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
             prop_assert!(reply.payload.is_none_or(|payload| payload.len() >= 8));
             prop_assert!(bytes.ends_with(reply.payload.unwrap_or_default()));
         }
-        Incoming::BackwardCall { payload, .. } => {
+        Incoming::ReverseCall { payload, .. } => {
             prop_assert_eq!(bytes.len() - payload.len(), 28)
         }
-        Incoming::BadBackwardCall { version, .. } => prop_assert_eq!(version, 1),
+        Incoming::BadReverseCall { version, .. } => prop_assert_eq!(version, 1),
         Incoming::Error { .. } | Incoming::Unusable { .. } | Incoming::Discard(_) => {}
     }
     let header = match Header::decode(bytes) {
@@ -154,11 +154,11 @@ proptest! {
         prop_assert_eq!(Header::decode(&out), Ok(expected));
     }
 
-    // BI-22..BI-26: a backward reply, read as the other end does.
+    // BI-22..BI-26: a reverse reply, read as the other end does.
     #[test]
-    fn backward_reply(xid: u32, credits: u32, payload in vec(any::<u8>(), 0..100)) {
+    fn reverse_reply(xid: u32, credits: u32, payload in vec(any::<u8>(), 0..100)) {
         let mut out = [0; 28];
-        prop_assert_eq!(encode_backward_reply_header(xid, credits, &mut out), Ok(28));
+        prop_assert_eq!(encode_reverse_reply_header(xid, credits, &mut out), Ok(28));
         let message = [&out[..], &xid.to_be_bytes(), &[0, 0, 0, 1], &payload].concat();
         match classify(&message) {
             Incoming::Reply(reply) => {

@@ -17,7 +17,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::module::client::request::{Exposed, Invalidated, ReleaseAction, RequestState, Severed};
+use crate::module::client::request::state::{
+    Exposed, InvalidationOutcome, ReleaseAction, RequestState, Severed,
+};
 
 /// Live registrations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -453,14 +455,14 @@ impl Model {
                 conn.handler = Handler::Idle;
                 if done || self.is(Mistake::FailedIsDone) {
                     match self.step(Op::Invalidated, &mut new.request, |r| r.invalidated(true)) {
-                        Invalidated::Deliver(Reply) => {
+                        InvalidationOutcome::Deliver(Reply) => {
                             new.conn(generation).handler = Handler::Finish
                         }
-                        Invalidated::Released => new.signal = true,
-                        Invalidated::Drop(Reply) => {
+                        InvalidationOutcome::Released => new.signal = true,
+                        InvalidationOutcome::Drop(Reply) => {
                             return Err("a reply is dropped for nothing".into())
                         }
-                        Invalidated::Nothing => {}
+                        InvalidationOutcome::Nothing => {}
                     }
                 } else {
                     self.not_invalidated(&mut new, generation)?;
@@ -491,15 +493,17 @@ impl Model {
 
     fn not_invalidated(&self, new: &mut World, generation: u64) -> Result<(), String> {
         match self.step(Op::Invalidated, &mut new.request, |r| r.invalidated(false)) {
-            Invalidated::Deliver(Reply) => return Err("delivered without an invalidation".into()),
-            Invalidated::Drop(Reply) => {
+            InvalidationOutcome::Deliver(Reply) => {
+                return Err("delivered without an invalidation".into())
+            }
+            InvalidationOutcome::Drop(Reply) => {
                 if new.pins == 0 {
                     return Err("a reply is dropped twice".into());
                 }
                 new.unpin();
             }
-            Invalidated::Released => new.signal = true,
-            Invalidated::Nothing => {}
+            InvalidationOutcome::Released => new.signal = true,
+            InvalidationOutcome::Nothing => {}
         }
         new.conn(generation).close();
         Ok(())
