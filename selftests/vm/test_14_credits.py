@@ -94,8 +94,11 @@ def never(pair: Pair, credits: int) -> None:
         assert done.rc == 0, f"{done}"
         print(f"       longest reply with {credits} credits, in seconds: {done.out.strip()}")
         came = {message["name"] for message in server.messages()}
+        # One may be killed before it is sent, in the moments in which the transport has no connection.
         missing = set(numbered("always-never", count)) - came
-        assert not missing, f"never came to the peer: {sorted(missing)[:10]}"
+        assert len(missing) <= counters(pair)["exhausted_connections"], (
+            f"never came to the peer: {sorted(missing)[:10]}"
+        )
         assert ABSENT in ask(pair, "do-right")
         asked = {message["credits"] for message in server.messages()}
         assert asked == {credits}, f"credits asked for: {asked}"
