@@ -178,6 +178,11 @@ __rdma_helper int rpcrdma_rs_helper_xprt_connected(struct rpc_xprt *xprt)
 	return xprt_connected(xprt);
 }
 
+__rdma_helper bool rpcrdma_rs_helper_xprt_is_space_wanted(struct rpc_xprt *xprt)
+{
+	return test_bit(XPRT_WRITE_SPACE, &xprt->state);
+}
+
 __rdma_helper void rpcrdma_rs_helper_xprt_clear_cwnd_wait(struct rpc_xprt *xprt)
 {
 	clear_bit(XPRT_CWND_WAIT, &xprt->state);

@@ -7,22 +7,32 @@
 //! |---|---|---|
 //! | [`Device`] | `struct ib_device` | a reference that keeps the device registered |
 //! | [`Pd`] | `struct ib_pd` | the protection domain of one connection |
-//! | [`Cq`] | `struct ib_cq` | the completion queue and a reference to its handler |
-//! | [`Qp`] | `struct ib_qp` | every buffer that is, or may be, in the hands of the device |
+//! | [`Cq`] | `struct ib_cq` | the completion queue, a reference to its handler, the [`RecvQueue`] |
+//! | [`Qp`] | `struct ib_qp` | what neither half has: Receives that are posted, invalidations |
+//! | [`SendQueue`] | | the Send buffers, posted or not |
+//! | [`RecvQueue`] | | the Receives that came back |
 //! | [`MrPool`], [`MrList`] | `struct ib_mr` | fast registrations and the DMA mappings under them |
 //!
-//! The rule that the types carry: what was posted belongs to the queue it was posted to. A [`Qp`]
-//! gives a buffer back when its completion says so, or after the drain; nothing else reaches it in
-//! between. A registration goes `Free -> Mapped -> Registered -> Invalidated -> Free`; a registered
-//! one that is dropped anywhere is set aside and destroyed only after the drain.
+//! The rule that the types carry: what was posted belongs to the queue it was posted to. A buffer
+//! comes back when its completion says so, or after the drain; nothing else reaches it in between.
+//! A registration goes `Free -> Mapped -> Registered -> Invalidated -> Free`; a registered one that
+//! is dropped anywhere waits for the drain and is destroyed after it.
+//!
+//! A queue pair has two halves with an owner each: the sender has the [`SendQueue`], the handler of
+//! completions the [`RecvQueue`]. Neither takes a lock; what they have to know of each other are
+//! numbers with one writer each. The rest, which is needed seldom, is the [`Qp`]'s: its owner keeps
+//! it under a lock, the gate that closes when the connection ends.
 
 mod buffer;
+mod counters;
 mod cq;
 mod device;
 mod mr;
 mod pd;
 mod qp;
+mod recv_queue;
 mod ring;
+mod send_queue;
 
 pub(crate) use buffer::{
     RecvBuffer,
@@ -32,8 +42,7 @@ pub(crate) use cq::{
     CompletionHandler,
     Cq,
     Failure,
-    Received,
-    WrId, //
+    Received, //
 };
 pub(crate) use device::{
     Device,
@@ -49,10 +58,15 @@ pub(crate) use mr::{
 };
 pub(crate) use pd::Pd;
 pub(crate) use qp::{
-    Expects,
+    Closing,
     PostError,
     Qp,
     QpOwner,
     QpSize,
     Usage, //
+};
+pub(crate) use recv_queue::RecvQueue;
+pub(crate) use send_queue::{
+    Expects,
+    SendQueue, //
 };

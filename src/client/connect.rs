@@ -15,10 +15,13 @@ use super::{
     connection::{
         Connection,
         ConnectionQp,
+        ConnectionSends,
         Negotiated,
+        PeerData,
         StepError, //
     },
     request::MAX_SEGMENTS,
+    send::Sender,
     sight::Facts,
     transport::{
         Destination,
@@ -31,6 +34,7 @@ use crate::{
         ConnectParams,
         Endpoint,
         EndpointError,
+        Gid,
         Id, //
     },
     os::{
@@ -41,6 +45,7 @@ use crate::{
     policy::{
         rule::DeviceName,
         table::Name,
+        Policy,
         RemoteInvalidation, //
     },
     proto::{
@@ -56,6 +61,7 @@ use crate::{
         self,
         Cq,
         Device,
+        MrPool,
         Pd,
         QpSize, //
     }, //
@@ -214,19 +220,24 @@ pub(super) fn connect(
     shared: &Arc<Shared>,
     generation: u64,
     lock: &WriteLock<'_>,
-) -> Result<Arc<Connection>, ConnectStatus> {
+) -> Result<Sender, ConnectStatus> {
     let connection = Connection::new(shared, generation).map_err(|_| ConnectStatus::NoMemory)?;
-
-    match attempt(shared, &connection, lock) {
-        Ok(()) => Ok(connection),
-        Err(failed) => {
-            connection.tear_down();
-            shared.history.failed(failed.step, failed.code);
-            shared.trace().op_close(failed.step);
-            report(shared, failed);
-            Err(failed.status)
+    let (sends, failed) = match prepare(shared, &connection, lock) {
+        Ok(Prepared { queue, terms }) => {
+            let connection = connection.clone();
+            let mut sender = Sender { connection, queue };
+            match negotiate(shared, &mut sender, terms) {
+                Ok(()) => return Ok(sender),
+                Err(failed) => (Some(sender.queue), failed),
+            }
         }
-    }
+        Err(failed) => (None, failed),
+    };
+    connection.tear_down(sends);
+    shared.history.failed(failed.step, failed.code);
+    shared.trace().op_close(failed.step);
+    report(shared, failed);
+    Err(failed.status)
 }
 
 /// Tells the log about a failed attempt, unless it has heard the same since the last success.
@@ -262,6 +273,7 @@ fn report(shared: &Shared, failed: ConnectError) {
 /// domain of its own.
 struct Made {
     qp: ConnectionQp,
+    queue: ConnectionSends,
     size: QpSize,
     credits: u32,
 }
@@ -287,9 +299,16 @@ fn make_qp(
             code: EOPNOTSUPP.to_errno(),
         })?;
         let pd = Pd::new(device.clone()).map_err(ConnectError::at("protection domain"))?;
-        let refused = match Cq::new(device.clone(), connection.clone(), size.completions()) {
+        let refused = match Cq::new(device.clone(), connection.clone(), &size) {
             Ok(cq) => match Endpoint::new(id, cq, pd, &size) {
-                Ok(qp) => return Ok(Made { qp, size, credits }),
+                Ok((qp, queue)) => {
+                    return Ok(Made {
+                        qp,
+                        queue,
+                        size,
+                        credits,
+                    })
+                }
                 Err(EndpointError::Failed(error)) => {
                     return Err(ConnectError::at("queue pair")(error))
                 }
@@ -317,44 +336,82 @@ fn make_qp(
     }
 }
 
-fn attempt(
-    shared: &Arc<Shared>,
+/// What is known of a connection before the server was asked for it.
+struct Terms {
+    policy: Policy,
+    rule: Option<Name>,
+    own: PrivateData,
+    device: Arc<Device>,
+    size: QpSize,
+    credits: u32,
+    reverse_slots: u32,
+}
+
+/// A connection that is ready to ask the server for it.
+struct Prepared {
+    queue: ConnectionSends,
+    terms: Terms,
+}
+
+/// Resolves the address of the server and the route to it. Returns the identifier, which is bound
+/// to a device.
+fn resolve(
+    shared: &Shared,
     connection: &Arc<Connection>,
     lock: &WriteLock<'_>,
-) -> Result<(), ConnectError> {
-    let resolve_ms = RESOLVE_LIMIT_SECS * 1000;
-    let resolve_limit = secs_to_jiffies(RESOLVE_LIMIT_SECS + 1);
+) -> Result<Id<Connection>, ConnectError> {
+    const ADDRESS: &str = "resolving the address";
+    const ROUTE: &str = "resolving the route";
+    const LIMIT_MS: u32 = RESOLVE_LIMIT_SECS * 1000;
+    let limit = secs_to_jiffies(RESOLVE_LIMIT_SECS + 1);
 
-    let server = shared
-        .xprt
-        .server(lock)
-        .ok_or(EAFNOSUPPORT)
-        .map_err(ConnectError::at("address"))?;
     let id =
         Id::new(shared.xprt.net(), connection.clone()).map_err(ConnectError::at("identifier"))?;
-    id.resolve_address(&shared.xprt.address(lock), resolve_ms)
-        .map_err(ConnectError::at("resolving the address"))?;
+    id.resolve_address(&shared.xprt.address(lock), LIMIT_MS)
+        .map_err(ConnectError::at(ADDRESS))?;
     connection
-        .wait_step(resolve_limit)
-        .map_err(ConnectError::with("resolving the address"))?;
-    id.resolve_route(resolve_ms)
-        .map_err(ConnectError::at("resolving the route"))?;
+        .wait_step(limit)
+        .map_err(ConnectError::with(ADDRESS))?;
+    id.resolve_route(LIMIT_MS)
+        .map_err(ConnectError::at(ROUTE))?;
     connection
-        .wait_step(resolve_limit)
-        .map_err(ConnectError::with("resolving the route"))?;
+        .wait_step(limit)
+        .map_err(ConnectError::with(ROUTE))?;
+    Ok(id)
+}
 
-    let device = id.device().map_err(ConnectError::at("device"))?;
-    *shared.destination.lock() = Destination {
-        server,
-        device: device.name().to_str().ok().and_then(DeviceName::parse),
-    };
+/// The decision of the administrator for this connection, and the rule that it comes from.
+fn policy_for(shared: &Shared) -> (Policy, Option<Name>) {
     let (mut policy, rule) = shared.policy();
+
     if policy.remote_invalidation != RemoteInvalidation::Strict {
         shared.distrusted.store(false, Relaxed);
     } else if shared.distrusted.load(Relaxed) {
         // It has invalidated without saying that it would: it is not asked to any more.
         policy.remote_invalidation = RemoteInvalidation::Off;
     }
+    (policy, rule)
+}
+
+/// Does what can be done before the server is asked: finds the way to it, and makes a queue pair
+/// with Receives.
+fn prepare(
+    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
+    lock: &WriteLock<'_>,
+) -> Result<Prepared, ConnectError> {
+    let server = shared
+        .xprt
+        .server(lock)
+        .ok_or(EAFNOSUPPORT)
+        .map_err(ConnectError::at("address"))?;
+    let id = resolve(shared, connection, lock)?;
+    let device = id.device().map_err(ConnectError::at("device"))?;
+    *shared.destination.lock() = Destination {
+        server,
+        device: device.name().to_str().ok().and_then(DeviceName::parse),
+    };
+    let (policy, rule) = policy_for(shared);
     // All registrations are made for one call each, so the server may invalidate any of them
     // (PD-27).
     let own = policy.own();
@@ -371,22 +428,46 @@ fn attempt(
     };
     let Made {
         mut qp,
+        queue,
         size,
         credits,
     } = make_qp(shared, connection, id, &device, &own, wants)?;
-    let pool = qp.pool().clone();
-    shared.stats.mrs_allocated.add(pool.made());
-    let posted = qp.post_receives();
-    let endpoint = qp.endpoint().clone();
+    shared.stats.mrs_allocated.add(qp.pool().made());
+    qp.post_first_receives()
+        .map_err(|_| ConnectError::at("Receives")(EIO))?;
     *connection.qp.lock() = Some(qp);
-    posted.map_err(|_| ConnectError::at("Receives")(EIO))?;
+    Ok(Prepared {
+        queue,
+        terms: Terms {
+            policy,
+            rule,
+            own,
+            device,
+            size,
+            credits,
+            reverse_slots,
+        },
+    })
+}
 
-    let bytes = own.encode();
+/// Asks the server for the connection, and fixes what both ends agree on.
+fn negotiate(shared: &Arc<Shared>, sender: &mut Sender, terms: Terms) -> Result<(), ConnectError> {
+    let connection = &sender.connection;
+    let credits = terms.credits;
+    let bytes = terms.own.encode();
     let params = ConnectParams {
-        private_data: if policy.private_data { &bytes } else { &[] },
-        responder_resources: device.limits().max_rd_atom,
+        private_data: if terms.policy.private_data {
+            &bytes
+        } else {
+            &[]
+        },
+        responder_resources: terms.device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
+    let (endpoint, pool) = connection
+        .with_qp(|qp| (qp.endpoint().clone(), qp.pool().clone()))
+        .ok_or(ENOTCONN)
+        .map_err(ConnectError::at("queue pair"))?;
     endpoint
         .connect(&params)
         .map_err(ConnectError::at("connecting"))?;
@@ -397,10 +478,45 @@ fn attempt(
         .wait_step(limit)
         .map_err(ConnectError::with("connecting"))?;
 
+    agree(shared, connection, terms, peer, (port, gid), pool);
+    if let Some(program) = shared.program_to_probe() {
+        sender
+            .probe(program, credits)
+            .map_err(ConnectError::at("asking the server"))?;
+        sender
+            .connection
+            .wait_step(limit)
+            .map_err(ConnectError::with("asking the server"))?;
+        shared.wary.store(false, Relaxed);
+    }
+    Ok(())
+}
+
+/// Fixes what both ends agree on, now that the server has sent its private data, `peer`; tells the
+/// log.
+fn agree(
+    shared: &Shared,
+    connection: &Connection,
+    terms: Terms,
+    peer: PeerData,
+    (port, gid): (u32, Gid),
+    pool: Arc<MrPool>,
+) {
+    let Terms {
+        policy,
+        rule,
+        own,
+        device,
+        size,
+        credits,
+        reverse_slots,
+    } = terms;
+    let sent = policy.private_data.then(|| own.encode());
     let found = PrivateData::locate(peer.as_slice());
     let said = PrivateData::find(peer.as_slice());
     let announced = said.unwrap_or_default();
     let thresholds = Thresholds::for_client(&own, &announced);
+
     connection.set_negotiated(Negotiated {
         limits: Limits {
             thresholds,
@@ -432,11 +548,7 @@ fn attempt(
     let reverse = thresholds.call.min(thresholds.reply).saturating_sub(28);
     shared.reverse_payload.store(reverse, Relaxed);
     shared.trace().inline_thresh(
-        if policy.private_data {
-            u64::from_be_bytes(bytes)
-        } else {
-            0
-        },
+        sent.map_or(0, u64::from_be_bytes),
         found.map_or(0, u64::from_be_bytes),
         (thresholds.call, thresholds.reply),
         credits,
@@ -446,23 +558,13 @@ fn attempt(
          inline thresholds: call {} reply {} bytes; {} credits asked for; {}\n",
         shared.xprt.peer(),
         device.name(),
-        Bytes(policy.private_data.then_some(bytes)),
+        Bytes(sent),
         Bytes(found),
         thresholds.call,
         thresholds.reply,
         credits,
         RuleName(rule),
     );
-    if let Some(program) = shared.program_to_probe() {
-        connection
-            .probe(program, credits)
-            .map_err(ConnectError::at("asking the server"))?;
-        connection
-            .wait_step(limit)
-            .map_err(ConnectError::with("asking the server"))?;
-        shared.wary.store(false, Relaxed);
-    }
-    Ok(())
 }
 
 /// The origin of a connection's policy, for a message.

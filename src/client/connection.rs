@@ -7,7 +7,6 @@ mod growth;
 mod progress;
 
 use kernel::{
-    new_mutex,
     new_spinlock,
     new_work,
     prelude::*,
@@ -16,8 +15,8 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
+        completion,
         Arc,
-        Mutex,
         SetOnce,
         SpinLock, //
     },
@@ -51,10 +50,12 @@ use crate::{
     },
     sunrpc::ConnectStatus,
     verbs::{
+        Closing,
         MrList,
         MrPool,
         Qp,
-        Registered, //
+        Registered,
+        SendQueue, //
     }, //
 };
 
@@ -96,6 +97,9 @@ mod life {
 
 pub(super) type ConnectionQp = Qp<Arc<Endpoint<Connection>>>;
 
+/// The send queue of such a queue pair.
+pub(super) type ConnectionSends = SendQueue<Arc<Endpoint<Connection>>>;
+
 /// One connection to the server. Completions and events of the connection manager hold this, never
 /// the transport.
 #[pin_data]
@@ -106,16 +110,20 @@ pub(crate) struct Connection {
     progress: SpinLock<Progress>,
     #[pin]
     stepped: Completion,
-    /// The gate: whoever posts holds this lock, and finds nothing once the teardown has begun.
+    /// The gate: whatever is posted, but for the messages of the sender, is posted under this lock,
+    /// and not once the teardown has begun.
     #[pin]
     pub(super) qp: SpinLock<Option<ConnectionQp>>,
+    /// Signalled, once and for all, when the teardown is over.
     #[pin]
-    torn_down: Mutex<bool>,
+    torn_down: completion::Completion,
     /// Makes more registrations and buffers.
     #[pin]
     growth: Work<Self>,
     /// Whether registrations are among what there is not enough of.
     wants_mrs: Atomic<bool>,
+    /// Whether buffers are.
+    wants_buffers: Atomic<bool>,
     negotiated: SetOnce<Negotiated>,
     confirmed: Atomic<bool>,
     /// Set while a call of our own waits for its reply ([`super::probe`]).
@@ -157,9 +165,10 @@ impl Connection {
                 ),
                 stepped <- Completion::new(),
                 qp <- new_spinlock!(None, "rpcrdma_rs::Connection::qp"),
-                torn_down <- new_mutex!(false, "rpcrdma_rs::Connection::torn_down"),
+                torn_down <- completion::Completion::new(),
                 growth <- new_work!("rpcrdma_rs::Connection::growth"),
                 wants_mrs: Atomic::new(false),
+                wants_buffers: Atomic::new(false),
                 negotiated: SetOnce::new(),
                 confirmed: Atomic::new(false),
                 probing: Atomic::new(false),
@@ -390,57 +399,58 @@ impl Connection {
         self.end();
     }
 
-    /// Takes the connection down, and has sunrpc make a new one if nobody else has seen to that.
+    /// Has sunrpc take the connection down, and waits until that is done. Process context, without
+    /// the write lock.
     pub(super) fn end(&self) {
-        if self.tear_down() {
+        // In any other state the connection is being taken down, or sunrpc was told.
+        if self.doom() == Some(life::OPEN) {
             self.shared.xprt.force_disconnect();
         }
+        self.torn_down.wait_for_completion();
     }
 
-    /// Takes the connection down: no request of ours is left with the device, no memory of any call
-    /// is reachable. What is left is memory, which goes with the connection. Process context. A
-    /// second call waits for the first. Returns whether the connection was in use until now.
-    pub(super) fn tear_down(&self) -> bool {
-        let mut done = self.torn_down.lock();
-        if *done {
-            return false;
-        }
-        *done = true;
+    /// Takes the connection down: the device has no request of ours any more, and the server can
+    /// reach no memory of any call. What is left is memory, which goes with the connection.
+    ///
+    /// Called once, by the holder of the write lock, whose send queue this takes; there is none if
+    /// the connection was never made. Process context.
+    pub(super) fn tear_down(&self, sends: Option<ConnectionSends>) {
         let life = self.life.xchg(life::CLOSED, Relaxed);
-        let was_open = life == life::OPEN;
         // What was not published yet is an attempt that has failed, which is noted elsewhere.
-        let was_used = was_open || life == life::CLOSED;
+        let was_used = life == life::OPEN || life == life::CLOSED;
         if let Some(negotiated) = self.negotiated().filter(|_| was_used) {
             let why = self.ended.as_ref().copied().unwrap_or(c"torn down");
             self.shared.history.closed(why, negotiated.facts.since);
             self.shared.trace().op_close(why.to_str().unwrap_or("?"));
         }
+        if let Some(closing) = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends))) {
+            self.drain(closing);
+        }
+        self.torn_down.complete_all();
+    }
 
-        let Some(closing) = self.with_qp(Qp::close) else {
-            return was_open;
-        };
-        let endpoint = closing.owner().clone();
-        endpoint.disconnect();
+    /// Waits for all completions, and takes from the calls what depended on them.
+    fn drain(&self, closing: Closing<Arc<Endpoint<Self>>>) {
+        closing.owner().disconnect();
         let drained = closing.drain();
         let qp = self.qp.lock().take();
 
-        // Calls that were not answered keep their place in sunrpc, to be sent again. Their
-        // registrations go to the pool, which unmaps them all at the end; whose task gives its call
-        // up before that finds it set aside, and waits for this teardown.
+        // Calls without a reply keep their place in sunrpc, to be sent again. Their registrations
+        // go to the pool, which unmaps them all at the end; a task that abandons its call before
+        // that finds that it has to wait for this teardown.
         for request in self.shared.slots.iter() {
             // A call whose invalidation the drain did not complete gets no reply either.
             let severed = request.state.lock().call.torn_down(self.generation);
             drop(severed);
         }
         if let Some(qp) = qp {
-            qp.finish(drained);
+            qp.finish(&drained);
         }
         // The queue pair goes before the calls do, in case that the drain has failed.
-        drop(endpoint);
+        drop(drained);
         for request in self.shared.slots.iter() {
             let reference = request.state.lock().call.drained(self.generation);
             drop(reference);
         }
-        was_open
     }
 }

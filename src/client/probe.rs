@@ -10,13 +10,13 @@
 
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    }, //
+    sync::atomic::Relaxed, //
 };
 
-use super::connection::Connection;
+use super::{
+    connection::Connection,
+    send::Sender, //
+};
 use crate::{
     proto::{
         credits,
@@ -24,10 +24,7 @@ use crate::{
         Program, //
     },
     sunrpc::ConnectStatus,
-    verbs::{
-        Expects,
-        PostError, //
-    }, //
+    verbs::Expects, //
 };
 
 impl Connection {
@@ -36,25 +33,6 @@ impl Connection {
     fn probe_xid(&self) -> u32 {
         // CAST: The lower half will do.
         (self.generation() as u32) ^ 0x5052_4f42
-    }
-
-    /// Makes a call that does nothing of `program`, on a connection that sunrpc does not know of
-    /// yet. The reply is a step of connecting.
-    ///
-    /// # Errors
-    ///
-    /// `ENOTCONN` when it cannot be sent.
-    pub(super) fn probe(self: &Arc<Self>, program: Program, credits: u32) -> Result {
-        self.probing.store(true, Relaxed);
-        let posted = self.with_qp(|qp| {
-            let mut buf = qp.take_send(Expects::Reply).ok_or(PostError::Closed)?;
-            let len = encode_null_call(self.probe_xid(), credits, program, buf.as_mut_slice())
-                .ok()
-                .and_then(|len| u32::try_from(len).ok())
-                .ok_or(PostError::Closed)?;
-            qp.post(None, buf, len, Expects::Reply).map(drop)
-        });
-        posted.and_then(Result::ok).ok_or(ENOTCONN)
     }
 
     /// Tells whether a call of our own waits for its reply.
@@ -89,5 +67,29 @@ impl Connection {
         self.confirm();
         self.next_step();
         true
+    }
+}
+
+impl Sender {
+    /// Makes a call that does nothing of `program`, on a connection that sunrpc does not know of
+    /// yet. The reply is a step of connecting.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN` when it cannot be sent.
+    pub(super) fn probe(&mut self, program: Program, credits: u32) -> Result {
+        let Self { connection, queue } = self;
+        let mut buf = queue.take(Expects::Reply).ok_or(ENOTCONN)?;
+        let xid = connection.probe_xid();
+        let len = encode_null_call(xid, credits, program, buf.as_mut_slice())
+            .ok()
+            .and_then(|len| u32::try_from(len).ok())
+            .ok_or(ENOTCONN)?;
+
+        connection.probing.store(true, Relaxed);
+        match queue.post(None, buf, len, Expects::Reply) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(ENOTCONN),
+        }
     }
 }

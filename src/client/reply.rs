@@ -8,6 +8,10 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::Relaxed,
+        barrier::{
+            smp_mb,
+            Full, //
+        },
         Arc, //
     }, //
 };
@@ -44,28 +48,34 @@ use crate::{
         PostError,
         Received,
         RecvBuffer,
-        Registered,
-        WrId, //
+        RecvQueue,
+        Registered, //
     }, //
 };
 
 impl CompletionHandler for Connection {
-    fn sent(&self, id: WrId, result: Result<(), Failure>) {
+    fn sent(&self, result: Result<(), Failure>) {
         if let Err(failure) = result {
             self.lost(failure.as_str());
         }
-        self.with_qp(|qp| qp.sent(id));
+        // Pairs with the barrier of a sender that waits.
+        smp_mb(Full);
         self.shared.xprt.space_available();
     }
 
-    fn received(&self, buf: RecvBuffer, result: Result<Received, Failure>) {
+    fn received(&self, queue: &mut RecvQueue, buf: RecvBuffer, result: Result<Received, Failure>) {
         match result {
-            Ok(received) => self.handle(buf, received),
+            Ok(received) => self.handle(queue, buf, received),
             Err(failure) => self.lost(failure.as_str()),
         }
     }
 
-    fn invalidated(&self, context: usize, result: Result<MrList<Invalidated>, Failure>) {
+    fn invalidated(
+        &self,
+        queue: &mut RecvQueue,
+        context: usize,
+        result: Result<MrList<Invalidated>, Failure>,
+    ) {
         let mrs = result
             .inspect_err(|failure| self.lost(failure.as_str()))
             .ok();
@@ -74,16 +84,12 @@ impl CompletionHandler for Connection {
         };
         let outcome = request.state.lock().call.invalidated(mrs.is_some());
         match outcome {
-            InvalidationOutcome::Deliver(mut answer) => {
+            InvalidationOutcome::Deliver(mut reply) => {
                 if let Some(mrs) = mrs {
-                    place(&mut answer.pinned, answer.delivery, &mrs);
+                    place(&mut reply.pinned, reply.delivery, &mrs);
                 }
-                self.complete(
-                    answer.pinned,
-                    answer.delivery,
-                    answer.buf.message(answer.len),
-                );
-                self.recycle(answer.buf);
+                self.complete(reply.pinned, reply.delivery, reply.buf.message(reply.len));
+                self.recycle(queue, reply.buf);
             }
             InvalidationOutcome::Released => {
                 // Before the task goes on.
@@ -91,10 +97,10 @@ impl CompletionHandler for Connection {
                 request.released.signal();
             }
             // The call is sent again after the teardown.
-            InvalidationOutcome::Drop(answer) => drop(answer),
+            InvalidationOutcome::Drop(reply) => drop(reply),
             InvalidationOutcome::Nothing => {}
         }
-        // There are registrations again for whoever waits for some.
+        // There are registrations again for a sender that waits for some.
         self.shared.xprt.space_available();
     }
 
@@ -129,7 +135,7 @@ fn place(pinned: &mut Pinned<Request>, delivery: Option<Delivery>, mrs: &MrList<
 
 /// What a message from the server is to us.
 enum Disposition {
-    /// The answer to a call that waits for it.
+    /// The reply to a call that waits for it.
     Reply(Replied),
     /// The reply to an abandoned call.
     Late,
@@ -137,7 +143,7 @@ enum Disposition {
     Unsolicited,
 }
 
-/// A call that has been answered.
+/// A call that has its reply.
 struct Replied {
     pinned: Pinned<Request>,
     /// What the server may still reach.
@@ -150,7 +156,7 @@ impl Connection {
     /// Acts on a message from the server, and gives its buffer back, unless the reply in it has to
     /// wait.
     #[inline]
-    fn handle(&self, buf: RecvBuffer, received: Received) {
+    fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received) {
         let (stats, invalidated) = (&self.shared.stats, received.invalidated);
         let message = buf.message(received.len);
 
@@ -175,7 +181,7 @@ impl Connection {
                 }
                 self.answered(xid, credits, invalidated, |_| None)
             }
-            // PD-33, PD-30: nothing but an answer may invalidate a handle.
+            // PD-33, PD-30: nothing but a reply may invalidate a handle.
             _ if invalidated.is_some() => {
                 self.foreign_handle();
                 Disposition::Unsolicited
@@ -208,35 +214,52 @@ impl Connection {
                 delivery,
             }) => {
                 let len = received.len;
-                let answer = HeldReply {
+                let reply = HeldReply {
                     pinned,
                     delivery,
                     buf,
                     len,
                 };
-                self.invalidate(answer, connection, mrs);
+                self.invalidate(reply, connection, mrs);
             }
             Disposition::Reply(Replied {
                 pinned, delivery, ..
             }) => {
                 self.complete(pinned, delivery, message);
-                self.recycle(buf);
+                self.recycle(queue, buf);
             }
-            Disposition::Late => self.recycle(buf),
+            Disposition::Late => self.recycle(queue, buf),
             Disposition::Unsolicited => {
-                if let Some(Err(error)) = self.with_qp(|qp| qp.replace(buf)) {
-                    self.post_failed(error);
-                }
+                queue.recycle(buf);
+                self.post_receives(queue, true);
             }
         }
     }
 
-    /// Gives the buffer of an answer back.
+    /// Gives the buffer of a reply back.
     #[inline(always)]
-    fn recycle(&self, buf: RecvBuffer) {
-        if self.with_qp(|qp| qp.recycle(buf)) == Some(true) {
-            self.shared.xprt.space_available();
+    fn recycle(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
+        if queue.recycle(buf) || self.shared.xprt.is_space_wanted() {
+            self.post_receives(queue, false);
         }
+    }
+
+    /// Posts the Receives that came back. One of them has taken an unsolicited message if that is
+    /// set.
+    #[cold]
+    fn post_receives(&self, queue: &mut RecvQueue, unsolicited: bool) {
+        let posted = self.with_qp(|qp| {
+            if unsolicited {
+                qp.use_receive();
+            }
+            qp.post_receives(queue)
+        });
+        if let Some(Err(error)) = posted {
+            self.post_failed(error);
+        }
+        // Pairs with the barrier of a sender that waits.
+        smp_mb(Full);
+        self.shared.xprt.space_available();
     }
 
     /// The server has replied to the call `xid`; `validate` says what it thinks of the reply.
@@ -330,12 +353,12 @@ impl Connection {
     }
 
     /// Keeps the server from the memory under `mrs`, which are of this `connection`, before its
-    /// answer counts (V1-126), and before the processor touches the memory, which is the device's
+    /// reply counts (V1-126), and before the processor touches the memory, which is the device's
     /// until then (V1-127).
-    fn invalidate(&self, answer: HeldReply, connection: Arc<Connection>, mrs: MrList<Registered>) {
+    fn invalidate(&self, reply: HeldReply, connection: Arc<Connection>, mrs: MrList<Registered>) {
         let count = mrs.count();
         self.shared.stats.local_invalidations.add(count);
-        let index = answer.pinned.slot().index as usize;
+        let index = reply.pinned.slot().index as usize;
         let Some(request) = self.shared.slots.get(index) else {
             return;
         };
@@ -345,7 +368,7 @@ impl Connection {
                 self.shared.trace().mr_localinv(state.xid, count);
             }
             let generation = self.generation();
-            state.call.invalidate_for(generation, answer, connection);
+            state.call.invalidate_for(generation, reply, connection);
         }
         let invalidated = self
             .with_qp(|qp| qp.invalidate(mrs, index))

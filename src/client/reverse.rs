@@ -2,12 +2,10 @@
 
 //! The reverse direction: calls from the server, and the replies to them (RFC 8167).
 
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+use super::{
+    connection::Connection,
+    send::Sender, //
 };
-
-use super::connection::Connection;
 use crate::{
     proto::{
         encode_error,
@@ -21,10 +19,7 @@ use crate::{
         ReverseReply,
         SendStatus, //
     },
-    verbs::{
-        Expects,
-        PostError, //
-    }, //
+    verbs::Expects, //
 };
 
 impl Connection {
@@ -43,7 +38,7 @@ impl Connection {
             Err(DeliverError::NotSetUp) => stats.reverse_unserved.inc(),
             Err(DeliverError::TooLong) => {
                 stats.reverse_unserved.inc();
-                self.answer_reverse(|out| encode_system_error(xid, self.reverse_grant(), out));
+                self.reply_at_once(|out| encode_system_error(xid, self.reverse_grant(), out));
             }
             Err(DeliverError::NoSlot) => {
                 stats.reverse_overflows.inc();
@@ -52,9 +47,9 @@ impl Connection {
         }
     }
 
-    /// Answers a reverse call that has chunks (BI-30).
+    /// Refuses a reverse call that has chunks (BI-30).
     pub(super) fn refuse_reverse(&self, xid: u32, version: u32) {
-        self.answer_reverse(|out| {
+        self.reply_at_once(|out| {
             encode_error(
                 xid,
                 version,
@@ -65,41 +60,34 @@ impl Connection {
         });
     }
 
-    /// Sends what `encode` writes in return to a reverse call that is not served, if there is a
-    /// buffer for it.
-    fn answer_reverse(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
+    /// Sends what `encode` writes in return to a reverse call that is not served, if the buffer for
+    /// that is not in use.
+    fn reply_at_once(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
         let posted = self.with_qp(|qp| {
-            let Some(mut buf) = qp.take_send(Expects::Nothing) else {
-                return Ok(());
-            };
-            let encoded = encode(buf.as_mut_slice());
-            match encoded.ok().and_then(|len| u32::try_from(len).ok()) {
-                Some(len) => qp.post(None, buf, len, Expects::Nothing).map(drop),
-                None => {
-                    qp.put_send(buf);
-                    Ok(())
-                }
-            }
+            qp.post_spare(|out| encode(out).ok().and_then(|len| u32::try_from(len).ok()))
         });
         if let Some(Err(error)) = posted {
             self.post_failed(error);
         }
     }
+}
 
+impl Sender {
     /// Sends a reply to a reverse call. It takes no credit: the calls that hold them all may be
     /// waiting for this very reply (H-74).
     ///
     /// # Errors
     ///
     /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
-    pub(super) fn send_reverse(
-        self: &Arc<Self>,
-        reply: &ReverseReply<'_>,
-    ) -> Result<(), SendStatus> {
-        let negotiated = self.negotiated().ok_or(SendStatus::NotConnected)?;
-        // Nor does it wait for a Receive, which may come free only with the answer to such a call.
-        let buf = self.take_send_buffer(Expects::Nothing)?;
-        let mut buf = buf.ok_or(SendStatus::NotConnected)?;
+    pub(super) fn send_reverse(&mut self, reply: &ReverseReply<'_>) -> Result<(), SendStatus> {
+        // The server that asked is gone with its connection; it will ask again (BI-36).
+        if self.connection.generation() != reply.generation() {
+            return Ok(());
+        }
+        // Nor does it wait for a Receive, which may come free only with the reply to such a call.
+        let mut buf = self.take_buffer(Expects::Nothing)?;
+        let connection = &self.connection;
+        let negotiated = connection.negotiated().ok_or(SendStatus::NotConnected)?;
         let message = buf.as_mut_slice();
 
         let len = encode_reverse_reply_header(reply.xid(), negotiated.reverse_slots, message)
@@ -114,23 +102,21 @@ impl Connection {
         // The upper layer was told how long it may be. There are no chunks to move it by; so that
         // the server does not wait for a reply that never comes, it gets an error (BI-32).
         let len = len.or_else(|| {
-            self.shared.stats.reverse_too_long.inc();
+            connection.shared.stats.reverse_too_long.inc();
             encode_system_error(reply.xid(), negotiated.reverse_slots, message)
                 .ok()
                 .and_then(|len| u32::try_from(len).ok())
         });
         let Some(len) = len else {
             // V1-121: a reply that cannot be built ends the connection.
-            self.put_send_buffer(Some(buf));
+            self.queue.put(buf);
             return Err(SendStatus::NotConnected);
         };
 
-        self.shared.trace().cb_reply(reply.xid(), len);
-        let posted = self
-            .with_qp(|qp| qp.post(None, buf, len, Expects::Nothing))
-            .unwrap_or(Err(PostError::Closed));
+        connection.shared.trace().cb_reply(reply.xid(), len);
+        let posted = self.queue.post(None, buf, len, Expects::Nothing);
         posted.map(drop).map_err(|error| {
-            self.post_failed(error);
+            connection.post_failed(error);
             SendStatus::NotConnected
         })
     }

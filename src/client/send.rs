@@ -4,18 +4,30 @@
 
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        barrier::{
+            smp_mb,
+            Full, //
+        },
+        lock::{
+            spinlock::SpinLockBackend,
+            Guard, //
+        },
+        Arc, //
+    }, //
 };
 
 use super::{
     connection::{
         Connection,
+        ConnectionSends,
         Negotiated, //
     },
     request::{
         Exposed,
         Lists,
-        Request, //
+        Request,
+        State, //
     }, //
 };
 use crate::{
@@ -50,17 +62,12 @@ use crate::{
 /// A message is longer than the plan for it.
 const TOO_LONG: &str = "its message exceeds the inline threshold";
 
-/// A call without a buffer was to be built.
-const NO_BUFFER: Unsendable = Unsendable::Never("it has no buffer");
-
 /// Why a call could not be built.
 enum Unsendable {
     /// Try again later.
     Later(SendStatus),
     /// Never: the call itself is the reason, which is told.
     Never(&'static str),
-    /// It was built, and could not be posted.
-    Refused(PostError),
 }
 
 impl From<Error> for Unsendable {
@@ -271,110 +278,177 @@ impl Draft<'_> {
     }
 }
 
-impl Connection {
+/// The holder of the write lock sends with this: a connection, and the half of its queue pair that
+/// nothing else uses.
+pub(super) struct Sender {
+    /// The connection.
+    pub(super) connection: Arc<Connection>,
+    /// Its send queue.
+    pub(super) queue: ConnectionSends,
+}
+
+impl Sender {
     /// Sends `call`, or ends it when it can never be sent.
     ///
     /// # Errors
     ///
     /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
-    pub(super) fn send(this: &Arc<Self>, call: &Call<'_, Request>) -> Result<(), SendStatus> {
-        let stats = &this.shared.stats;
-        let negotiated = this.negotiated().ok_or(SendStatus::NotConnected)?;
-        let mut buf = this.take_send_buffer(Expects::Reply)?;
-
-        let mut posted = this.build_and_post(negotiated, call, &mut buf);
-        if matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
-            // The calls that hold the other registrations will give them back, and tell.
-            stats.no_registration.inc();
-            this.grow_pool();
-            this.shared.xprt.wait_for_buffer_space();
-            // Those that came back in between told nobody.
-            posted = this.build_and_post(negotiated, call, &mut buf);
-            if !matches!(posted, Err(Unsendable::Later(SendStatus::NoSpace))) {
-                this.shared.xprt.space_available();
-            }
+    pub(super) fn send(&mut self, call: &Call<'_, Request>) -> Result<(), SendStatus> {
+        let mut buf = self.take_buffer(Expects::Reply)?;
+        let mut built = self.connection.build(call, buf.as_mut_slice());
+        if matches!(built, Err(Unsendable::Later(SendStatus::NoSpace))) {
+            built = self.build_again(call, buf.as_mut_slice());
         }
-        match posted {
-            Ok(()) => {
-                call.count_sent();
-                Ok(())
-            }
-            Err(Unsendable::Later(status)) => {
-                this.put_send_buffer(buf);
-                Err(status)
-            }
-            Err(Unsendable::Never(why)) => {
-                this.put_send_buffer(buf);
-                stats.failed_marshal.inc();
-                this.report_unsendable(call.xid(), why);
-                // The error must not go back through the sender, who may be another task (H-15).
-                if let Some(pinned) = this.shared.xprt.lookup(call.xid()) {
-                    pinned.fail();
-                }
-                Ok(())
-            }
-            Err(Unsendable::Refused(error)) => {
-                this.post_failed(error);
-                Err(SendStatus::NotConnected)
+        match built {
+            Ok(built) => self.post(call, built, buf),
+            Err(why) => {
+                self.queue.put(buf);
+                self.connection.not_sent(call, why)
             }
         }
     }
 
+    /// Builds `call` once more, after there were no registrations for it.
+    #[cold]
+    fn build_again<'c>(
+        &self,
+        call: &Call<'c, Request>,
+        message: &mut [u8],
+    ) -> Result<Built<'c>, Unsendable> {
+        let Connection { shared, .. } = &*self.connection;
+
+        // The calls that hold the other registrations will give them back, and tell.
+        shared.stats.no_registration.inc();
+        self.connection.grow_pool();
+        shared.xprt.wait_for_buffer_space();
+        // Registrations that came back in between have woken nothing.
+        let built = self.connection.build(call, message);
+        if !matches!(built, Err(Unsendable::Later(SendStatus::NoSpace))) {
+            shared.xprt.space_available();
+        }
+        built
+    }
+
+    /// A buffer for a message.
+    ///
+    /// # Errors
+    ///
+    /// [`SendStatus::NoSpace`] when there is none: sunrpc is told when there is.
     #[inline]
-    pub(super) fn take_send_buffer(
-        self: &Arc<Self>,
-        expects: Expects,
-    ) -> Result<Option<SendBuffer>, SendStatus> {
-        match self.try_send_buffer(expects)? {
-            Some(buf) => Ok(Some(buf)),
-            None => self.wait_for_send_buffer(expects),
+    pub(super) fn take_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
+        match self.queue.take(expects) {
+            Some(buf) => Ok(buf),
+            None => self.wait_for_buffer(expects),
         }
     }
 
     #[cold]
-    fn wait_for_send_buffer(
-        self: &Arc<Self>,
-        expects: Expects,
-    ) -> Result<Option<SendBuffer>, SendStatus> {
-        // All buffers are with the device, and enough of them signalled: a completion will tell.
-        // Or all Receives wait for answers: one of those will.
-        self.shared.stats.no_send_buffer.inc();
-        self.shared.xprt.wait_for_buffer_space();
-        // One that came in between told nobody.
-        let buf = self.try_send_buffer(expects)?.ok_or(SendStatus::NoSpace)?;
-        self.shared.xprt.space_available();
-        Ok(Some(buf))
-    }
+    fn wait_for_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
+        let Self { connection, queue } = self;
+        let shared = &connection.shared;
 
-    #[inline(always)]
-    fn try_send_buffer(
-        self: &Arc<Self>,
-        expects: Expects,
-    ) -> Result<Option<SendBuffer>, SendStatus> {
-        let (buf, short) = self
-            .with_qp(|qp| (qp.take_send(expects), qp.wants_growth()))
-            .ok_or(SendStatus::NotConnected)?;
-
-        if short {
-            self.grow();
-        }
+        // The device has all buffers, and enough of them are signalled: a completion will tell. Or
+        // all Receives wait for replies: one of those will.
+        shared.stats.no_send_buffer.inc();
+        connection.grow_buffers();
+        shared.xprt.wait_for_buffer_space();
+        // Either this finds what has come in between, or the completion handler, which looks for
+        // those who wait after it has counted, finds that there is one.
+        smp_mb(Full);
+        connection.with_qp(|qp| qp.fetch_sends(queue));
+        let buf = queue.take(expects).ok_or(SendStatus::NoSpace)?;
+        shared.xprt.space_available();
         Ok(buf)
     }
 
-    pub(super) fn put_send_buffer(&self, buf: Option<SendBuffer>) {
-        if let Some(buf) = buf {
-            self.with_qp(|qp| qp.put_send(buf));
+    /// Posts the message for `call` that was built in `buf`.
+    ///
+    /// # Errors
+    ///
+    /// [`SendStatus::NotConnected`].
+    #[inline]
+    fn post(
+        &mut self,
+        call: &Call<'_, Request>,
+        built: Built<'_>,
+        buf: SendBuffer,
+    ) -> Result<(), SendStatus> {
+        let Built {
+            mut state,
+            mrs,
+            len,
+        } = built;
+        let Self { connection, queue } = self;
+
+        call.stamp();
+        let posted = queue.post(mrs, buf, len, Expects::Reply);
+        match posted {
+            Ok(mrs) => {
+                let exposed = mrs.map(|mrs| Exposed {
+                    connection: connection.clone(),
+                    mrs,
+                });
+                state.call.sent(connection.generation(), exposed);
+                drop(state);
+                if Trace::is_post_send_on() {
+                    connection.shared.trace().post_send(call.xid(), len);
+                }
+                call.count_sent();
+                Ok(())
+            }
+            Err(error) => {
+                state.call.send_failed();
+                drop(state);
+                connection.post_failed(error);
+                Err(SendStatus::NotConnected)
+            }
+        }
+    }
+}
+
+/// A message that has been built.
+struct Built<'c> {
+    /// The state of its call. Locked, since the reply may come before it is known that the message
+    /// was posted.
+    state: Guard<'c, State, SpinLockBackend>,
+    /// What the server is to reach.
+    mrs: Option<MrList<Mapped>>,
+    /// Bytes.
+    len: u32,
+}
+
+impl Connection {
+    /// Ends a call that can never be sent; says when another can be sent again.
+    #[cold]
+    fn not_sent(&self, call: &Call<'_, Request>, why: Unsendable) -> Result<(), SendStatus> {
+        match why {
+            Unsendable::Later(status) => Err(status),
+            Unsendable::Never(why) => {
+                self.shared.stats.failed_marshal.inc();
+                self.report_unsendable(call.xid(), why);
+                // The error must not go back through the sender, which may be another task (H-15).
+                if let Some(pinned) = self.shared.xprt.lookup(call.xid()) {
+                    pinned.fail();
+                }
+                Ok(())
+            }
         }
     }
 
-    /// Builds the message for `call` in `buf` and posts it. The buffer is left when it was not
-    /// posted.
-    fn build_and_post(
-        self: &Arc<Self>,
-        negotiated: &Negotiated,
-        call: &Call<'_, Request>,
-        buf: &mut Option<SendBuffer>,
-    ) -> Result<(), Unsendable> {
+    /// Builds the message for `call`.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be built.
+    #[inline]
+    fn build<'c>(
+        &self,
+        call: &Call<'c, Request>,
+        message: &mut [u8],
+    ) -> Result<Built<'c>, Unsendable> {
+        let negotiated = self
+            .negotiated()
+            .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let shape = CallShape {
             send_len: send.len(),
@@ -413,7 +487,6 @@ impl Connection {
             // Before the memory is the device's.
             call.forget_old_reply();
         }
-        let message = buf.as_mut().ok_or(NO_BUFFER)?.as_mut_slice();
         let draft = Draft {
             negotiated,
             call,
@@ -423,7 +496,7 @@ impl Connection {
         };
         let built = draft.build(lists.as_deref_mut(), message);
 
-        // The reply may come before this returns, and waits for the lock then.
+        // The reply may come before the post returns, and waits for the lock then.
         let mut state = call.slot().state.lock();
         state.chunked = chunked;
         if chunked {
@@ -445,37 +518,11 @@ impl Connection {
             state.xid = xid;
             state.undecodable = 0;
         }
-
-        let Some(buf) = buf.take() else {
-            drop(state);
-            drop(mrs);
-            return Err(NO_BUFFER);
-        };
         self.shared.stats.count_call(&plan, &send, state.chunks());
         if Trace::is_mr_map_on() {
             self.trace_chunks(xid, state.chunks());
         }
-        call.stamp();
-        let posted = self
-            .with_qp(|qp| qp.post(mrs, buf, len, Expects::Reply))
-            .unwrap_or(Err(PostError::Closed));
-        match posted {
-            Ok(mrs) => {
-                if Trace::is_post_send_on() {
-                    self.shared.trace().post_send(xid, len);
-                }
-                let exposed = mrs.map(|mrs| Exposed {
-                    connection: self.clone(),
-                    mrs,
-                });
-                state.call.sent(self.generation(), exposed);
-                Ok(())
-            }
-            Err(error) => {
-                state.call.send_failed();
-                Err(Unsendable::Refused(error))
-            }
-        }
+        Ok(Built { state, mrs, len })
     }
 
     /// Traces each segment of `lists`.
@@ -519,7 +566,7 @@ impl Connection {
         }
     }
 
-    /// Something could not be posted: the connection is of no further use.
+    /// Something could not be posted: ends the connection.
     pub(super) fn post_failed(&self, error: PostError) {
         if let PostError::Device(_) = error {
             self.lost(c"the device refused a work request");

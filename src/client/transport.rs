@@ -35,11 +35,12 @@ use super::{
     },
     history::History,
     list,
-    request::state::ReleaseAction,
     request::{
+        state::ReleaseAction,
         Exposed,
         Request, //
     },
+    send::Sender,
     stats::Stats, //
 };
 use crate::{
@@ -223,8 +224,8 @@ impl Shared {
 /// A client transport to one server.
 #[pin_data]
 pub(crate) struct RdmaTransport {
-    /// The current connection, for whoever sends.
-    sender: WriteLocked<Option<Arc<Connection>>>,
+    /// The current connection with its send queue, for the holder of the write lock.
+    sender: WriteLocked<Option<Sender>>,
     /// The lock of an attempt to connect, on its way to the worker.
     #[pin]
     lock: SpinLock<Option<ConnectLock<Self>>>,
@@ -253,7 +254,8 @@ impl RdmaTransport {
     /// Makes a connection and publishes it.
     fn establish(&self, lock: &mut WriteLock<'_>) -> Result<(), ConnectStatus> {
         let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
-        let connection = connect::connect(&self.shared, generation, lock)?;
+        let sender = connect::connect(&self.shared, generation, lock)?;
+        let connection = sender.connection.clone();
 
         self.shared.xprt.reset_credits(&self.shared.slots);
         connection.open_window();
@@ -262,7 +264,7 @@ impl RdmaTransport {
         self.shared
             .failing
             .store(!connection.is_confirmed(), Relaxed);
-        self.sender.replace(lock, Some(connection.clone()));
+        self.sender.replace(lock, Some(sender));
         *self.shared.current.lock() = Some(connection);
         Ok(())
     }
@@ -412,19 +414,20 @@ impl Transport for RdmaTransport {
     }
 
     fn close(&self, lock: &mut WriteLock<'_>) {
-        drop(self.sender.replace(lock, None));
-        let connection = self.shared.current.lock().take();
+        let sender = self.sender.replace(lock, None);
+        let current = self.shared.current.lock().take();
 
-        if let Some(connection) = connection {
+        if let Some(Sender { connection, queue }) = sender {
             connection.note_end(c"sunrpc closed it");
-            connection.tear_down();
+            connection.tear_down(Some(queue));
         }
+        drop(current);
         self.shared.xprt.disconnected(lock);
     }
 
     fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Request>) -> Result<(), SendStatus> {
-        let connection = self.sender.get(lock).and_then(Option::as_ref);
-        let connection = connection.ok_or(SendStatus::NotConnected)?;
+        let sender = self.sender.get(lock).and_then(Option::as_mut);
+        let sender = sender.ok_or(SendStatus::NotConnected)?;
         if !self.shared.xprt.is_connected() {
             return Err(SendStatus::NotConnected);
         }
@@ -432,15 +435,14 @@ impl Transport for RdmaTransport {
             return Err(SendStatus::NoCredit);
         }
         // The same call must not go out twice on one connection: it would take two credits of the
-        // server and bring two replies (H-11, V1-123). A server that has not answered for so long
+        // server and bring two replies (H-11, V1-123). A server that has not replied for so long
         // gets a new connection instead.
-        if call.was_sent_on(self.shared.xprt.connect_cookie()) {
-            self.close(lock);
-            return Err(SendStatus::NotConnected);
-        }
-
-        // A call that expects no reply is abandoned by its task once it is sent (H-12).
-        let sent = Connection::send(connection, call);
+        let sent = if call.was_sent_on(self.shared.xprt.connect_cookie()) {
+            Err(SendStatus::NotConnected)
+        } else {
+            // A call that expects no reply is abandoned by its task once it is sent (H-12).
+            sender.send(call)
+        };
         if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
         }
@@ -452,14 +454,8 @@ impl Transport for RdmaTransport {
         lock: &mut WriteLock<'_>,
         reply: &ReverseReply<'_>,
     ) -> Result<(), SendStatus> {
-        let connection = self.sender.get(lock).and_then(Option::as_ref);
-        let connection = connection.ok_or(SendStatus::NotConnected)?;
-
-        // The server that asked is gone with its connection; it will ask again (BI-36).
-        if connection.generation() != reply.generation() {
-            return Ok(());
-        }
-        let sent = connection.send_reverse(reply);
+        let sender = self.sender.get(lock).and_then(Option::as_mut);
+        let sent = sender.ok_or(SendStatus::NotConnected)?.send_reverse(reply);
         if sent == Err(SendStatus::NotConnected) {
             self.close(lock);
         }

@@ -23,7 +23,8 @@ use crate::{
         Pd,
         Qp,
         QpOwner,
-        QpSize, //
+        QpSize,
+        SendQueue, //
     }, //
 };
 
@@ -50,6 +51,10 @@ pub(crate) struct Endpoint<H: EventHandler + CompletionHandler> {
     _pd: Arc<Pd>,
 }
 
+/// A queue pair: what is under a lock, and what belongs to the sender. What belongs to the handler
+/// of completions is the completion queue's.
+type Halves<H> = (Qp<Arc<Endpoint<H>>>, SendQueue<Arc<Endpoint<H>>>);
+
 /// Why an identifier did not get a queue pair.
 pub(crate) enum EndpointError<H: EventHandler> {
     /// The driver does not make one of this size. The identifier is as before.
@@ -70,13 +75,15 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
     ///
     /// # Errors
     ///
-    /// [`EndpointError`], with what the driver returns or `ENOMEM`.
+    /// [`EndpointError`], with what the driver returns or `ENOMEM`; `EBUSY` when another queue pair
+    /// uses `cq`, `EINVAL` when `pd` is of another device.
     pub(crate) fn new(
         id: Id<H>,
         cq: Arc<Cq<H>>,
         pd: Arc<Pd>,
         size: &QpSize,
-    ) -> Result<Qp<Arc<Self>>, EndpointError<H>> {
+    ) -> Result<Halves<H>, EndpointError<H>> {
+        let counters = cq.counters_for(&pd)?;
         let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
         attr.send_cq = cq.as_ptr();
         attr.recv_cq = cq.as_ptr();
@@ -103,8 +110,9 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
         // SAFETY: By the type invariants there is a queue pair.
         let raw = NonNull::new(unsafe { (*endpoint.id.as_ptr()).qp }).ok_or(ENODEV)?;
 
-        // SAFETY: `raw` has the depths asked for, is kept by `endpoint` and known to nobody else.
-        Ok(unsafe { Qp::new::<H>(raw, endpoint, &pd, size) }?)
+        // SAFETY: `raw` has the depths asked for, is kept by `endpoint` and known to nobody else;
+        // the counters are those of its completion queue.
+        Ok(unsafe { Qp::new::<H>(raw, endpoint, counters, &pd, size) }?)
     }
 
     /// Asks the peer to connect; the answer is an event.
@@ -138,7 +146,8 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
     }
 }
 
-impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
+// SAFETY: `ib_drain_rq` and `ib_drain_sq` return when every request of the queue has completed.
+unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
     fn drain(&self) {
         // SAFETY: By the type invariants there is a queue pair as long as this value lives.
         let qp = unsafe { (*self.id.as_ptr()).qp };

@@ -64,12 +64,13 @@ impl<V> WriteLocked<V> {
 
     /// The value, as long as the lock is held; `None` if it is the lock of another transport.
     #[inline]
-    pub(crate) fn get<'l>(&'l self, lock: &'l WriteLock<'_>) -> Option<&'l V> {
+    pub(crate) fn get<'l>(&'l self, lock: &'l mut WriteLock<'_>) -> Option<&'l mut V> {
         if self.xprt != lock.xprt {
             return None;
         }
-        // SAFETY: The only `WriteLock` for the value is borrowed, so that nobody changes it.
-        Some(unsafe { &*self.value.get() })
+        // SAFETY: The only `WriteLock` for the value is borrowed mutably, so that nothing else
+        // refers to it.
+        Some(unsafe { &mut *self.value.get() })
     }
 
     /// Puts another value in its place and returns the old one; gives `value` back if the lock is

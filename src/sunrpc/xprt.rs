@@ -179,7 +179,14 @@ impl<T: Transport> Xprt<T> {
         unsafe { bindings::xprt_wait_for_buffer_space(self.as_ptr()) };
     }
 
-    /// There is room to send again. Cheap when nobody waits.
+    /// Tells whether a sender waits for [`Self::space_available`].
+    #[inline]
+    pub(crate) fn is_space_wanted(&self) -> bool {
+        // SAFETY: The object is valid.
+        unsafe { bindings::xprt_is_space_wanted(self.as_ptr()) }
+    }
+
+    /// There is room to send again. Cheap when no sender waits.
     #[inline]
     pub(crate) fn space_available(&self) {
         // SAFETY: The object is valid.

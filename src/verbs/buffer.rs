@@ -3,7 +3,10 @@
 //! Buffers that Sends go out of and Receives come into, mapped for the device for the life of a
 //! connection.
 
-use core::mem::offset_of;
+use core::mem::{
+    offset_of,
+    ManuallyDrop, //
+};
 
 use kernel::{
     bindings::dma_data_direction,
@@ -16,8 +19,7 @@ use kernel::{
 use super::{
     cq,
     CompletionHandler,
-    Pd,
-    WrId, //
+    Pd, //
 };
 use crate::bindings;
 
@@ -93,9 +95,13 @@ impl Drop for DmaBuffer {
     }
 }
 
-/// Address-stable part of a [`SendBuffer`].
+/// Address-stable part of a [`SendBuffer`]. The completion entry comes first: the completion leads
+/// back to the number by it.
+#[repr(C)]
 struct SendInner {
     cqe: bindings::ib_cqe,
+    /// The number of the Send that the buffer was last posted for.
+    number: u32,
     wr: bindings::ib_send_wr,
     sge: bindings::ib_sge,
     buf: DmaBuffer,
@@ -103,8 +109,8 @@ struct SendInner {
 
 /// A buffer that one message is assembled in and sent from.
 ///
-/// Whoever has the value may write to it; posting it ([`super::Qp::post`]) gives it to the queue
-/// pair.
+/// The owner of the value may write to it; posting it ([`super::SendQueue::post`]) gives it to the
+/// send queue.
 pub(crate) struct SendBuffer(KBox<SendInner>);
 
 // SAFETY: The raw pointers inside lead only into the allocation itself.
@@ -116,13 +122,21 @@ impl SendBuffer {
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when it cannot be mapped.
-    pub(crate) fn new<H: CompletionHandler>(pd: &Arc<Pd>, len: usize) -> Result<Self> {
+    pub(super) fn new<H: CompletionHandler>(pd: &Arc<Pd>, len: usize) -> Result<Self> {
+        Self::with_handler(pd, len, cq::send_done::<H>)
+    }
+
+    /// Makes a buffer for messages that have no place in the send queue, as [`Self::new`].
+    pub(super) fn new_spare<H: CompletionHandler>(pd: &Arc<Pd>, len: usize) -> Result<Self> {
+        Self::with_handler(pd, len, cq::spare_done::<H>)
+    }
+
+    fn with_handler(pd: &Arc<Pd>, len: usize, done: cq::Callback) -> Result<Self> {
         let buf = DmaBuffer::new(pd, len, dma_data_direction::DMA_TO_DEVICE)?;
         let mut inner = KBox::new(
             SendInner {
-                cqe: bindings::ib_cqe {
-                    done: Some(cq::send_done::<H>),
-                },
+                cqe: bindings::ib_cqe { done: Some(done) },
+                number: 0,
                 wr: pin_init::zeroed(),
                 sge: buf.sge(0),
                 buf,
@@ -146,17 +160,43 @@ impl SendBuffer {
         &mut self.0.buf.mem
     }
 
-    /// The name its completion will have.
+    /// The number of the Send that the buffer was last posted for.
     #[inline]
-    pub(super) fn id(&self) -> WrId {
-        WrId::of(&raw const self.0.cqe)
+    pub(super) fn number(&self) -> u32 {
+        self.0.number
     }
 
-    /// Makes the work request for the first `len` bytes and hands the memory to the device.
+    /// The number of the Send whose completion entry is `cqe`.
+    ///
+    /// # Safety
+    ///
+    /// `cqe` must be the completion entry of a Send buffer that is posted.
     #[inline]
-    pub(super) fn arm(&mut self, len: u32, signalled: bool) -> *mut bindings::ib_send_wr {
+    pub(super) unsafe fn number_of(cqe: *const bindings::ib_cqe) -> u32 {
+        const { assert!(offset_of!(SendInner, cqe) == 0) };
+        // SAFETY: The entry is the first field of a `SendInner`, which does not change while it is
+        // posted.
+        unsafe { (*cqe.cast::<SendInner>()).number }
+    }
+
+    /// Whether the buffer is one of the domain `pd`.
+    #[inline]
+    pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
+        Arc::ptr_eq(&self.0.buf.pd, pd)
+    }
+
+    /// Makes the work request for the first `len` bytes, as Send `number`, and hands the memory to
+    /// the device.
+    #[inline]
+    pub(super) fn arm(
+        &mut self,
+        len: u32,
+        number: u32,
+        signalled: bool,
+    ) -> *mut bindings::ib_send_wr {
         let inner = &mut *self.0;
 
+        inner.number = number;
         inner.sge.length = len;
         inner.wr.next = core::ptr::null_mut();
         inner.wr.send_flags = if signalled {
@@ -181,7 +221,7 @@ struct RecvInner {
 
 /// A buffer for one incoming message.
 ///
-/// Whoever has the value may read what arrived; posting it gives it to the queue pair.
+/// The owner of the value may read what arrived; posting it gives it to the queue pair.
 pub(crate) struct RecvBuffer(KBox<RecvInner>);
 
 // SAFETY: The raw pointers inside lead only into the allocation itself.
@@ -193,7 +233,7 @@ impl RecvBuffer {
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when it cannot be mapped.
-    pub(crate) fn new<H: CompletionHandler>(pd: &Arc<Pd>, len: u32) -> Result<Self> {
+    pub(super) fn new<H: CompletionHandler>(pd: &Arc<Pd>, len: u32) -> Result<Self> {
         let buf = DmaBuffer::new(pd, len as usize, dma_data_direction::DMA_FROM_DEVICE)?;
         let mut inner = KBox::new(
             RecvInner {
@@ -226,7 +266,7 @@ impl RecvBuffer {
     /// Makes the work request, followed by `next`, and hands the memory to the device. The buffer
     /// belongs to the request now.
     #[inline]
-    pub(super) fn into_request(self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
+    fn into_request(self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
         let inner = KBox::leak(self.0);
 
         inner.wr.next = next;
@@ -270,6 +310,58 @@ impl RecvBuffer {
     }
 }
 
+/// Receives that can be posted together.
+///
+/// # Invariants
+///
+/// `first` is null, or the first of a chain of `count` requests made by
+/// [`RecvBuffer::into_request`], which belong to this value.
+pub(super) struct RecvChain {
+    first: *mut bindings::ib_recv_wr,
+    count: u32,
+}
+
+// SAFETY: The buffers of the chain are `Send`.
+unsafe impl Send for RecvChain {}
+
+impl RecvChain {
+    /// No Receives.
+    pub(super) const fn new() -> Self {
+        // INVARIANT: Null.
+        Self {
+            first: core::ptr::null_mut(),
+            count: 0,
+        }
+    }
+
+    /// The number of Receives.
+    #[inline]
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Adds a Receive.
+    #[inline]
+    pub(super) fn push(&mut self, buf: RecvBuffer) {
+        // INVARIANT: The chain is one request longer. No sum wraps around: each request is memory.
+        self.first = buf.into_request(self.first);
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// The requests, of which the caller has to take care now, and how many they are.
+    pub(super) fn into_requests(self) -> (*mut bindings::ib_recv_wr, u32) {
+        let this = ManuallyDrop::new(self);
+        (this.first, this.count)
+    }
+}
+
+impl Drop for RecvChain {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants; requests that belong to this value are not posted.
+        unsafe { RecvBuffer::drop_requests(self.first) };
+    }
+}
+
 /// How many buffers a queue pair wants, and how they are made.
 #[derive(Clone)]
 pub(crate) struct BufferSpec {
@@ -300,7 +392,7 @@ impl BufferSpec {
     pub(crate) fn make(&self) -> Result<NewBuffers> {
         let mut buffers = NewBuffers {
             sends: KVec::with_capacity(self.sends as usize, GFP_KERNEL)?,
-            recvs: KVec::with_capacity(self.recvs as usize, GFP_KERNEL)?,
+            recvs: RecvChain::new(),
         };
 
         for _ in 0..self.sends {
@@ -309,7 +401,7 @@ impl BufferSpec {
         }
         for _ in 0..self.recvs {
             let buf = (self.make_recv)(&self.pd, self.recv_len)?;
-            buffers.recvs.push_within_capacity(buf)?;
+            buffers.recvs.push(buf);
         }
         Ok(buffers)
     }
@@ -318,5 +410,5 @@ impl BufferSpec {
 /// Buffers for the queue pair that has ordered them ([`super::Qp::order`]).
 pub(crate) struct NewBuffers {
     pub(super) sends: KVec<SendBuffer>,
-    pub(super) recvs: KVec<RecvBuffer>,
+    pub(super) recvs: RecvChain,
 }

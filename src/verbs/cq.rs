@@ -2,39 +2,42 @@
 
 //! Completion queues.
 
-use core::ptr::NonNull;
+use core::{
+    cell::UnsafeCell,
+    ptr::NonNull, //
+};
 
 use kernel::{
     error::from_err_ptr,
     ffi::c_int,
     prelude::*,
     str::CStr,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 
 use super::{
+    counters::Counters,
     mr,
+    qp::QpCounters,
     Device,
     Invalidated,
     MrList,
-    RecvBuffer, //
+    Pd,
+    QpSize,
+    RecvBuffer,
+    RecvQueue,
+    SendBuffer, //
 };
 use crate::{
     bindings,
     os::text, //
 };
-
-/// Names a posted work request: the address of its completion entry. Compared, never followed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WrId(usize);
-
-impl WrId {
-    /// The name of the work request whose completion entry is `cqe`.
-    #[inline]
-    pub(super) fn of(cqe: *const bindings::ib_cqe) -> Self {
-        Self(cqe.addr())
-    }
-}
 
 /// What a successful Receive says.
 #[derive(Clone, Copy)]
@@ -64,15 +67,20 @@ impl Failure {
 /// context, but a drain waits for them: they may not wait for the connection's teardown, nor drop
 /// the last reference to anything that does.
 pub(crate) trait CompletionHandler: Send + Sync + 'static {
-    /// A Send and all those before it are done with their buffers.
-    fn sent(&self, id: WrId, result: Result<(), Failure>);
+    /// A Send and all those before it are complete: their buffers can be used again.
+    fn sent(&self, result: Result<(), Failure>);
 
-    /// A Receive has completed; what arrived is in its buffer.
-    fn received(&self, buf: RecvBuffer, result: Result<Received, Failure>);
+    /// A Receive has completed; what arrived is in its buffer. `queue` takes the buffer back.
+    fn received(&self, queue: &mut RecvQueue, buf: RecvBuffer, result: Result<Received, Failure>);
 
     /// The invalidation posted with `context` has completed, and these are its registrations. On
-    /// failure they are set aside until the drain.
-    fn invalidated(&self, context: usize, result: Result<MrList<Invalidated>, Failure>);
+    /// failure they wait for the drain.
+    fn invalidated(
+        &self,
+        queue: &mut RecvQueue,
+        context: usize,
+        result: Result<MrList<Invalidated>, Failure>,
+    );
 
     /// A registration request failed. Its connection is of no further use.
     fn registration_failed(&self, failure: Failure);
@@ -82,11 +90,21 @@ pub(crate) trait CompletionHandler: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `raw` is a valid queue whose context points to `handler`.
+/// `raw` is a valid queue whose context is `context`.
 pub(crate) struct Cq<H: CompletionHandler> {
     raw: NonNull<bindings::ib_cq>,
-    _handler: Arc<H>,
-    _device: Arc<Device>,
+    context: NonNull<Context<H>>,
+    counters: Arc<Counters>,
+    /// Whether a queue pair uses the counters.
+    used: Atomic<bool>,
+    device: Arc<Device>,
+}
+
+/// What completions get at. The callbacks of one queue never run at the same time: the RDMA core
+/// polls a queue from one work item.
+struct Context<H> {
+    handler: Arc<H>,
+    queue: UnsafeCell<RecvQueue>,
 }
 
 // SAFETY: The queue has no thread affinity, and `H` is `Send` and `Sync`.
@@ -95,34 +113,65 @@ unsafe impl<H: CompletionHandler> Send for Cq<H> {}
 unsafe impl<H: CompletionHandler> Sync for Cq<H> {}
 
 impl<H: CompletionHandler> Cq<H> {
-    /// Makes a queue of `entries` entries whose completions go to `handler`.
+    /// Makes a queue for one queue pair of `size`, whose completions go to `handler`.
     ///
     /// # Errors
     ///
     /// `EINVAL` for more entries than the device has, else what the driver returns.
-    pub(crate) fn new(device: Arc<Device>, handler: Arc<H>, entries: u32) -> Result<Arc<Self>> {
-        let context = Arc::as_ptr(&handler).cast_mut().cast();
-        let entries = c_int::try_from(entries)?;
+    pub(crate) fn new(device: Arc<Device>, handler: Arc<H>, size: &QpSize) -> Result<Arc<Self>> {
+        let entries = c_int::try_from(size.completions())?;
+        let counters = Arc::new(Counters::new(), GFP_KERNEL)?;
+        let queue = RecvQueue::new(counters.clone(), size.recv_batch);
+        let context = KBox::new(
+            Context {
+                handler,
+                queue: UnsafeCell::new(queue),
+            },
+            GFP_KERNEL,
+        )?;
+        let context = NonNull::from(KBox::leak(context));
 
-        // SAFETY: `device` is registered; `context` stays valid until the queue is freed, since
-        // `handler` is kept.
+        // SAFETY: `device` is registered; `context` stays valid until the queue is freed.
         let raw = from_err_ptr(unsafe {
             bindings::ib_alloc_cq_any(
                 device.as_ptr(),
-                context,
+                context.as_ptr().cast(),
                 entries,
                 bindings::ib_poll_context_IB_POLL_WORKQUEUE,
             )
-        })?;
-        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
-
+        });
+        let raw = match raw.and_then(|raw| NonNull::new(raw).ok_or(ENOMEM)) {
+            Ok(raw) => raw,
+            Err(error) => {
+                // SAFETY: From a box, and no queue refers to it.
+                drop(unsafe { KBox::from_raw(context.as_ptr()) });
+                return Err(error);
+            }
+        };
         // INVARIANT: Just made with `context`.
         let cq = Self {
             raw,
-            _handler: handler,
-            _device: device,
+            context,
+            counters,
+            used: Atomic::new(false),
+            device,
         };
         Ok(Arc::new(cq, GFP_KERNEL)?)
+    }
+
+    /// The counters, for the one queue pair that is to use the queue.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when another has them already, `EINVAL` if it is to be one of another device.
+    pub(crate) fn counters_for(&self, pd: &Pd) -> Result<QpCounters> {
+        if !core::ptr::eq(pd.device(), &*self.device) {
+            return Err(EINVAL);
+        }
+        if self.used.xchg(true, Relaxed) {
+            return Err(EBUSY);
+        }
+        Ok(QpCounters(self.counters.clone()))
     }
 
     /// The C object.
@@ -134,27 +183,48 @@ impl<H: CompletionHandler> Cq<H> {
 impl<H: CompletionHandler> Drop for Cq<H> {
     fn drop(&mut self) {
         // SAFETY: The queue is valid.
-        if unsafe { bindings::ib_cq_users(self.as_ptr()) } != 0 {
-            // A queue pair could not be destroyed, so that the queue cannot be freed either: its
-            // completions may still come, and need their handler.
-            core::mem::forget(self._handler.clone());
-        }
+        let in_use = unsafe { bindings::ib_cq_users(self.as_ptr()) } != 0;
         // SAFETY: Queue pairs that use the queue hold a reference to this value, so none is left.
         // The call waits for a running poll; after it no completion is delivered, so that the
-        // handler may go. If there are users all the same it warns and does nothing.
+        // context may go. If there are users all the same it warns and does nothing.
         unsafe { bindings::ib_free_cq(self.as_ptr()) }
+        // If a queue pair could not be destroyed, so that the queue was not freed either, its
+        // completions may still come, and need their context.
+        if !in_use {
+            // SAFETY: From a box; by the type invariants only the queue has referred to it.
+            drop(unsafe { KBox::from_raw(self.context.as_ptr()) });
+        }
     }
 }
 
-/// The handler of a queue.
+/// A function that the RDMA core calls for a completion.
+pub(super) type Callback = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
+
+/// The context of a queue.
 ///
 /// # Safety
 ///
 /// `cq` must be the queue of a live `Cq<H>`.
-unsafe fn handler<'a, H: CompletionHandler>(cq: *mut bindings::ib_cq) -> &'a H {
-    // SAFETY: By the invariants of `Cq<H>` the context is the handler, kept at least as long as
+#[inline]
+unsafe fn context<'a, H: CompletionHandler>(cq: *mut bindings::ib_cq) -> &'a Context<H> {
+    // SAFETY: By the type invariants of `Cq<H>`, which keeps the context at least as long as
     // completions come.
-    unsafe { &*(*cq).cq_context.cast::<H>() }
+    unsafe { &*(*cq).cq_context.cast::<Context<H>>() }
+}
+
+impl<H> Context<H> {
+    /// The receive queue.
+    ///
+    /// # Safety
+    ///
+    /// Called by a callback of the queue, once, which uses the result no longer than it runs.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn queue(&self) -> &mut RecvQueue {
+        // SAFETY: The callbacks of one queue run one at a time, and nothing else refers to the
+        // value, so that the caller's is the only reference.
+        unsafe { &mut *self.queue.get() }
+    }
 }
 
 /// The completion entry of a work completion.
@@ -184,27 +254,54 @@ unsafe fn outcome(wc: *mut bindings::ib_wc) -> Result<(), Failure> {
 ///
 /// # Safety
 ///
-/// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
+/// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc` of a posted [`SendBuffer`].
 pub(super) unsafe extern "C" fn send_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: As this function's.
-    let (handler, id, result) = unsafe { (handler::<H>(cq), WrId::of(cqe(wc)), outcome(wc)) };
-    handler.sent(id, result);
+    // SAFETY: By the safety requirements of this function. The buffer is the send queue's, but
+    // stays posted until its number is stored below.
+    let (context, number, result) = unsafe {
+        (
+            context::<H>(cq),
+            SendBuffer::number_of(cqe(wc)),
+            outcome(wc),
+        )
+    };
+    // SAFETY: This is a callback of the queue.
+    unsafe { context.queue() }.counters().set_completed(number);
+    context.handler.sent(result);
+}
+
+/// Completion of a message that has no place in the send queue.
+///
+/// # Safety
+///
+/// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
+pub(super) unsafe extern "C" fn spare_done<H: CompletionHandler>(
+    cq: *mut bindings::ib_cq,
+    wc: *mut bindings::ib_wc,
+) {
+    // SAFETY: By the safety requirements of this function.
+    let (context, result) = unsafe { (context::<H>(cq), outcome(wc)) };
+    // SAFETY: This is a callback of the queue.
+    unsafe { context.queue() }
+        .counters()
+        .set_spare_posted(false);
+    context.handler.sent(result);
 }
 
 /// Completion of a Receive.
 ///
 /// # Safety
 ///
-/// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
+/// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc` of a posted [`RecvBuffer`].
 pub(super) unsafe extern "C" fn recv_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: As this function's.
-    let (handler, cqe, result) = unsafe { (handler::<H>(cq), cqe(wc), outcome(wc)) };
+    // SAFETY: By the safety requirements of this function.
+    let (context, cqe, result) = unsafe { (context::<H>(cq), cqe(wc), outcome(wc)) };
     let result = result.map(|()| {
         // SAFETY: `wc` is valid and successful, so that all its fields are.
         let (len, flags) = unsafe { ((*wc).byte_len, (*wc).wc_flags) };
@@ -223,7 +320,9 @@ pub(super) unsafe extern "C" fn recv_done<H: CompletionHandler>(
     // SAFETY: Every completion of this kind is of a Receive buffer's request, and the first and
     // only one.
     let buf = unsafe { RecvBuffer::from_completion(cqe, len) };
-    handler.received(buf, result);
+    // SAFETY: This is a callback of the queue.
+    let queue = unsafe { context.queue() };
+    context.handler.received(queue, buf, result);
 }
 
 /// Completion of the last request of an invalidation.
@@ -236,12 +335,14 @@ pub(super) unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: As this function's.
-    let (handler, cqe, result) = unsafe { (handler::<H>(cq), cqe(wc), outcome(wc)) };
+    // SAFETY: By the safety requirements of this function.
+    let (context, cqe, result) = unsafe { (context::<H>(cq), cqe(wc), outcome(wc)) };
     // SAFETY: The entry is that of an invalidation, whose registrations the device holds until this
     // completion.
-    if let Some((context, result)) = unsafe { mr::invalidation_completed(cqe, result) } {
-        handler.invalidated(context, result);
+    if let Some((index, result)) = unsafe { mr::invalidation_completed(cqe, result) } {
+        // SAFETY: This is a callback of the queue.
+        let queue = unsafe { context.queue() };
+        context.handler.invalidated(queue, index, result);
     }
 }
 
@@ -254,9 +355,9 @@ pub(super) unsafe extern "C" fn reg_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: As this function's.
-    let (handler, result) = unsafe { (handler::<H>(cq), outcome(wc)) };
+    // SAFETY: By the safety requirements of this function.
+    let (context, result) = unsafe { (context::<H>(cq), outcome(wc)) };
     if let Err(failure) = result {
-        handler.registration_failed(failure);
+        context.handler.registration_failed(failure);
     }
 }

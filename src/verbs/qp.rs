@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs, and the buffers that are in their hands.
+//! Queue pairs: what their two halves have in common, and their end.
 
 use core::ptr::{
     null,
-    null_mut,
     NonNull, //
 };
 
@@ -16,19 +15,20 @@ use kernel::{
 use super::{
     buffer::{
         BufferSpec,
-        NewBuffers, //
+        NewBuffers,
+        RecvChain, //
     },
+    counters::Counters,
     mr::InvalidateChain,
-    ring::Ring,
     CompletionHandler,
-    Mapped,
     MrList,
     MrPool,
     Pd,
     RecvBuffer,
+    RecvQueue,
     Registered,
     SendBuffer,
-    WrId, //
+    SendQueue, //
 };
 use crate::bindings;
 
@@ -55,20 +55,20 @@ pub(crate) struct QpSize {
     pub(crate) first_recvs: u32,
     /// Bytes in the buffer of each.
     pub(crate) recv_len: u32,
-    /// Receives that are posted for what the peer sends without having been asked.
+    /// Receives for what the peer sends without having been asked.
     pub(crate) unsolicited: u32,
-    /// How many Receives more than are needed are posted at once.
+    /// Receives that came back are posted so many at a time.
     pub(crate) recv_batch: u32,
 }
 
 impl QpSize {
-    /// Depth of the send queue: every message with all its registrations, every invalidation, one
-    /// marker for the drain.
+    /// Depth of the send queue: every message with all its registrations, every invalidation, the
+    /// spare message, one marker for the drain.
     pub(crate) fn send_depth(&self) -> u32 {
         self.sends
             .saturating_mul(self.mrs_per_send.saturating_add(1))
             .saturating_add(self.mrs)
-            .saturating_add(1)
+            .saturating_add(2)
     }
 
     /// Bytes that all buffers together may take.
@@ -93,11 +93,11 @@ impl QpSize {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// Receives, those included whose message is being looked at.
-    pub(crate) receives_posted: usize,
-    pub(crate) receives_made: usize,
+    pub(crate) receives_posted: u32,
+    pub(crate) receives_made: u32,
     /// Sends that have not been seen to complete.
-    pub(crate) sends_posted: usize,
-    pub(crate) sends_made: usize,
+    pub(crate) sends_posted: u32,
+    pub(crate) sends_made: u32,
     /// Bytes of all buffers.
     pub(crate) bytes: u64,
 }
@@ -111,57 +111,43 @@ pub(crate) enum PostError {
     Device(Error),
 }
 
-/// What the peer does about a message.
-#[derive(Clone, Copy)]
-pub(crate) enum Expects {
-    /// It sends one in return.
-    Reply,
-    /// Nothing.
-    Nothing,
-}
-
 /// What keeps a queue pair alive and can drain it.
-pub(crate) trait QpOwner: Send + Sync {
+///
+/// # Safety
+///
+/// [`Self::drain`] must return only after every request that was posted has completed.
+pub(crate) unsafe trait QpOwner: Clone + Send + Sync {
     /// Moves the queue pair to the error state and waits until every posted request has completed.
     /// Process context, and neither from a completion nor under a lock that completions take.
     fn drain(&self);
 }
 
-/// A queue pair with everything that was, is or will be posted to it.
+/// What does not belong to either half of a queue pair: whoever posts anything but the messages of
+/// its [`SendQueue`] holds a lock around this value.
 ///
 /// # Invariants
 ///
 /// - `raw` is a valid queue pair, kept by `owner`.
-/// - Every Send buffer in the hands of the device is in `sends`, in the order of posting. A Receive
-///   buffer belongs to its work request there, and comes back with the completion.
-/// - Once `open` is false nothing is posted.
-///
-/// A Receive is posted for each answer that is awaited, not for each that ever could be: a
-/// connection that has little to do does not hand over, and at its end take back, Receives by the
-/// hundred.
+/// - Once `open` is false nothing is posted but messages of the send queue.
+/// - The device has the buffer of `spare` while `counters` say so.
 pub(crate) struct Qp<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
+    counters: Arc<Counters>,
     open: bool,
     drained: bool,
     /// Buffers that may still be made.
     unallocated: BufferSpec,
-    /// Whether more of them would do good.
-    wants_growth: bool,
-    /// Whether somebody was refused a Send buffer since the last Receive came back.
-    sender_waiting: bool,
-    free_sends: KVec<SendBuffer>,
-    /// Send buffers that there are.
-    sends_allocated: usize,
-    sends: Ring<SendBuffer>,
-    unsignalled: u32,
-    signal_batch: u32,
-    free_recvs: KVec<RecvBuffer>,
-    /// Receive buffers that there are.
-    recvs_allocated: usize,
-    /// Receives posted beyond one for each message that may come.
-    recv_surplus: i32,
-    recv_batch: i32,
+    sends_allocated: u32,
+    recvs_allocated: u32,
+    /// Send buffers that the owner of the send queue has yet to fetch.
+    new_sends: KVec<SendBuffer>,
+    /// The first Receives, until they are posted.
+    first_recvs: RecvChain,
+    /// Receives that are kept for unsolicited messages.
+    unsolicited: u32,
+    /// The buffer for messages of those who do not own the send queue.
+    spare: SendBuffer,
     failed_invalidate: Option<InvalidateChain>,
     pool: Arc<MrPool>,
 }
@@ -176,7 +162,8 @@ impl<O: QpOwner> Qp<O> {
     /// # Safety
     ///
     /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd`, whose
-    /// completions go to `H`, that stays valid as long as `owner`, and that nobody else posts to.
+    /// completions go to a queue of `H` with these `counters`, and no others to that. It must stay
+    /// valid as long as `owner`, and nobody else may post to it.
     ///
     /// # Errors
     ///
@@ -184,11 +171,13 @@ impl<O: QpOwner> Qp<O> {
     pub(crate) unsafe fn new<H: CompletionHandler>(
         raw: NonNull<bindings::ib_qp>,
         owner: O,
+        counters: QpCounters,
         pd: &Arc<Pd>,
         size: &QpSize,
-    ) -> Result<Self> {
+    ) -> Result<(Self, SendQueue<O>)> {
+        let QpCounters(counters) = counters;
         let pool = MrPool::new::<H>(pd.clone(), size.first_mrs, size.mrs, size.mr_pages)?;
-        let missing = BufferSpec {
+        let unallocated = BufferSpec {
             pd: pd.clone(),
             make_send: SendBuffer::new::<H>,
             sends: size.sends,
@@ -197,47 +186,59 @@ impl<O: QpOwner> Qp<O> {
             recvs: size.recvs,
             recv_len: size.recv_len,
         };
-        let first = missing.at_most(size.first_sends, size.first_recvs).make()?;
-
+        let spare = SendBuffer::new_spare::<H>(pd, size.send_len as usize)?;
+        // SAFETY: Promised by the caller; this is the only send queue of `raw`.
+        let mut sends = unsafe {
+            SendQueue::new(
+                raw,
+                owner.clone(),
+                counters.clone(),
+                pool.clone(),
+                size.sends,
+            )
+        }?;
+        let first = unallocated
+            .at_most(size.first_sends, size.first_recvs)
+            .make()?;
         // INVARIANT: Nothing is posted yet; the rest is the caller's promise.
         let mut qp = Self {
             raw,
             owner,
+            counters,
             open: true,
             drained: false,
-            unallocated: missing,
-            wants_growth: false,
-            sender_waiting: false,
-            free_sends: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
+            unallocated,
             sends_allocated: 0,
-            sends: Ring::new(size.sends as usize)?,
-            unsignalled: 0,
-            signal_batch: (size.sends / 8).max(1),
-            free_recvs: KVec::with_capacity(size.recvs as usize, GFP_KERNEL)?,
             recvs_allocated: 0,
-            recv_surplus: 0i32.saturating_sub_unsigned(size.unsolicited),
-            recv_batch: size.recv_batch.try_into()?,
+            new_sends: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
+            first_recvs: RecvChain::new(),
+            unsolicited: size.unsolicited,
+            spare,
             failed_invalidate: None,
             pool,
         };
-        qp.add(first);
-        Ok(qp)
+        qp.first_recvs = qp.take_new(first);
+        qp.fetch_sends(&mut sends);
+        Ok((qp, sends))
     }
 
     /// The buffers that there are, and those in use.
     pub(crate) fn usage(&self) -> Usage {
-        // CAST: Both counts have 64 bits here.
-        let bytes = |count: usize, len: usize| (count as u64).saturating_mul(len as u64);
+        let bytes = |count: u32, len: u64| u64::from(count).saturating_mul(len);
+        let Self {
+            unallocated,
+            counters,
+            ..
+        } = self;
 
         Usage {
-            receives_posted: self.recvs_allocated.saturating_sub(self.free_recvs.len()),
+            receives_posted: self.recvs_allocated.saturating_sub(counters.held()),
             receives_made: self.recvs_allocated,
-            sends_posted: self.sends_allocated.saturating_sub(self.free_sends.len()),
+            sends_posted: counters.outstanding_sends(),
             sends_made: self.sends_allocated,
-            bytes: bytes(self.sends_allocated, self.unallocated.send_len).saturating_add(bytes(
-                self.recvs_allocated,
-                self.unallocated.recv_len as usize,
-            )),
+            // CAST: Lengths have 32 bits.
+            bytes: bytes(self.sends_allocated, unallocated.send_len as u64)
+                .saturating_add(bytes(self.recvs_allocated, unallocated.recv_len.into())),
         }
     }
 
@@ -253,126 +254,145 @@ impl<O: QpOwner> Qp<O> {
 
     /// From now on nothing is posted any more. What was posted ends with the drain, which the
     /// result is for.
-    pub(crate) fn close(&mut self) -> Closing<O>
-    where
-        O: Clone,
-    {
+    pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Closing<O> {
         self.open = false;
         Closing {
             raw: self.raw,
             owner: self.owner.clone(),
+            sends,
         }
     }
 
-    /// Frees everything, since nothing is in the hands of the device any more.
-    pub(crate) fn finish(mut self, drained: Drained) {
-        self.drained = drained.0 == self.raw;
-    }
-
-    /// A buffer for the next message, or `None` while all of them are out, or while there is no
-    /// Receive for what the message `expects`.
-    #[inline]
-    pub(crate) fn take_send(&mut self, expects: Expects) -> Option<SendBuffer> {
-        let receivable = match expects {
-            Expects::Reply => self.recv_surplus > 0 || !self.free_recvs.is_empty(),
-            Expects::Nothing => true,
-        };
-        if receivable {
-            if let Some(buf) = self.free_sends.pop() {
-                return Some(buf);
-            }
-        }
-        self.sender_waiting = true;
-        self.want_growth();
-        None
-    }
-
-    /// Whether more buffers would do good: then [`Self::order`] them.
-    #[inline]
-    pub(crate) fn wants_growth(&self) -> bool {
-        self.wants_growth
-    }
-
-    fn want_growth(&mut self) {
-        self.wants_growth = self.unallocated.sends != 0 || self.unallocated.recvs != 0;
+    /// Frees everything, since the device has nothing of it any more.
+    pub(crate) fn finish(mut self, drained: &Drained<O>) {
+        self.drained = drained.is_of(self.raw);
     }
 
     /// Up to `count` buffers of each kind for this queue pair, to be made without its lock and then
-    /// [added](Self::add).
+    /// [added](Self::add). `None` if there are as many as may be.
     pub(crate) fn order(&mut self, count: u32) -> Option<BufferSpec> {
-        core::mem::take(&mut self.wants_growth).then(|| self.unallocated.at_most(count, count))
+        let BufferSpec { sends, recvs, .. } = self.unallocated;
+        (sends != 0 || recvs != 0).then(|| self.unallocated.at_most(count, count))
     }
 
-    /// Adds buffers that were made for this queue pair.
-    pub(crate) fn add(&mut self, buffers: NewBuffers) {
-        // There is room for as many as could be ordered; more are dropped.
-        for buf in buffers.sends {
-            self.unallocated.sends = self.unallocated.sends.saturating_sub(1);
-            self.sends_allocated = self.sends_allocated.saturating_add(1);
-            self.put_send(buf);
-        }
-        for buf in buffers.recvs {
-            self.unallocated.recvs = self.unallocated.recvs.saturating_sub(1);
-            self.recvs_allocated = self.recvs_allocated.saturating_add(1);
-            let _ = self.free_recvs.push_within_capacity(buf);
-        }
-    }
-
-    /// Gives a buffer back that was not posted after all.
-    pub(crate) fn put_send(&mut self, buf: SendBuffer) {
-        // There is room: the list was made for all buffers of the queue pair.
-        let _ = self.free_sends.push_within_capacity(buf);
-    }
-
-    /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
-    /// chain. There is a Receive for what the message `expects`.
-    ///
-    /// The registrations are live when this returns, also on failure, when part of the chain may
-    /// have gone out.
+    /// Adds buffers that were made for this queue pair. The Receives are posted.
     ///
     /// # Errors
     ///
-    /// [`PostError`]; the connection is of no further use then. Registrations of another pool count
-    /// as [`PostError::Closed`].
-    #[inline]
-    pub(crate) fn post(
-        &mut self,
-        mrs: Option<MrList<Mapped>>,
-        mut buf: SendBuffer,
-        len: u32,
-        expects: Expects,
-    ) -> Result<Option<MrList<Registered>>, PostError> {
-        // The registrations of another queue pair would go with that one.
-        let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
-        if !self.open || foreign {
-            self.put_send(buf);
+    /// As [`Self::post_receives`].
+    pub(crate) fn add(&mut self, buffers: NewBuffers) -> Result<(), PostError> {
+        if !self.open {
             return Err(PostError::Closed);
         }
-        if let Expects::Reply = expects {
-            if let Err(error) = self.expect_message() {
-                self.put_send(buf);
-                return Err(error);
+        let recvs = self.take_new(buffers);
+        self.post_chain(recvs)
+    }
+
+    /// Counts new buffers, keeps the Sends for their owner, and returns the Receives.
+    fn take_new(&mut self, buffers: NewBuffers) -> RecvChain {
+        let NewBuffers { sends, recvs } = buffers;
+
+        // There is room for as many as could be ordered; more are dropped.
+        for buf in sends {
+            self.unallocated.sends = self.unallocated.sends.saturating_sub(1);
+            self.sends_allocated = self.sends_allocated.saturating_add(1);
+            let _ = self.new_sends.push_within_capacity(buf);
+        }
+        self.unallocated.recvs = self.unallocated.recvs.saturating_sub(recvs.count());
+        self.recvs_allocated = self.recvs_allocated.saturating_add(recvs.count());
+        recvs
+    }
+
+    /// Hands new Send buffers to their owner.
+    pub(crate) fn fetch_sends(&mut self, sends: &mut SendQueue<O>) {
+        if sends.is_of(self.raw) {
+            while let Some(buf) = self.new_sends.pop() {
+                sends.add(buf);
             }
         }
+    }
 
-        // Completions are asked for now and then; always while buffers are short, so that the queue
-        // cannot run dry with nothing left to complete.
-        let unsignalled = self.unsignalled.saturating_add(1);
-        let signalled =
-            unsignalled >= self.signal_batch || self.free_sends.len() < self.sends_allocated / 8;
-        self.unsignalled = if signalled { 0 } else { unsignalled };
-
-        let send = buf.arm(len, signalled);
-        let mut mrs = mrs;
-        let first = mrs.as_mut().map_or(send, |mrs| mrs.chain(send));
-        if let Err(buf) = self.sends.push(buf) {
-            // Cannot be: the queue holds as many as there are buffers.
-            self.put_send(buf);
-            return Err(PostError::Device(ENOBUFS));
+    /// Posts the Receives that `queue` has, all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; the connection has to end then.
+    pub(crate) fn post_receives(&mut self, queue: &mut RecvQueue) -> Result<(), PostError> {
+        if !self.open {
+            return Err(PostError::Closed);
         }
-        let posted = self.post_send(first);
-        let mrs = mrs.map(MrList::posted);
-        posted.map(|()| mrs)
+        match queue.take(&self.counters) {
+            Some(chain) => self.post_chain(chain),
+            None => Err(PostError::Closed),
+        }
+    }
+
+    /// Posts the first Receives.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::post_receives`].
+    pub(crate) fn post_first_receives(&mut self) -> Result<(), PostError> {
+        let first = core::mem::replace(&mut self.first_recvs, RecvChain::new());
+        for _ in 0..self.unsolicited {
+            self.use_receive();
+        }
+        self.post_chain(first)
+    }
+
+    /// An unsolicited message has used up a Receive: a call less may be sent until another is
+    /// posted.
+    pub(crate) fn use_receive(&mut self) {
+        self.counters.add_receivable(-1);
+    }
+
+    fn post_chain(&mut self, chain: RecvChain) -> Result<(), PostError> {
+        let (first, count) = chain.into_requests();
+        if first.is_null() {
+            return Ok(());
+        }
+        let mut bad = null();
+        // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
+        // buffers are the device's until they complete.
+        let ret = unsafe { bindings::ib_post_recv(self.raw.as_ptr(), first, &mut bad) };
+        match kernel::error::to_result(ret) {
+            Ok(()) => {
+                // CAST: No queue is that long.
+                self.counters.add_receivable(count as i32);
+                Ok(())
+            }
+            Err(error) => {
+                self.open = false;
+                // SAFETY: The device says that it took none of these.
+                unsafe { RecvBuffer::drop_requests(bad) };
+                Err(PostError::Device(error))
+            }
+        }
+    }
+
+    /// Sends what `write` writes, for those who do not own the send queue, if the buffer for that
+    /// is not in use. `write` returns the length in bytes. No message is expected in return.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; the connection has to end then.
+    pub(crate) fn post_spare(
+        &mut self,
+        write: impl FnOnce(&mut [u8]) -> Option<u32>,
+    ) -> Result<(), PostError> {
+        if !self.open {
+            return Err(PostError::Closed);
+        }
+        if self.counters.is_spare_posted() {
+            return Ok(());
+        }
+        let Some(len) = write(self.spare.as_mut_slice()) else {
+            return Ok(());
+        };
+        let first = self.spare.arm(len, 0, true);
+        // INVARIANT: The device gets the buffer.
+        self.counters.set_spare_posted(true);
+        self.post_send(first)
     }
 
     /// Hands a chain of requests to the device. On failure closes the queue pair.
@@ -381,7 +401,7 @@ impl<O: QpOwner> Qp<O> {
         let mut bad = null();
 
         // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
-        // memory the queue pair or the pool keeps until they have completed.
+        // memory this value or the pool keeps until they have completed.
         let ret = unsafe { bindings::ib_post_send(self.raw.as_ptr(), first, &mut bad) };
         kernel::error::to_result(ret).map_err(|e| {
             self.open = false;
@@ -394,8 +414,7 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// # Errors
     ///
-    /// [`PostError`]: the registrations are set aside until the drain, and the connection is of no
-    /// further use.
+    /// [`PostError`]: the registrations wait for the drain, and the connection has to end.
     pub(crate) fn invalidate(
         &mut self,
         mrs: MrList<Registered>,
@@ -408,92 +427,16 @@ impl<O: QpOwner> Qp<O> {
         self.post_send(first)
             .inspect_err(|_| self.failed_invalidate = Some(chain))
     }
-
-    /// A Send has completed: it and all before it give their buffers back. Returns whether any did.
-    #[inline]
-    pub(crate) fn sent(&mut self, id: WrId) -> bool {
-        // A flush completes every Send, also those that an earlier completion covered and that have
-        // left the queue.
-        let Some(covered) = self.sends.position(|buf| buf.id() == id) else {
-            return false;
-        };
-        for _ in 0..=covered {
-            if let Some(buf) = self.sends.pop() {
-                self.put_send(buf);
-            }
-        }
-        true
-    }
-
-    /// Takes back the Receive buffer of an answer, which has been read. Returns whether somebody
-    /// may have been waiting for it to send.
-    #[inline]
-    pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> bool {
-        // There is room: the list was made for all buffers of the queue pair.
-        let _ = self.free_recvs.push_within_capacity(buf);
-        core::mem::take(&mut self.sender_waiting)
-    }
-
-    /// Takes back the Receive buffer of a message that was no answer. More such may come, so
-    /// another Receive takes its place.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::post_receives`].
-    pub(crate) fn replace(&mut self, buf: RecvBuffer) -> Result<(), PostError> {
-        let _ = self.free_recvs.push_within_capacity(buf);
-        self.expect_message()
-    }
-
-    /// Sees to it that there is a Receive for one message more.
-    #[inline]
-    fn expect_message(&mut self) -> Result<(), PostError> {
-        self.recv_surplus = self.recv_surplus.saturating_sub(1);
-        if self.recv_surplus >= 0 {
-            return Ok(());
-        }
-        self.post_receives()
-    }
-
-    /// Posts so many Receives that there is a batch of them beyond what is needed, or all.
-    ///
-    /// # Errors
-    ///
-    /// [`PostError`]; the connection is of no further use then.
-    pub(crate) fn post_receives(&mut self) -> Result<(), PostError> {
-        if !self.open {
-            return Err(PostError::Closed);
-        }
-        let mut next = null_mut();
-        while self.recv_surplus < self.recv_batch {
-            let Some(buf) = self.free_recvs.pop() else {
-                self.want_growth();
-                break;
-            };
-            next = buf.into_request(next);
-            self.recv_surplus = self.recv_surplus.saturating_add(1);
-        }
-        if next.is_null() {
-            return Ok(());
-        }
-
-        let mut bad = null();
-        // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
-        // buffers are the device's until they complete.
-        let ret = unsafe { bindings::ib_post_recv(self.raw.as_ptr(), next, &mut bad) };
-        kernel::error::to_result(ret).map_err(|e| {
-            self.open = false;
-            // SAFETY: The device says that it took none of these.
-            unsafe { RecvBuffer::drop_requests(bad) };
-            PostError::Device(e)
-        })
-    }
 }
 
+/// The counters of a completion queue that no queue pair uses yet.
+pub(crate) struct QpCounters(pub(super) Arc<Counters>);
+
 /// A queue pair that takes no more requests, and is not drained yet.
-pub(crate) struct Closing<O> {
+pub(crate) struct Closing<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
+    sends: SendQueue<O>,
 }
 
 impl<O: QpOwner> Closing<O> {
@@ -503,14 +446,27 @@ impl<O: QpOwner> Closing<O> {
     }
 
     /// Waits until every posted request has completed. As [`QpOwner::drain`].
-    pub(crate) fn drain(self) -> Drained {
-        self.owner.drain();
-        Drained(self.raw)
+    pub(crate) fn drain(self) -> Drained<O> {
+        let Self { raw, owner, sends } = self;
+        owner.drain();
+        let drained = Drained { raw, _owner: owner };
+        sends.finish(&drained);
+        drained
     }
 }
 
-/// Says that a queue pair is drained.
-pub(crate) struct Drained(NonNull<bindings::ib_qp>);
+/// Says that a queue pair is drained, which it keeps.
+pub(crate) struct Drained<O> {
+    raw: NonNull<bindings::ib_qp>,
+    _owner: O,
+}
+
+impl<O> Drained<O> {
+    /// Whether `raw` is the queue pair.
+    pub(super) fn is_of(&self, raw: NonNull<bindings::ib_qp>) -> bool {
+        self.raw == raw
+    }
+}
 
 impl<O: QpOwner> Drop for Qp<O> {
     fn drop(&mut self) {
@@ -521,7 +477,7 @@ impl<O: QpOwner> Drop for Qp<O> {
             // SAFETY: The queue pair is drained.
             unsafe { chain.abandon() };
         }
-        // SAFETY: As above.
+        // SAFETY: The queue pair is drained.
         unsafe { self.pool.purge() };
     }
 }

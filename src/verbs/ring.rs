@@ -29,16 +29,6 @@ impl<T> Ring<T> {
         })
     }
 
-    /// How many items are in front of the first that `matches`.
-    #[inline]
-    pub(crate) fn position(&self, mut matches: impl FnMut(&T) -> bool) -> Option<usize> {
-        let (wrapped, front) = self.slots.split_at_checked(self.head)?;
-
-        Iterator::chain(front.iter(), wrapped)
-            .take(self.len)
-            .position(|slot| slot.as_ref().is_some_and(&mut matches))
-    }
-
     /// Queues `item`; gives it back when the queue is full.
     #[inline]
     pub(crate) fn push(&mut self, item: T) -> Result<(), T> {
@@ -57,16 +47,20 @@ impl<T> Ring<T> {
         Ok(())
     }
 
-    /// Takes the oldest item out.
+    /// Takes the oldest item out if it `matches`.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        let item = self.slots.get_mut(self.head)?.take()?;
+    pub(crate) fn pop_if(&mut self, matches: impl FnOnce(&T) -> bool) -> Option<T> {
+        let slot = self.slots.get_mut(self.head)?;
+        if !slot.as_ref().is_some_and(matches) {
+            return None;
+        }
+        let item = slot.take();
         self.head = self.head.wrapping_add(1);
         if self.head >= self.slots.len() {
             self.head = 0;
         }
         self.len = self.len.saturating_sub(1);
-        Some(item)
+        item
     }
 }
 
@@ -81,22 +75,21 @@ mod tests {
     #[test]
     fn order() -> Result {
         let mut ring = Ring::new(3)?;
+        let any = |_: &i32| true;
 
-        assert!(ring.pop().is_none());
+        assert!(ring.pop_if(any).is_none());
         for turn in 0..5 {
             assert_eq!(ring.push(turn), Ok(()));
             assert_eq!(ring.push(turn + 10), Ok(()));
             assert_eq!(ring.push(turn + 20), Ok(()));
             assert_eq!(ring.push(turn + 30), Err(turn + 30));
-            assert_eq!(ring.position(|&x| x == turn + 20), Some(2));
-            assert_eq!(ring.position(|&x| x == turn + 30), None);
-            assert_eq!(ring.pop(), Some(turn));
+            assert_eq!(ring.pop_if(|&x| x == turn + 10), None);
+            assert_eq!(ring.pop_if(|&x| x == turn), Some(turn));
             assert_eq!(ring.push(turn + 40), Ok(()));
-            assert_eq!(ring.position(|&x| x == turn + 40), Some(2));
-            assert_eq!(ring.pop(), Some(turn + 10));
-            assert_eq!(ring.pop(), Some(turn + 20));
-            assert_eq!(ring.pop(), Some(turn + 40));
-            assert!(ring.pop().is_none());
+            assert_eq!(ring.pop_if(any), Some(turn + 10));
+            assert_eq!(ring.pop_if(any), Some(turn + 20));
+            assert_eq!(ring.pop_if(any), Some(turn + 40));
+            assert!(ring.pop_if(any).is_none());
         }
         Ok(())
     }
@@ -107,8 +100,7 @@ mod tests {
         let mut ring = Ring::new(0)?;
 
         assert_eq!(ring.push(1), Err(1));
-        assert!(ring.pop().is_none());
-        assert_eq!(ring.position(|_| true), None);
+        assert!(ring.pop_if(|_| true).is_none());
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a connection has not enough of is made while it is in use: most get by with what they began
-//! with.
+//! Allocates more registrations and buffers while the connection is in use: most connections need
+//! no more than they began with.
 
 use kernel::{
     impl_has_work,
@@ -28,8 +28,15 @@ impl Connection {
         self.grow();
     }
 
+    /// All buffers of one kind are in use: has more of them made, unless there are as many as may
+    /// be.
+    pub(in crate::client) fn grow_buffers(self: &Arc<Self>) {
+        self.wants_buffers.store(true, Relaxed);
+        self.grow();
+    }
+
     /// Has more made of what there is not enough of.
-    pub(in crate::client) fn grow(self: &Arc<Self>) {
+    fn grow(self: &Arc<Self>) {
         // If it is queued already, that will do.
         let _ = os::transport_queue().enqueue(self.clone());
     }
@@ -47,12 +54,19 @@ impl Connection {
         made != 0
     }
 
-    /// Makes more buffers, if the queue pair runs short of them. Returns whether there are any.
+    /// Makes more buffers. Returns whether there are any.
     fn make_buffers(&self) -> bool {
-        self.with_qp(|qp| qp.order(GROWTH))
-            .flatten()
-            .and_then(|order| order.make().ok())
-            .is_some_and(|buffers| self.with_qp(|qp| qp.add(buffers)).is_some())
+        let ordered = self.with_qp(|qp| qp.order(GROWTH)).flatten();
+        let Some(buffers) = ordered.and_then(|order| order.make().ok()) else {
+            return false;
+        };
+        match self.with_qp(|qp| qp.add(buffers)) {
+            Some(Err(error)) => {
+                self.post_failed(error);
+                false
+            }
+            added => added.is_some(),
+        }
     }
 }
 
@@ -68,7 +82,7 @@ impl WorkItem for Connection {
         let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
 
         // Without memory the calls go on one after the other, as others give back what they had.
-        let mut grown = this.make_buffers();
+        let mut grown = this.wants_buffers.xchg(false, Relaxed) && this.make_buffers();
         if this.wants_mrs.xchg(false, Relaxed) {
             grown |= this.make_mrs();
         }

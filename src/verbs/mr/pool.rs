@@ -136,7 +136,13 @@ impl MrPool {
         Ok(())
     }
 
-    /// The device that the registrations are for.
+    /// The protection domain of the registrations.
+    #[inline]
+    pub(in crate::verbs) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// The device of that domain.
     pub(super) fn device(&self) -> *mut bindings::ib_device {
         self.pd.device().as_ptr()
     }

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The numbers by which the owners of a queue pair's halves learn of each other.
+
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Relaxed,
+    Release, //
+};
+
+/// A value on a cache line of its own.
+#[repr(align(64))]
+struct Line<T>(T);
+
+/// A line that the completion handler writes.
+struct Completed {
+    /// The number of the last Send that is known to be complete.
+    sends: Atomic<u32>,
+    /// Receives that came back and are not posted again yet.
+    held_recvs: Atomic<u32>,
+}
+
+/// A line that the holder of the gate's lock writes.
+struct Gate {
+    /// How many calls may be sent, since the queue pair was made: there is a Receive for the reply
+    /// of each.
+    receivable: Atomic<u32>,
+    /// Set while the message is posted that has no place in the send queue.
+    spare_posted: Atomic<bool>,
+}
+
+/// What the sender, the completion handler and the holder of the gate's lock tell each other.
+///
+/// Each number has one writer, so that none is ever read, changed and written back. Those that grow
+/// wrap around.
+pub(super) struct Counters {
+    /// The number of the last Send that was posted, written by the sender.
+    posted: Line<Atomic<u32>>,
+    completed: Line<Completed>,
+    gate: Line<Gate>,
+}
+
+impl Counters {
+    /// Nothing is posted.
+    pub(super) const fn new() -> Self {
+        Self {
+            posted: Line(Atomic::new(0)),
+            completed: Line(Completed {
+                sends: Atomic::new(0),
+                held_recvs: Atomic::new(0),
+            }),
+            gate: Line(Gate {
+                receivable: Atomic::new(0),
+                spare_posted: Atomic::new(false),
+            }),
+        }
+    }
+
+    /// The Send with this number is posted. For the sender.
+    #[inline]
+    pub(super) fn set_posted(&self, number: u32) {
+        self.posted.0.store(number, Relaxed);
+    }
+
+    /// The Send with this number, and all before it, are complete. For the completion handler.
+    #[inline]
+    pub(super) fn set_completed(&self, number: u32) {
+        let sends = &self.completed.0.sends;
+        // Release: whatever the handler did with the buffers comes before they are reused.
+        if is_before(sends.load(Relaxed), number) {
+            sends.store(number, Release);
+        }
+    }
+
+    /// The number of the last Send that is complete.
+    #[inline]
+    pub(super) fn completed(&self) -> u32 {
+        self.completed.0.sends.load(Acquire)
+    }
+
+    /// The Sends that are posted and not known to be complete.
+    pub(super) fn outstanding_sends(&self) -> u32 {
+        let posted = self.posted.0.load(Relaxed);
+        posted.wrapping_sub(self.completed.0.sends.load(Relaxed))
+    }
+
+    /// So many Receives came back and are not posted again. For the completion handler.
+    #[inline]
+    pub(super) fn set_held(&self, count: u32) {
+        self.completed.0.held_recvs.store(count, Relaxed);
+    }
+
+    /// Receives that came back and are not posted again.
+    pub(super) fn held(&self) -> u32 {
+        self.completed.0.held_recvs.load(Relaxed)
+    }
+
+    /// The number of calls that may be sent.
+    #[inline]
+    pub(super) fn receivable(&self) -> u32 {
+        self.gate.0.receivable.load(Acquire)
+    }
+
+    /// Lets `count` calls more be sent, or less if that is negative. For the holder of the gate's
+    /// lock.
+    pub(super) fn add_receivable(&self, count: i32) {
+        let receivable = &self.gate.0.receivable;
+        let sum = receivable.load(Relaxed).wrapping_add_signed(count);
+        // Release: the Receives are posted before a call is sent that needs them.
+        receivable.store(sum, Release);
+    }
+
+    /// Whether the message is posted that has no place in the send queue. Acquire: its buffer may
+    /// be written to when it is not.
+    pub(super) fn is_spare_posted(&self) -> bool {
+        self.gate.0.spare_posted.load(Acquire)
+    }
+
+    /// That message is posted now, or has completed.
+    pub(super) fn set_spare_posted(&self, posted: bool) {
+        self.gate.0.spare_posted.store(posted, Release);
+    }
+}
+
+/// Whether number `a` comes before `b`, when they may have wrapped around but are near each other.
+#[inline]
+pub(super) fn is_before(a: u32, b: u32) -> bool {
+    // CAST: The difference of neighbours, negative if `a` is ahead.
+    (b.wrapping_sub(a) as i32) > 0
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_counters)]
+mod tests {
+    use super::*;
+
+    /// Numbers that wrap around keep their order.
+    #[test]
+    fn order() {
+        assert!(is_before(0, 1) && !is_before(1, 0) && !is_before(1, 1));
+        assert!(is_before(u32::MAX, 0) && !is_before(0, u32::MAX));
+        assert!(is_before(u32::MAX - 5, 3) && !is_before(3, u32::MAX - 5));
+    }
+
+    /// A flush names Sends that an earlier completion has covered: they stay complete.
+    #[test]
+    fn completions_only_grow() {
+        let counters = Counters::new();
+
+        for (number, completed) in [(3, 3), (2, 3), (3, 3), (4, 4)] {
+            counters.set_completed(number);
+            assert_eq!(counters.completed(), completed);
+        }
+        counters.set_posted(9);
+        assert_eq!(counters.outstanding_sends(), 5);
+    }
+
+    /// Unsolicited messages use up Receives that calls were counted for.
+    #[test]
+    fn receives() {
+        let counters = Counters::new();
+
+        counters.add_receivable(5);
+        counters.add_receivable(-1);
+        assert_eq!(counters.receivable(), 4);
+    }
+}

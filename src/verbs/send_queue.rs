@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send queue of a queue pair, for the one who sends.
+
+use core::ptr::{
+    null,
+    NonNull, //
+};
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    counters::{
+        is_before,
+        Counters, //
+    },
+    qp::{
+        Drained,
+        PostError,
+        QpOwner, //
+    },
+    ring::Ring,
+    Mapped,
+    MrList,
+    MrPool,
+    Registered,
+    SendBuffer, //
+};
+use crate::bindings;
+
+/// What the peer does about a message.
+#[derive(Clone, Copy)]
+pub(crate) enum Expects {
+    /// It sends one in return.
+    Reply,
+    /// Nothing.
+    Nothing,
+}
+
+/// The sender's half of a queue pair: the Send buffers, those included that the device has.
+///
+/// Sending takes no lock: the value has one owner, and what it has to know of completions are
+/// numbers ([`Counters`]). Who closes the queue pair needs the value ([`super::Qp::close`]), so
+/// that nothing is sent after that.
+///
+/// # Invariants
+///
+/// - `raw` is a valid queue pair, kept by `owner`.
+/// - Every Send buffer that the device has is in `posted`, in the order of their numbers, the last
+///   of which is `last`. They belong to this value until `counters` say that they are complete, or
+///   the queue pair is drained.
+pub(crate) struct SendQueue<O: QpOwner> {
+    raw: NonNull<bindings::ib_qp>,
+    owner: O,
+    counters: Arc<Counters>,
+    pool: Arc<MrPool>,
+    free: KVec<SendBuffer>,
+    posted: Ring<SendBuffer>,
+    /// Buffers that there are.
+    allocated: usize,
+    /// As many free buffers, or less, are few.
+    few: usize,
+    /// The number of the last Send.
+    last: u32,
+    /// Messages that were sent and expect a reply.
+    calls: u32,
+    unsignalled: u32,
+    signal_batch: u32,
+    drained: bool,
+}
+
+// SAFETY: A queue pair has no thread affinity; all else is `Send`.
+unsafe impl<O: QpOwner> Send for SendQueue<O> {}
+
+impl<O: QpOwner> SendQueue<O> {
+    /// The send queue of `raw`, for at most `sends` buffers.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a queue pair that stays valid as long as `owner`, with a send queue for
+    /// `sends` messages, and whose completions count in `counters` alone. There must be no other
+    /// value for it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) unsafe fn new(
+        raw: NonNull<bindings::ib_qp>,
+        owner: O,
+        counters: Arc<Counters>,
+        pool: Arc<MrPool>,
+        sends: u32,
+    ) -> Result<Self> {
+        // INVARIANT: Nothing is posted yet; the rest is promised by the caller.
+        Ok(Self {
+            raw,
+            owner,
+            counters,
+            pool,
+            free: KVec::with_capacity(sends as usize, GFP_KERNEL)?,
+            posted: Ring::new(sends as usize)?,
+            allocated: 0,
+            few: 0,
+            last: 0,
+            calls: 0,
+            unsignalled: 0,
+            signal_batch: (sends / 8).max(1),
+            drained: false,
+        })
+    }
+
+    /// A buffer for the next message, or `None` while the device has all of them, or while there is
+    /// no Receive for what the message `expects`.
+    #[inline]
+    pub(crate) fn take(&mut self, expects: Expects) -> Option<SendBuffer> {
+        if let Expects::Reply = expects {
+            if !is_before(self.calls, self.counters.receivable()) {
+                return None;
+            }
+        }
+        if self.free.len() <= self.few {
+            self.reclaim();
+        }
+        self.free.pop()
+    }
+
+    /// Takes back the buffers of Sends that are complete.
+    fn reclaim(&mut self) {
+        let completed = self.counters.completed();
+
+        while let Some(buf) = self
+            .posted
+            .pop_if(|buf| !is_before(completed, buf.number()))
+        {
+            self.put(buf);
+        }
+    }
+
+    /// Gives a buffer back that was not posted after all.
+    #[inline]
+    pub(crate) fn put(&mut self, buf: SendBuffer) {
+        // There is room: the list was made for all buffers of the queue pair.
+        let _ = self.free.push_within_capacity(buf);
+    }
+
+    /// Adds a buffer that was made for this queue pair.
+    pub(super) fn add(&mut self, buf: SendBuffer) {
+        self.allocated = self.allocated.saturating_add(1);
+        self.few = self.allocated / 8;
+        self.put(buf);
+    }
+
+    /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
+    /// chain. There is a Receive for what the message `expects`.
+    ///
+    /// The registrations are live when this returns, also on failure, when part of the chain may
+    /// have gone out.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; the connection has to end then. Registrations or a buffer of another queue
+    /// pair count as [`PostError::Closed`].
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        mut mrs: Option<MrList<Mapped>>,
+        mut buf: SendBuffer,
+        len: u32,
+        expects: Expects,
+    ) -> Result<Option<MrList<Registered>>, PostError> {
+        // What belongs to another queue pair would go with that one.
+        let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
+        if foreign || !buf.is_of(self.pool.pd()) {
+            return Err(PostError::Closed);
+        }
+        if let Expects::Reply = expects {
+            self.calls = self.calls.wrapping_add(1);
+        }
+        // Completions are asked for now and then; always while buffers are few, so that the queue
+        // cannot run dry with nothing left to complete.
+        let unsignalled = self.unsignalled.saturating_add(1);
+        let signalled = unsignalled >= self.signal_batch || self.free.len() < self.few;
+        self.unsignalled = if signalled { 0 } else { unsignalled };
+
+        let number = self.last.wrapping_add(1);
+        let send = buf.arm(len, number, signalled);
+        let first = mrs.as_mut().map_or(send, |mrs| mrs.chain(send));
+        if self.posted.push(buf).is_err() {
+            // Cannot be: the queue holds as many as there are buffers.
+            return Err(PostError::Device(ENOBUFS));
+        }
+        self.last = number;
+        self.counters.set_posted(number);
+
+        let mut bad = null();
+        // SAFETY: `raw` is valid by the type invariants. The chain is built of requests whose
+        // memory this value or the pool keeps until they have completed.
+        let ret = unsafe { bindings::ib_post_send(self.raw.as_ptr(), first, &mut bad) };
+        let mrs = mrs.map(MrList::posted);
+        match kernel::error::to_result(ret) {
+            Ok(()) => Ok(mrs),
+            Err(error) => Err(PostError::Device(error)),
+        }
+    }
+
+    /// Whether this is the send queue of `raw`.
+    pub(super) fn is_of(&self, raw: NonNull<bindings::ib_qp>) -> bool {
+        self.raw == raw
+    }
+
+    /// Frees all buffers, since the device has none of them any more.
+    pub(super) fn finish(mut self, drained: &Drained<O>) {
+        self.drained = drained.is_of(self.raw);
+    }
+}
+
+impl<O: QpOwner> Drop for SendQueue<O> {
+    fn drop(&mut self) {
+        if !self.drained {
+            self.owner.drain();
+        }
+    }
+}
