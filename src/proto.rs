@@ -15,6 +15,7 @@
 //! | [`header`], [`chunk`] | what a received transport header says |
 //! | [`incoming`] | what a client makes of a received message |
 //! | [`reply`] | whether a reply keeps to what its call offered |
+//! | [`mod@usual`] | both in one look, for the usual replies |
 //! | [`call`] | what a responder makes of a received message |
 //! | [`credits`] | how many calls may be unanswered |
 //! | [`rpc`] | the few RPC messages that a transport writes itself |
@@ -45,6 +46,7 @@ pub(crate) mod private_data;
 pub(crate) mod reply;
 pub(crate) mod rpc;
 pub(crate) mod segments;
+pub(crate) mod usual;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod vectors;
 pub(crate) mod xdr;
@@ -61,6 +63,7 @@ pub(crate) use self::{
         WriteList, //
     },
     encode::{
+        encode_bare_call_header,
         encode_error,
         encode_reverse_reply_header,
         CallHeader,
@@ -80,6 +83,7 @@ pub(crate) use self::{
         Reply, //
     },
     plan::{
+        is_inline,
         plan,
         CallMode,
         CallShape,
@@ -99,4 +103,8 @@ pub(crate) use self::{
         Placed, //
     },
     rpc::Program,
+    usual::{
+        usual,
+        UsualReply, //
+    },
 };

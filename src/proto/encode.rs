@@ -144,6 +144,20 @@ impl ListsHeader<'_> {
     }
 }
 
+/// Writes the header of a call without chunks and returns its length, 28 bytes.
+///
+/// # Errors
+///
+/// [`EncodeError::NoRoom`].
+#[inline]
+pub(crate) fn encode_bare_call_header(
+    xid: u32,
+    credits: u32,
+    out: &mut [u8],
+) -> Result<usize, EncodeError> {
+    bare(xid, credits, out)
+}
+
 /// Writes the header of a reply in the reverse direction, which has no chunks, and returns its
 /// length, 28 bytes.
 ///

@@ -127,6 +127,14 @@ impl PlanError {
     }
 }
 
+/// Whether a call of `send_len` bytes with replies of up to `recv_max` bytes needs no chunk: what
+/// [`plan`] finds inline in both directions.
+#[inline(always)]
+pub(crate) fn is_inline(send_len: u32, recv_max: u32, thresholds: &Thresholds) -> bool {
+    fits(BARE_HEADER, send_len, u64::from(thresholds.call))
+        && fits(BARE_HEADER, recv_max, u64::from(thresholds.reply))
+}
+
 /// Decides how `call` is sent under `limits`.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ mod module {
     pub(crate) mod proto;
 }
 
-use module::proto::{classify, reply, Incoming, Offered, Placed, Segment};
+use module::proto::{classify, reply, usual, Incoming, Offered, Placed, Segment};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[writes, replies], rest)) = bytes.split_first_chunk() else {
@@ -30,8 +30,20 @@ fuzz_target!(|bytes: &[u8]| {
         write: &write,
         reply: &reply_chunk,
     };
+    let short = usual(message);
     match classify(message) {
-        Incoming::Reply(reply) => check(&reply, &offered),
+        Incoming::Reply(reply) => {
+            check(&reply, &offered);
+            if let Some(short) = short {
+                assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));
+                assert_eq!(Some(short.payload), reply.payload.map(<[u8]>::len));
+                if let Some((placed, renamed)) = short.check(&offered) {
+                    assert_eq!(reply::check(&reply, &offered), Ok(placed));
+                    assert_eq!(renamed, reply::renamed(&reply, &offered));
+                }
+            }
+        }
+        _ if short.is_some() => panic!("a usual reply that is none"),
         Incoming::ReverseCall { xid, payload, .. } => {
             assert!(message.ends_with(payload));
             assert_eq!(message.len() - payload.len(), 28);

@@ -6,8 +6,8 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{lists, read_segment, segment, word, Lists};
 use crate::module::proto::{
-    call, classify, encode_error, encode_reverse_reply_header, header::ListsHeader, xdr, Body,
-    CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
+    call, classify, encode_error, encode_reverse_reply_header, header::ListsHeader, usual, xdr,
+    Body, CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
 };
 
 /// The decoded lists, owned.
@@ -43,6 +43,13 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 
 /// What must hold for whatever comes from the wire.
 fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
+    if let Some(short) = usual(bytes) {
+        let Incoming::Reply(reply) = classify(bytes) else {
+            return Err(TestCaseError::fail("not a reply"));
+        };
+        prop_assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));
+        prop_assert_eq!(Some(short.payload), reply.payload.map(<[u8]>::len));
+    }
     match classify(bytes) {
         Incoming::Reply(reply) => {
             prop_assert!(reply.payload.is_none_or(|payload| payload.len() >= 8));

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 
 use crate::module::proto::{
-    plan::plan, segments::most_segments, CallHeader, CallMode, CallShape, Limits, Plan, PlanError,
-    ReadSegment, ReplyMode, Segment, Thresholds,
+    plan::is_inline, plan::plan, segments::most_segments, CallHeader, CallMode, CallShape, Limits,
+    Plan, PlanError, ReadSegment, ReplyMode, Segment, Thresholds,
 };
 
 /// The segments that a piece really takes which starts at byte `start` of a page.
@@ -137,6 +137,10 @@ proptest! {
         let recv_rest = call.recv_max - call.recv_pages;
         let call_fits = call.send_len.saturating_add(28) <= to_server;
         let reply_fits = call.recv_max.saturating_add(28) <= to_client;
+        prop_assert_eq!(
+            is_inline(call.send_len, call.recv_max, &limits.thresholds),
+            call_fits && reply_fits
+        );
         let found = match plan(&call, &limits) {
             Ok(found) => found,
             Err(error) => {
@@ -146,6 +150,8 @@ proptest! {
                 return Ok(());
             }
         };
+        let inline_both = found.call == CallMode::Inline && found.reply == ReplyMode::Inline;
+        prop_assert_eq!(inline_both, call_fits && reply_fits);
         let (sent, returned) = headers(&call, &limits, &found, starts, split);
         let inline = |header: usize, payload: u32| {
             u64::try_from(header).unwrap() + u64::from(payload)

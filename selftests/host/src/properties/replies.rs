@@ -6,7 +6,8 @@ use proptest::{collection::vec, prelude::*};
 
 use super::Lists;
 use crate::module::proto::{
-    classify, header::Header, reply, Body, Incoming, Malformed, Offered, Placed, Reply, Segment,
+    classify, header::Header, reply, usual, Body, Incoming, Malformed, Offered, Placed, Reply,
+    Segment,
 };
 
 /// Lengths as a responder fills segments with `bytes` bytes, one after the other.
@@ -93,8 +94,30 @@ fn message(write: &[Segment], reply: &[Segment], inline: bool) -> Option<Vec<u8>
 
 fn check(bytes: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
     match classify(bytes) {
-        Incoming::Reply(reply) => reply::check(&reply, offered),
+        Incoming::Reply(reply) => {
+            agrees(bytes, &reply, offered);
+            reply::check(&reply, offered)
+        }
         other => panic!("{other:?}"),
+    }
+}
+
+/// What is told of a usual reply in one look is what comes out in the long way; and of those
+/// without chunks, or with one segment, which keeps to the offer, it is told.
+fn agrees(bytes: &[u8], reply: &Reply<'_>, offered: &Offered<'_>) {
+    let checked = reply::check(reply, offered);
+    let Some(short) = usual(bytes) else {
+        assert!(reply.payload.is_none() || !reply.chunks.is_empty());
+        return;
+    };
+    assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));
+    assert_eq!(Some(short.payload), reply.payload.map(<[u8]>::len));
+    match short.check(offered) {
+        Some((placed, renamed)) => {
+            assert_eq!(checked, Ok(placed));
+            assert_eq!(renamed, reply::renamed(reply, offered));
+        }
+        None => assert!(checked.is_err() || offered.write.len() != 1),
     }
 }
 
