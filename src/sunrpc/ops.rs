@@ -248,9 +248,7 @@ unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c
     // SAFETY: As this function's; the request belongs to the task.
     let done = unsafe {
         let rqst = (*task).tk_rqstp;
-        transport::<T>((*rqst).rq_xprt)
-            .slots()
-            .alloc_buffers(rqst, bindings::rpc_task_gfp_mask())
+        transport::<T>((*rqst).rq_xprt).slots().alloc_buffers(rqst)
     };
     if done {
         0
@@ -271,7 +269,9 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
             slot::Slot::<T::Slot>::of(rqst),
         )
     };
-    transport.release_buffers(&slot.data);
+    if !slot.is_completed() {
+        transport.release_buffers(&slot.data);
+    }
 }
 
 /// A task is done with its request: takes the credit back.

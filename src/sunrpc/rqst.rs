@@ -42,6 +42,8 @@ impl<'a, D> Call<'a, D> {
     /// The type invariants must hold.
     #[inline]
     pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
+        // SAFETY: By the safety requirements of this function.
+        unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(false);
         // INVARIANT: Promised by the caller.
         Self {
             rqst,
@@ -208,6 +210,48 @@ impl<D> Pinned<D> {
     ) -> Result<(u32, u32), TooLong> {
         // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
         let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
+        let [head] = &rcv_buf.head;
+
+        // Most replies are small.
+        if payload.len() > head.iov_len {
+            return self.fill_parts(payload, placed);
+        }
+        // SAFETY: The head has room for `iov_len` bytes and is distinct from the Receive buffer.
+        unsafe {
+            core::ptr::copy_nonoverlapping(payload.as_ptr(), head.iov_base.cast(), payload.len())
+        };
+        // CAST: The head is shorter than 4 GiB.
+        let len = payload.len() as u32;
+        let Some(placed) = placed else {
+            return Ok((len, 0));
+        };
+        let total = len
+            .checked_add(placed)
+            .and_then(|sum| sum.checked_add(pad_of(placed)));
+        let total = total
+            .filter(|&total| total <= rcv_buf.buflen)
+            .ok_or(TooLong)?;
+        self.cut_head(payload.len());
+        Ok((total, 0))
+    }
+
+    /// The data of the pages stands right behind the head as far as the decoder is concerned: a
+    /// head that has only `len` bytes is cut rather than the data moved (H-22).
+    #[inline]
+    fn cut_head(&mut self, len: usize) {
+        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
+        let [head] = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf.head };
+
+        if len < head.iov_len {
+            self.cut = head.iov_len.wrapping_sub(len);
+            self.resize_head(self.cut.wrapping_neg());
+        }
+    }
+
+    /// As [`Self::fill`], for replies of which a part goes behind the head.
+    fn fill_parts(&mut self, payload: &[u8], placed: Option<u32>) -> Result<(u32, u32), TooLong> {
+        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
+        let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
         let len = u32::try_from(payload.len()).map_err(|_| TooLong)?;
         let skip = placed
             .unwrap_or(0)
@@ -226,11 +270,8 @@ impl<D> Pinned<D> {
             // buffer.
             unsafe { core::ptr::copy_nonoverlapping(first.as_ptr(), head.iov_base.cast(), inline) };
         }
-        if placed.is_some() && inline < head.iov_len {
-            // The data stands right behind the head as far as the decoder is concerned: a head that
-            // is shorter than expected is cut rather than the data moved (H-22).
-            self.cut = head.iov_len.saturating_sub(inline);
-            self.resize_head(self.cut.wrapping_neg());
+        if placed.is_some() {
+            self.cut_head(inline);
         }
         if rest.is_empty() {
             return Ok((total, 0));
@@ -296,6 +337,8 @@ impl<D> Pinned<D> {
     #[inline]
     pub(crate) fn complete(self, len: u32) {
         let rqst = core::mem::ManuallyDrop::new(self).rqst;
+        // SAFETY: By the type invariants.
+        unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
         // CAST: Replies are shorter than the 4 MiB that any buffer has.
         let len = c_int::try_from(len).unwrap_or(0);
 

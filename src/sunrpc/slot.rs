@@ -45,25 +45,28 @@ impl Buffer {
 
     /// Makes the buffer at least `len` bytes long; its content is lost. Returns its start. Adds
     /// `len` to `grown` when the buffer was too short and `len` is more than [`USUAL`].
-    fn ensure(
-        &mut self,
-        len: usize,
-        gfp: bindings::gfp_t,
-        grown: &Atomic<u64>,
-    ) -> Option<NonNull<u8>> {
+    #[inline]
+    fn ensure(&mut self, len: usize, grown: &Atomic<u64>) -> Option<NonNull<u8>> {
         if len > self.len || self.mem.is_null() {
-            if len > USUAL {
-                grown.add(len as u64, Relaxed);
-            }
-            let len = len.max(USUAL).checked_next_power_of_two()?;
-            // SAFETY: Any size and flags will do.
-            let mem = NonNull::new(unsafe { bindings::kmalloc(len, gfp) })?;
-            // SAFETY: `self.mem` is null or from kmalloc, and no request uses it any more.
-            unsafe { bindings::kfree(self.mem.cast()) };
-            self.mem = mem.as_ptr().cast();
-            self.len = len;
+            self.grow(len, grown)?;
         }
         NonNull::new(self.mem)
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize, grown: &Atomic<u64>) -> Option<()> {
+        if len > USUAL {
+            grown.add(len as u64, Relaxed);
+        }
+        let len = len.max(USUAL).checked_next_power_of_two()?;
+        // SAFETY: Any size will do, and these are the flags for memory that a call needs.
+        let mem = unsafe { bindings::kmalloc(len, bindings::rpc_task_gfp_mask()) };
+        let mem = NonNull::new(mem)?;
+        // SAFETY: `self.mem` is null or from kmalloc, and no request uses it any more.
+        unsafe { bindings::kfree(self.mem.cast()) };
+        self.mem = mem.as_ptr().cast();
+        self.len = len;
+        Some(())
     }
 }
 
@@ -86,6 +89,9 @@ pub(super) struct Slot<D> {
     #[pin]
     pub(super) rqst: Opaque<bindings::rpc_rqst>,
     index: u32,
+    /// Whether the call that was sent last is complete: the transport has nothing left of it then.
+    /// Written while the request is pinned, for which its task waits before it frees its buffers.
+    completed: Atomic<bool>,
     call: UnsafeCell<Buffer>,
     reply: UnsafeCell<Buffer>,
     #[pin]
@@ -103,6 +109,18 @@ impl<D> Slot<D> {
         const { assert!(offset_of!(Slot<D>, rqst) == 0) };
         // SAFETY: The request is the first field of its slot.
         unsafe { &*rqst.cast::<Self>() }
+    }
+
+    /// Notes that the call is about to be sent, or that it is complete.
+    #[inline]
+    pub(super) fn set_completed(&self, completed: bool) {
+        self.completed.store(completed, Relaxed);
+    }
+
+    /// Whether the call that was sent last is complete.
+    #[inline]
+    pub(super) fn is_completed(&self) -> bool {
+        self.completed.load(Relaxed)
     }
 }
 
@@ -143,6 +161,7 @@ impl<D> Slots<D> {
                         unsafe { slot.write_bytes(0, 1) }
                     }),
                     index,
+                    completed: Atomic::new(false),
                     call: UnsafeCell::new(Buffer::EMPTY),
                     reply: UnsafeCell::new(Buffer::EMPTY),
                     data <- data,
@@ -239,11 +258,7 @@ impl<D> Slots<D> {
     /// # Safety
     ///
     /// As `buf_alloc` of `struct rpc_xprt_ops`, with a request of this table.
-    pub(super) unsafe fn alloc_buffers(
-        &self,
-        rqst: *mut bindings::rpc_rqst,
-        gfp: bindings::gfp_t,
-    ) -> bool {
+    pub(super) unsafe fn alloc_buffers(&self, rqst: *mut bindings::rpc_rqst) -> bool {
         // SAFETY: By the safety requirements of this function.
         let slot = unsafe { Slot::<D>::of(rqst) };
         // SAFETY: The request's task calls this, and by the type invariants of `Slot` nothing else
@@ -253,8 +268,8 @@ impl<D> Slots<D> {
         let (callsize, rcvsize) = unsafe { ((*rqst).rq_callsize, (*rqst).rq_rcvsize) };
 
         let (Some(call), Some(reply)) = (
-            call.ensure(callsize, gfp, &self.grown),
-            reply.ensure(rcvsize, gfp, &self.grown),
+            call.ensure(callsize, &self.grown),
+            reply.ensure(rcvsize, &self.grown),
         ) else {
             return false;
         };
