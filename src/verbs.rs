@@ -54,7 +54,8 @@ pub(crate) use mr::{
     Mapped,
     MrList,
     MrPool,
-    Registered, //
+    Registered,
+    Supply, //
 };
 pub(crate) use pd::Pd;
 pub(crate) use qp::{

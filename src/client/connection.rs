@@ -134,6 +134,8 @@ pub(crate) struct Connection {
     ended: SetOnce<&'static CStr>,
     /// The last grant.
     pub(super) grant: Atomic<u32>,
+    /// The word that it came as; 0 before the first one.
+    wire_grant: Atomic<u32>,
     /// Calls that were abandoned and may still get a reply.
     abandoned: Atomic<u32>,
     /// Those of them whose requests are free again.
@@ -175,6 +177,7 @@ impl Connection {
                 unknown_left: Atomic::new(UNKNOWN_LIMIT),
                 ended: SetOnce::new(),
                 grant: Atomic::new(1),
+                wire_grant: Atomic::new(0),
                 abandoned: Atomic::new(0),
                 records <- new_spinlock!(Records::new(), "rpcrdma_rs::Connection::records"),
                 shared,
@@ -330,12 +333,21 @@ impl Connection {
     /// The server has granted `wire` credits.
     #[inline]
     pub(super) fn granted(&self, wire: u32) {
+        // Nearly always as many as before, so that the window is right.
+        let same = wire == self.wire_grant.load(Relaxed) && !credits::is_zero(wire);
+        if !same || self.abandoned.load(Relaxed) != 0 {
+            self.grant_changed(wire);
+        }
+    }
+
+    fn grant_changed(&self, wire: u32) {
         if credits::is_zero(wire) {
             self.shared.stats.zero_grants.inc();
         }
         let requested = self.negotiated().map_or(1, |negotiated| negotiated.credits);
         let granted = credits::grant(wire, requested);
 
+        self.wire_grant.store(wire, Relaxed);
         self.grant.store(granted, Relaxed);
         self.open_window();
         if self.abandoned.load(Relaxed) != 0 {
@@ -442,6 +454,7 @@ impl Connection {
             // A call whose invalidation the drain did not complete gets no reply either.
             let severed = request.state.lock().call.torn_down(self.generation);
             drop(severed);
+            request.release_kept();
         }
         if let Some(qp) = qp {
             qp.finish(&drained);

@@ -32,11 +32,13 @@ use crate::{
         classify,
         credits,
         reply,
+        usual,
         Incoming,
         Offered,
         Placed,
         RdmaError,
-        Reply, //
+        Reply,
+        UsualReply, //
     },
     sunrpc::Pinned,
     trace::Trace,
@@ -64,9 +66,18 @@ impl CompletionHandler for Connection {
     }
 
     fn received(&self, queue: &mut RecvQueue, buf: RecvBuffer, result: Result<Received, Failure>) {
-        match result {
-            Ok(received) => self.handle(queue, buf, received),
-            Err(failure) => self.lost(failure.as_str()),
+        let received = match result {
+            Ok(received) => received,
+            Err(failure) => return self.lost(failure.as_str()),
+        };
+        if Trace::is_wc_receive_on() {
+            let Received { len, invalidated } = received;
+            self.shared.trace().wc_receive(len, invalidated);
+        }
+        // While a call of our own waits for its reply, sunrpc has sent none.
+        match usual(buf.message(received.len)) {
+            Some(reply) if !self.is_probing() => self.usual_reply(queue, buf, received, &reply),
+            _ => self.handle(queue, buf, received),
         }
     }
 
@@ -111,14 +122,17 @@ impl CompletionHandler for Connection {
 
 /// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
 /// there.
+#[inline]
 pub(super) fn remotely_invalidated(
     exposed: &mut Option<Exposed>,
     handle: u32,
 ) -> Option<MrList<Invalidated>> {
     let Exposed { connection, mrs } = exposed.take()?;
-    let mut mrs = Some(mrs);
-    let taken = MrList::remotely_invalidated(&mut mrs, handle);
-    *exposed = mrs.map(|mrs| Exposed { connection, mrs });
+    let (taken, left) = match mrs.remotely_invalidated(handle) {
+        Ok((taken, left)) => (Some(taken), left),
+        Err(mrs) => (None, Some(mrs)),
+    };
+    *exposed = left.map(|mrs| Exposed { connection, mrs });
     taken
 }
 
@@ -146,24 +160,55 @@ enum Disposition {
 /// A call that has its reply.
 struct Replied {
     pinned: Pinned<Request>,
-    /// What the server may still reach.
+    /// What the server could reach before the reply invalidated anything.
     exposed: Option<Exposed>,
     /// What is left to do with the reply; `None` if it is not a good one.
     delivery: Option<Delivery>,
 }
 
 impl Connection {
-    /// Acts on a message from the server, and gives its buffer back, unless the reply in it has to
-    /// wait.
+    /// Acts on a reply of the usual form. Nearly all messages are such.
     #[inline]
+    fn usual_reply(
+        &self,
+        queue: &mut RecvQueue,
+        buf: RecvBuffer,
+        received: Received,
+        reply: &UsualReply,
+    ) {
+        let Some(pinned) = self.shared.xprt.lookup(reply.xid) else {
+            let disposition = self.unknown(reply.xid, reply.credits, received.invalidated);
+            return self.dispose(queue, buf, received, disposition);
+        };
+        if Trace::is_reply_on() {
+            self.shared.trace().reply(reply.xid, reply.credits);
+        }
+        // The grant counts before the call completes, since completing it lets the next one go.
+        self.granted(reply.credits);
+
+        let mut state = pinned.slot().state.lock();
+        let Some(exposed) = state.call.replied(self.generation()) else {
+            drop(state);
+            drop(pinned);
+            self.repeated();
+            return self.dispose(queue, buf, received, Disposition::Unsolicited);
+        };
+        let delivery = self.validate_usual(reply, &state.offered(), buf.message(received.len));
+        drop(state);
+        let replied = Replied {
+            pinned,
+            exposed,
+            delivery,
+        };
+        self.accept(queue, buf, received, replied);
+    }
+
+    /// Acts on any message from the server.
+    #[inline(never)]
     fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received) {
         let (stats, invalidated) = (&self.shared.stats, received.invalidated);
-        let message = buf.message(received.len);
 
-        if Trace::is_wc_receive_on() {
-            self.shared.trace().wc_receive(received.len, invalidated);
-        }
-        let arrival = match classify(message) {
+        let disposition = match classify(buf.message(received.len)) {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
                     self.validate(&reply, offered)
@@ -206,32 +251,64 @@ impl Connection {
                 Disposition::Unsolicited
             }
         };
+        self.dispose(queue, buf, received, disposition);
+    }
 
-        match arrival {
-            Disposition::Reply(Replied {
-                pinned,
-                exposed: Some(Exposed { connection, mrs }),
-                delivery,
-            }) => {
-                let len = received.len;
-                let reply = HeldReply {
-                    pinned,
-                    delivery,
-                    buf,
-                    len,
-                };
-                self.invalidate(reply, connection, mrs);
-            }
-            Disposition::Reply(Replied {
-                pinned, delivery, ..
-            }) => {
-                self.complete(pinned, delivery, message);
-                self.recycle(queue, buf);
-            }
+    /// Ends the life of a message, and gives its buffer back, unless the reply in it has to wait.
+    fn dispose(
+        &self,
+        queue: &mut RecvQueue,
+        buf: RecvBuffer,
+        received: Received,
+        disposition: Disposition,
+    ) {
+        match disposition {
+            Disposition::Reply(replied) => self.accept(queue, buf, received, replied),
             Disposition::Late => self.recycle(queue, buf),
             Disposition::Unsolicited => {
                 queue.recycle(buf);
                 self.post_receives(queue, true);
+            }
+        }
+    }
+
+    /// Takes a reply for its call, unless it has invalidated a handle that is not one of the
+    /// call's. Completes the call, or has what the server can reach invalidated first.
+    #[inline]
+    fn accept(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received, replied: Replied) {
+        let Replied {
+            mut pinned,
+            mut exposed,
+            delivery,
+        } = replied;
+
+        if let Some(handle) = received.invalidated {
+            let Some(taken) = remotely_invalidated(&mut exposed, handle) else {
+                // The call stays as it was, and is sent again after the teardown.
+                let mut state = pinned.slot().state.lock();
+                state.call.reply_rejected(self.generation(), exposed);
+                drop(state);
+                drop(pinned);
+                self.foreign_handle();
+                return self.dispose(queue, buf, received, Disposition::Unsolicited);
+            };
+            place(&mut pinned, delivery, &taken);
+            pinned.slot().keep(taken);
+            self.count_remote_invalidation();
+        }
+        match exposed {
+            None => {
+                self.complete(pinned, delivery, buf.message(received.len));
+                self.recycle(queue, buf);
+            }
+            Some(Exposed { connection, mrs }) => {
+                let reply = HeldReply {
+                    pinned,
+                    delivery,
+                    buf,
+                    len: received.len,
+                };
+                self.invalidate(reply, connection, mrs);
             }
         }
     }
@@ -264,7 +341,6 @@ impl Connection {
 
     /// The server has replied to the call `xid`; `validate` says what it thinks of the reply.
     /// Returns what that makes of the message.
-    #[inline]
     fn answered(
         &self,
         xid: u32,
@@ -291,43 +367,16 @@ impl Connection {
             replied.map(|exposed| (exposed, validate(&state.offered())))
         };
         match judged {
-            Some((exposed, delivery)) => self.accept(pinned, exposed, delivery, invalidated),
+            Some((exposed, delivery)) => Disposition::Reply(Replied {
+                pinned,
+                exposed,
+                delivery,
+            }),
             None => {
                 self.repeated();
                 Disposition::Unsolicited
             }
         }
-    }
-
-    /// Takes a reply for its call, unless it has invalidated a handle that is not among those of
-    /// the call, which are `exposed`.
-    #[inline]
-    fn accept(
-        &self,
-        mut pinned: Pinned<Request>,
-        mut exposed: Option<Exposed>,
-        delivery: Option<Delivery>,
-        invalidated: Option<u32>,
-    ) -> Disposition {
-        if let Some(handle) = invalidated {
-            let Some(taken) = remotely_invalidated(&mut exposed, handle) else {
-                // The call stays as it was, and is sent again after the teardown.
-                let mut state = pinned.slot().state.lock();
-                state.call.reply_rejected(self.generation(), exposed);
-                drop(state);
-                self.foreign_handle();
-                return Disposition::Unsolicited;
-            };
-            place(&mut pinned, delivery, &taken);
-            drop(taken);
-            self.count_remote_invalidation();
-            self.shared.xprt.space_available();
-        }
-        Disposition::Reply(Replied {
-            pinned,
-            exposed,
-            delivery,
-        })
     }
 
     /// Counts a handle that the server has invalidated.
@@ -413,9 +462,42 @@ impl Connection {
         }
     }
 
+    /// Checks a reply of the usual form, in `message`, as [`Self::validate`].
+    #[inline]
+    fn validate_usual(
+        &self,
+        reply: &UsualReply,
+        offered: &Offered<'_>,
+        message: &[u8],
+    ) -> Option<Delivery> {
+        let Some((placed, renamed)) = reply.check(offered) else {
+            return self.validate_again(offered, message);
+        };
+        let placed = match placed {
+            Placed::WriteChunk { length } => {
+                self.shared.stats.written_bytes.add(length);
+                (length != 0).then_some(length)
+            }
+            _ => None,
+        };
+        if renamed {
+            self.shared.stats.renamed_segments.inc();
+        }
+        let payload = reply.payload;
+        (payload % 4 == 0).then_some(Delivery::Inline { payload, placed })
+    }
+
+    /// Checks a reply that does not look as its call wanted it.
+    #[cold]
+    fn validate_again(&self, offered: &Offered<'_>, message: &[u8]) -> Option<Delivery> {
+        match classify(message) {
+            Incoming::Reply(reply) => self.validate(&reply, offered),
+            _ => None,
+        }
+    }
+
     /// Checks a reply against what its call offered. Returns what is left to do with it, or `None`
     /// if it is not a good one.
-    #[inline]
     fn validate(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Option<Delivery> {
         let stats = &self.shared.stats;
 

@@ -23,6 +23,7 @@ use crate::{
     },
     sunrpc::Pinned,
     verbs::{
+        Invalidated,
         MrList,
         RecvBuffer,
         Registered, //
@@ -153,6 +154,8 @@ pub(super) struct State {
     pub(super) chunked: bool,
     /// Its chunks if so; not there while they are filled in.
     pub(super) lists: Option<KBox<Lists>>,
+    /// Registrations that the last call has left, for the next one. They go with the connection.
+    pub(super) kept: Option<MrList<Invalidated>>,
 }
 
 impl State {
@@ -195,10 +198,29 @@ impl Request {
                     undecodable: 0,
                     chunked: false,
                     lists: Some(KBox::new(Lists::new(), GFP_KERNEL)?),
+                    kept: None,
                 },
                 "rpcrdma_rs::Request"
             ),
             released <- Completion::new(),
         })
+    }
+
+    /// Keeps registrations for the next call.
+    #[inline]
+    pub(super) fn keep(&self, mrs: MrList<Invalidated>) {
+        let old = self.state.lock().kept.replace(mrs);
+        drop(old);
+    }
+
+    /// Gives the registrations that are kept back to their pool.
+    pub(super) fn release_kept(&self) {
+        let kept = self.state.lock().kept.take();
+        drop(kept);
+    }
+
+    /// The registrations that are kept.
+    pub(super) fn count_kept(&self) -> u32 {
+        self.state.lock().kept.as_ref().map_or(0, MrList::count)
     }
 }

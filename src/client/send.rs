@@ -33,6 +33,8 @@ use super::{
 use crate::{
     os::PageSpan,
     proto::{
+        encode_bare_call_header,
+        is_inline,
         plan,
         CallHeader,
         CallMode,
@@ -53,9 +55,9 @@ use crate::{
         Expects,
         Mapped,
         MrList,
-        MrPool,
         PostError,
-        SendBuffer, //
+        SendBuffer,
+        Supply, //
     }, //
 };
 
@@ -92,12 +94,13 @@ fn expose(
     plan: &Plan,
     send: &XdrBuf<'_>,
     receive: &XdrBuf<'_>,
-    pool: &Arc<MrPool>,
+    mut supply: Supply<'_>,
     lists: &mut Lists,
 ) -> Result<Option<MrList<Mapped>>> {
+    let supply = &mut supply;
     let mut mrs = None;
     lists.clear();
-    let mut to_read = Chunk::new(&mut mrs, pool, Access::RemoteRead);
+    let mut to_read = Chunk::new(&mut mrs, supply, Access::RemoteRead);
     match plan.call {
         CallMode::Inline => {}
         CallMode::ReadChunk => {
@@ -122,7 +125,7 @@ fn expose(
             })?;
         }
     }
-    let mut to_write = Chunk::new(&mut mrs, pool, Access::RemoteWrite);
+    let mut to_write = Chunk::new(&mut mrs, supply, Access::RemoteWrite);
     match plan.reply {
         ReplyMode::Inline => {}
         ReplyMode::WriteChunk => {
@@ -138,17 +141,25 @@ fn expose(
 }
 
 /// A chunk in the making.
-struct Chunk<'a> {
+struct Chunk<'a, 'p> {
     mrs: &'a mut Option<MrList<Mapped>>,
-    pool: &'a Arc<MrPool>,
+    supply: &'a mut Supply<'p>,
     access: Access,
 }
 
-impl<'a> Chunk<'a> {
-    /// A chunk without segments, whose registrations come from `pool` and are added to `mrs`.
+impl<'a, 'p> Chunk<'a, 'p> {
+    /// A chunk without segments, whose registrations come from `supply` and are added to `mrs`.
     #[inline]
-    fn new(mrs: &'a mut Option<MrList<Mapped>>, pool: &'a Arc<MrPool>, access: Access) -> Self {
-        Self { mrs, pool, access }
+    fn new(
+        mrs: &'a mut Option<MrList<Mapped>>,
+        supply: &'a mut Supply<'p>,
+        access: Access,
+    ) -> Self {
+        Self {
+            mrs,
+            supply,
+            access,
+        }
     }
 
     /// Registers `spans`, and tells `push` the segments.
@@ -162,14 +173,14 @@ impl<'a> Chunk<'a> {
         spans: impl Iterator<Item = PageSpan>,
         mut push: impl FnMut(Segment) -> Result,
     ) -> Result {
-        let (pool, access) = (self.pool, self.access);
-        MrList::register(self.mrs, pool, spans, access, |handle, length, offset| {
+        let segment = |handle, length, offset| {
             push(Segment {
                 handle,
                 length,
                 offset,
             })
-        })
+        };
+        MrList::register(self.mrs, self.supply, spans, self.access, segment)
     }
 
     /// Registers all of `buf`: as one if possible, with what `prepare` makes of its head and tail,
@@ -184,14 +195,13 @@ impl<'a> Chunk<'a> {
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
         mut push: impl FnMut(Segment) -> Result,
     ) -> Result {
-        let (pool, access) = (self.pool, self.access);
         let joined = buf.is_joinable()
             && MrList::register_joined(
                 self.mrs,
-                pool,
+                self.supply,
                 (buf.head_len(), buf.tail_len()),
                 buf.page_spans(),
-                access,
+                self.access,
                 prepare,
                 |handle, length, offset| {
                     push(Segment {
@@ -229,7 +239,8 @@ impl Draft<'_> {
     #[inline]
     fn build(
         &self,
-        mut lists: Option<&mut Lists>,
+        supply: Supply<'_>,
+        lists: &mut Lists,
         message: &mut [u8],
     ) -> Result<(Option<MrList<Mapped>>, u32), Unsendable> {
         let Self {
@@ -239,23 +250,15 @@ impl Draft<'_> {
             send,
             receive,
         } = *self;
-        let mrs = match &mut lists {
-            Some(lists) => expose(plan, send, receive, &negotiated.pool, lists)?,
-            None => None,
-        };
-        let mut header = CallHeader {
+        let mrs = expose(plan, send, receive, supply, lists)?;
+        let header = CallHeader {
             xid: call.xid(),
             credits: negotiated.credits,
             long: plan.call == CallMode::Long,
-            read: &[],
-            write: &[],
-            reply: &[],
+            read: lists.read.as_slice(),
+            write: lists.write.as_slice(),
+            reply: lists.reply.as_slice(),
         };
-        if let Some(lists) = &lists {
-            header.read = lists.read.as_slice();
-            header.write = lists.write.as_slice();
-            header.reply = lists.reply.as_slice();
-        }
         let header_len = header
             .encode(message)
             .map_err(|_| Unsendable::Never(TOO_LONG))?;
@@ -321,7 +324,11 @@ impl Sender {
         shared.stats.no_registration.inc();
         self.connection.grow_pool();
         shared.xprt.wait_for_buffer_space();
-        // Registrations that came back in between have woken nothing.
+        // Those that other requests keep, and those that came back in between, which have woken
+        // nothing.
+        for request in shared.slots.iter() {
+            request.release_kept();
+        }
         let built = self.connection.build(call, message);
         if !matches!(built, Err(Unsendable::Later(SendStatus::NoSpace))) {
             shared.xprt.space_available();
@@ -440,7 +447,7 @@ impl Connection {
     /// # Errors
     ///
     /// Why it cannot be built.
-    #[inline]
+    #[inline(always)]
     fn build<'c>(
         &self,
         call: &Call<'c, Request>,
@@ -449,6 +456,84 @@ impl Connection {
         let negotiated = self
             .negotiated()
             .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
+        let (send, receive) = (call.send_buf(), call.receive_buf());
+        if !self.is_confirmed() {
+            self.shared.note_program(send.head());
+        }
+        if !is_inline(
+            send.len(),
+            receive.capacity(),
+            &negotiated.limits.thresholds,
+        ) {
+            return self.build_chunks(negotiated, call, message);
+        }
+        let xid = call.xid();
+        if Trace::is_marshal_on() {
+            self.shared.trace().marshal(
+                xid,
+                (send.len(), send.page_len(), receive.capacity()),
+                (CallMode::Inline as u32, ReplyMode::Inline as u32),
+            );
+        }
+        let header_len = encode_bare_call_header(xid, negotiated.credits, message)
+            .map_err(|_| Unsendable::Never(TOO_LONG))?;
+        let room = message.get_mut(header_len..).unwrap_or(&mut []);
+        let len = send
+            .copy_to(room, false)
+            .ok_or(Unsendable::Never(TOO_LONG))?;
+        // CAST: 28. No sum wraps around: all of it is in `message`.
+        let len = len.wrapping_add(header_len as u32);
+        // PD-18: a longer message would cost the connection.
+        if len > negotiated.limits.thresholds.call {
+            return Err(Unsendable::Never(TOO_LONG));
+        }
+        self.shared.stats.count_pullup(&send);
+
+        let state = self.sendable(call, xid)?;
+        Ok(Built {
+            state,
+            mrs: None,
+            len,
+        })
+    }
+
+    /// Locks the state of a call whose message is built. The reply may come before the post
+    /// returns, and waits for the lock then.
+    ///
+    /// # Errors
+    ///
+    /// [`SendStatus::NotConnected`] if the call may not be sent.
+    #[inline]
+    fn sendable<'c>(
+        &self,
+        call: &Call<'c, Request>,
+        xid: u32,
+    ) -> Result<Guard<'c, State, SpinLockBackend>, Unsendable> {
+        let mut state = call.slot().state.lock();
+
+        if !state.call.is_sendable() {
+            return Err(Unsendable::Later(SendStatus::NotConnected));
+        }
+        if state.xid != xid {
+            state.xid = xid;
+            state.undecodable = 0;
+        }
+        state.chunked = false;
+        Ok(state)
+    }
+
+    /// Builds the message for a call that has chunks.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be built.
+    #[inline(never)]
+    fn build_chunks<'c>(
+        &self,
+        negotiated: &Negotiated,
+        call: &Call<'c, Request>,
+        message: &mut [u8],
+    ) -> Result<Built<'c>, Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let shape = CallShape {
             send_len: send.len(),
@@ -470,19 +555,17 @@ impl Connection {
                 (plan.call as u32, plan.reply as u32),
             );
         }
-        if !self.is_confirmed() {
-            self.shared.note_program(send.head());
-        }
         // Nothing but this sender uses the call until it is posted: it is built without a lock.
-        let chunked = plan.call != CallMode::Inline || plan.reply != ReplyMode::Inline;
-        let mut lists = None;
-        if chunked {
+        let (lists, kept) = {
             let mut state = call.slot().state.lock();
             if !state.call.is_sendable() {
                 return Err(Unsendable::Later(SendStatus::NotConnected));
             }
-            lists = state.lists.take();
-        }
+            (state.lists.take(), state.kept.take())
+        };
+        let Some(mut lists) = lists else {
+            return Err(Unsendable::Later(SendStatus::NotConnected));
+        };
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's.
             call.forget_old_reply();
@@ -494,43 +577,37 @@ impl Connection {
             send: &send,
             receive: &receive,
         };
-        let built = draft.build(lists.as_deref_mut(), message);
-
-        // The reply may come before the post returns, and waits for the lock then.
-        let mut state = call.slot().state.lock();
-        state.chunked = chunked;
-        if chunked {
-            state.lists = lists;
+        let supply = Supply::new(&negotiated.pool, kept);
+        let built = draft.build(supply, &mut lists, message);
+        if built.is_ok() {
+            self.shared.stats.count_call(&plan, &send, &lists);
+            if Trace::is_mr_map_on() {
+                self.trace_chunks(xid, &lists);
+            }
         }
         let (mrs, len) = match built {
             Ok(built) => built,
             Err(error) => {
-                drop(state);
+                call.slot().state.lock().lists = Some(lists);
                 return Err(error);
             }
         };
-        if !state.call.is_sendable() {
-            drop(state);
-            drop(mrs);
-            return Err(Unsendable::Later(SendStatus::NotConnected));
+        match self.sendable(call, xid) {
+            Ok(mut state) => {
+                state.lists = Some(lists);
+                state.chunked = true;
+                Ok(Built { state, mrs, len })
+            }
+            Err(error) => {
+                call.slot().state.lock().lists = Some(lists);
+                Err(error)
+            }
         }
-        if state.xid != xid {
-            state.xid = xid;
-            state.undecodable = 0;
-        }
-        self.shared.stats.count_call(&plan, &send, state.chunks());
-        if Trace::is_mr_map_on() {
-            self.trace_chunks(xid, state.chunks());
-        }
-        Ok(Built { state, mrs, len })
     }
 
     /// Traces each segment of `lists`.
     #[cold]
-    fn trace_chunks(&self, xid: u32, lists: Option<&Lists>) {
-        let Some(lists) = lists else {
-            return;
-        };
+    fn trace_chunks(&self, xid: u32, lists: &Lists) {
         let trace = self.shared.trace();
         let map = |segment: &Segment, writable| {
             let Segment {

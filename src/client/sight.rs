@@ -191,10 +191,18 @@ impl<'a> View<'a> {
             load.waiting.saturating_add(load.backlog),
             waits_for(load, Some(connection)),
             usage.receives_posted,
-            negotiated.pool.in_use(),
+            self.registrations_used(negotiated),
             self.memory(),
             RuleName(&facts.rule),
         );
+    }
+
+    /// The registrations that calls use; those that are kept for the next ones not counted.
+    fn registrations_used(&self, negotiated: &Negotiated) -> u32 {
+        let kept = self.shared.slots.iter().fold(0u32, |sum, request| {
+            sum.saturating_add(request.count_kept())
+        });
+        negotiated.pool.in_use().saturating_sub(kept)
     }
 
     /// KiB of the buffers that there are.
@@ -306,7 +314,7 @@ impl<'a> View<'a> {
         seq_print!(
             seq,
             "registrations used {} of {}\n",
-            negotiated.pool.in_use(),
+            self.registrations_used(negotiated),
             negotiated.pool.made()
         );
         seq_print!(

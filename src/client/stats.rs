@@ -210,21 +210,24 @@ impl Stats {
         );
     }
 
+    /// Counts what of a call that goes inline is copied besides its head.
+    #[inline]
+    pub(super) fn count_pullup(&self, send: &XdrBuf<'_>) {
+        // CAST: A tail is shorter than 4 GiB.
+        let copied = send.page_len().saturating_add(send.tail_len() as u32);
+        if copied != 0 {
+            self.pullup_bytes.add(copied);
+        }
+    }
+
     /// Counts the transfer modes of a call that is about to go out with the chunks of `lists`.
-    pub(super) fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, lists: Option<&Lists>) {
-        // CAST: A list has at most `MAX_SEGMENTS`, and a tail is shorter than 4 GiB.
+    pub(super) fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, lists: &Lists) {
+        // CAST: A list has at most `MAX_SEGMENTS`.
         let count = |number: usize| number as u32;
 
         if plan.call == CallMode::Inline {
-            let copied = send.page_len().saturating_add(count(send.tail_len()));
-            if copied != 0 {
-                self.pullup_bytes.add(copied);
-            }
-        }
-        let Some(lists) = lists else {
-            return;
-        };
-        if plan.call != CallMode::Inline {
+            self.count_pullup(send);
+        } else {
             self.read_segments.add(count(lists.read.as_slice().len()));
         }
         if plan.call == CallMode::Long {

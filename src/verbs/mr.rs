@@ -49,7 +49,8 @@ pub(crate) use list::{
     Invalidated,
     Mapped,
     MrList,
-    Registered, //
+    Registered,
+    Supply, //
 };
 pub(crate) use pool::MrPool;
 

@@ -12,7 +12,8 @@ use super::{
         Connection,
         Late, //
     },
-    Disposition, //
+    Disposition,
+    Replied, //
 };
 use crate::proto::Discard;
 
@@ -96,7 +97,11 @@ impl Connection {
         match replied {
             Some(exposed) => {
                 self.report(xid, why.as_str());
-                self.accept(pinned, exposed, None, invalidated)
+                Disposition::Reply(Replied {
+                    pinned,
+                    exposed,
+                    delivery: None,
+                })
             }
             None => {
                 if invalidated.is_some() {

@@ -116,18 +116,81 @@ impl<S: State> Drop for MrList<S> {
     }
 }
 
+/// Where the registrations for a call come from: first those that an earlier call has left, then
+/// the pool.
+///
+/// # Invariants
+///
+/// `kept` is null, or the first of a chain of registrations of `pool` that belong to this value and
+/// are neither posted nor mapped.
+pub(crate) struct Supply<'p> {
+    kept: *mut Mr,
+    /// The reference to the pool that the list of those had.
+    reference: Option<Arc<MrPool>>,
+    pool: &'p Arc<MrPool>,
+}
+
+impl<'p> Supply<'p> {
+    /// Takes registrations from `kept`, if that is of `pool`, and then from `pool`.
+    #[inline]
+    pub(crate) fn new(pool: &'p Arc<MrPool>, kept: Option<MrList<Invalidated>>) -> Self {
+        let mut head = kept.filter(|kept| kept.is_of(pool)).map(MrList::into_head);
+        let reference = match &mut head {
+            // SAFETY: The list owned its registrations, and we took them over.
+            Some(head) => unsafe { head.as_mut() }.pool.take(),
+            None => None,
+        };
+
+        // INVARIANT: The list is gone, and its registrations were invalid and not mapped.
+        Self {
+            kept: head.map_or(null_mut(), NonNull::as_ptr),
+            reference,
+            pool,
+        }
+    }
+
+    /// A registration that is not in use; the caller owns it.
+    #[inline]
+    fn take(&mut self) -> Option<NonNull<Mr>> {
+        let Some(mr) = NonNull::new(self.kept) else {
+            return self.pool.take();
+        };
+        // SAFETY: By the type invariants.
+        self.kept = unsafe { mr.as_ref() }.next;
+        Some(mr)
+    }
+
+    /// A reference to the pool.
+    #[inline]
+    fn reference(&mut self) -> Arc<MrPool> {
+        match self.reference.take() {
+            Some(reference) => reference,
+            None => self.pool.clone(),
+        }
+    }
+}
+
+impl Drop for Supply<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.kept.is_null() {
+            self.pool.reclaim(self.kept);
+        }
+    }
+}
+
 impl MrList<Mapped> {
     /// Registers `spans`, one registration after the other, adds them to `list` and tells `segment`
     /// the handle, length in bytes and offset of each.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` when the pool is empty for now, `EIO` when memory cannot be mapped, and what
-    /// `segment` returns. What was added to the list until then stays there.
+    /// `ENOBUFS` when there are no registrations for now, `EIO` when memory cannot be mapped, and
+    /// what `segment` returns. What was added to the list until then stays there.
     #[inline]
     pub(crate) fn register(
         list: &mut Option<Self>,
-        pool: &Arc<MrPool>,
+        supply: &mut Supply<'_>,
         spans: impl Iterator<Item = PageSpan>,
         access: Access,
         mut segment: impl FnMut(u32, u32, u64) -> Result,
@@ -135,16 +198,16 @@ impl MrList<Mapped> {
         let mut spans = Spans::new(spans);
 
         while spans.peek().is_some() {
-            let mut mr = pool.take().ok_or(ENOBUFS)?;
-            // SAFETY: Taken from the pool, so that it is ours alone.
+            let mut mr = supply.take().ok_or(ENOBUFS)?;
+            // SAFETY: Taken from the supply, so that it is ours alone.
             let inner = unsafe { mr.as_mut() };
             let mut extent = Extent::default();
             inner.ends = (0, 0);
             inner.cover(&mut extent, &mut spans);
             let bytes = inner
-                .map(pool.device(), &extent, access)
-                .inspect_err(|_| pool.give_back(mr))?;
-            let (handle, offset) = Self::push(list, pool, mr);
+                .map(supply.pool.device(), &extent, access)
+                .inspect_err(|_| supply.pool.give_back(mr))?;
+            let (handle, offset) = Self::push(list, supply, mr);
             segment(handle, bytes, offset)?;
         }
         Ok(())
@@ -163,32 +226,32 @@ impl MrList<Mapped> {
     /// As [`Self::register`].
     pub(crate) fn register_joined(
         list: &mut Option<Self>,
-        pool: &Arc<MrPool>,
+        supply: &mut Supply<'_>,
         ends: (usize, usize),
         pages: impl Iterator<Item = PageSpan>,
         access: Access,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
         segment: impl FnOnce(u32, u32, u64) -> Result,
     ) -> Result<bool> {
-        let mut mr = pool.take().ok_or(ENOBUFS)?;
-        // SAFETY: Taken from the pool, so that it is ours alone.
+        let mut mr = supply.take().ok_or(ENOBUFS)?;
+        // SAFETY: Taken from the supply, so that it is ours alone.
         let inner = unsafe { mr.as_mut() };
 
         let Some(extent) = inner.join(ends, pages, prepare) else {
-            pool.give_back(mr);
+            supply.pool.give_back(mr);
             return Ok(false);
         };
         let bytes = inner
-            .map(pool.device(), &extent, access)
-            .inspect_err(|_| pool.give_back(mr))?;
-        let (handle, offset) = Self::push(list, pool, mr);
+            .map(supply.pool.device(), &extent, access)
+            .inspect_err(|_| supply.pool.give_back(mr))?;
+        let (handle, offset) = Self::push(list, supply, mr);
         segment(handle, bytes, offset)?;
         Ok(true)
     }
 
-    /// Adds a mapped registration of `pool` to `list`; returns its handle and offset.
+    /// Adds a mapped registration of `supply` to `list`; returns its handle and offset.
     #[inline]
-    fn push(list: &mut Option<Self>, pool: &Arc<MrPool>, mut mr: NonNull<Mr>) -> (u32, u64) {
+    fn push(list: &mut Option<Self>, supply: &mut Supply<'_>, mut mr: NonNull<Mr>) -> (u32, u64) {
         // SAFETY: The caller owns the registration.
         let inner = unsafe { mr.as_mut() };
 
@@ -201,7 +264,7 @@ impl MrList<Mapped> {
             }
             None => {
                 inner.next = null_mut();
-                inner.pool = Some(pool.clone());
+                inner.pool = Some(supply.reference());
             }
         }
         // INVARIANT: The registration is from the pool, and the first of the chain.
@@ -245,41 +308,53 @@ impl MrList<Mapped> {
 }
 
 impl MrList<Registered> {
-    /// The peer has invalidated `handle`: if it is one of the list's, takes that one out and
-    /// returns it.
+    /// The peer has invalidated `handle`: takes that registration out, if it is one of the list's.
+    /// Returns it and what is left, or the list as it was.
+    #[inline]
     pub(crate) fn remotely_invalidated(
-        list: &mut Option<Self>,
+        self,
         handle: u32,
-    ) -> Option<MrList<Invalidated>> {
-        let own = list.as_mut()?;
-        let mut head = own.head;
+    ) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
+        // SAFETY: By the type invariants.
+        let head = unsafe { self.head.as_ref() };
+
+        // Nearly always there is one.
+        if head.next.is_null() && head.handle() == handle {
+            return Ok((self.into_invalidated(), None));
+        }
+        self.take_out(handle)
+    }
+
+    fn take_out(mut self, handle: u32) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
+        let mut head = self.head;
         let mut before: Option<NonNull<Mr>> = None;
-        let mut mr = own.head;
+        let mut mr = head;
 
         // SAFETY: The list owns its registrations.
         while unsafe { mr.as_ref() }.handle() != handle {
             before = Some(mr);
             // SAFETY: As above.
-            mr = NonNull::new(unsafe { mr.as_ref() }.next)?;
+            match NonNull::new(unsafe { mr.as_ref() }.next) {
+                Some(next) => mr = next,
+                None => return Err(self),
+            }
         }
-        // SAFETY: As above.
+        // SAFETY: The list owns its registrations.
         let inner = unsafe { mr.as_mut() };
         match (before, NonNull::new(inner.next)) {
             (Some(mut before), _) => {
-                // SAFETY: As above.
+                // SAFETY: The list owns its registrations.
                 unsafe { before.as_mut() }.next = inner.next;
-                // SAFETY: As above; the head keeps its reference.
+                // SAFETY: The list owns its registrations; the head keeps its reference.
                 inner.pool = unsafe { head.as_mut() }.pool.clone();
             }
             (None, Some(mut next)) => {
-                // SAFETY: As above.
+                // SAFETY: The list owns its registrations.
                 unsafe { next.as_mut() }.pool = inner.pool.clone();
                 // INVARIANT: The second is the first now, and has a reference.
-                own.head = next;
+                self.head = next;
             }
-            (None, None) => {
-                let _ = list.take().map(Self::into_head);
-            }
+            (None, None) => return Ok((self.into_invalidated(), None)),
         }
         inner.next = null_mut();
         // INVARIANT: Taken out of the list, and the only one of its chain, with a reference.
@@ -287,7 +362,7 @@ impl MrList<Registered> {
             head: mr,
             _state: PhantomData,
         };
-        Some(taken.into_invalidated())
+        Ok((taken.into_invalidated(), Some(self)))
     }
 
     /// The registrations are invalid: unmaps them.
