@@ -229,19 +229,19 @@ DECLARE_EVENT_CLASS(rpcrdma_rs_count,
 	TP_printk("xprt=%u xid=0x%08x count=%u", __entry->xprt, __entry->xid, __entry->count)
 );
 
-/* So many registrations of a call are being invalidated by us. */
+/* The registrations of a call are being invalidated by us. */
 DEFINE_EVENT(rpcrdma_rs_count, xprtrdma_mr_localinv,
 	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
 	TP_ARGS(xprt, xid, count)
 );
 
-/* A call of the server's, of so many bytes. */
+/* A call of the server's, with its length in bytes. */
 DEFINE_EVENT(rpcrdma_rs_count, xprtrdma_cb_call,
 	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
 	TP_ARGS(xprt, xid, count)
 );
 
-/* Our reply to such a call, of so many bytes. */
+/* Our reply to such a call, with its length in bytes. */
 DEFINE_EVENT(rpcrdma_rs_count, xprtrdma_cb_reply,
 	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
 	TP_ARGS(xprt, xid, count)

@@ -3,7 +3,7 @@
 //! Safe rdma_cm: finding a peer by its IP address and connecting to it. Knows nothing of RPC.
 //!
 //! [`Id`] is an identifier while it looks for its peer; [`Endpoint`] is one with a queue pair. Both
-//! tell what happens to their [`EventHandler`], which notes it and wakes somebody: handlers never
+//! tell what happens to their [`EventHandler`], which notes it and wakes a waiter: handlers never
 //! destroy anything, and the one owner of the value destroys it by dropping it, which waits for a
 //! handler that runs.
 

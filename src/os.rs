@@ -10,10 +10,10 @@
 //! - [`PageSpan`]: bytes inside one page, the unit of copying and of memory registration.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
-//! - [`Net`]: a network namespace that somebody keeps.
+//! - [`Net`]: a network namespace, borrowed.
 //! - [`transport_queue`]: sunrpc's workqueue for transports.
 //! - [`Stragglers`]: tasks that have not left the module yet when it is unloaded.
-//! - [`text()`]: a C string that somebody keeps.
+//! - [`text()`]: a C string, borrowed.
 //! - [`sysctl`]: numbers under `/proc/sys`.
 //! - [`param`]: module parameters that can be changed while the module is loaded.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a connection is made.
+//! Making a connection.
 
 use kernel::{
     fmt,
@@ -69,7 +69,7 @@ use crate::{
 
 /// Seconds that resolving an address or a route may take.
 const RESOLVE_LIMIT_SECS: u32 = 5;
-/// What a connection begins with: registrations, buffers to send from, and buffers to receive into
+/// The first resources of a connection: registrations, buffers to send from, and to receive into
 /// besides those that are posted in advance. Few mounts need more at once; those that do get them
 /// ([`Connection::grow`]).
 const FIRST_MRS: u32 = 32;
@@ -83,7 +83,7 @@ const MIN_CREDITS: u32 = 4;
 /// The number of times that a message is sent again before the connection ends.
 const RETRY_COUNT: u8 = 6;
 
-/// Why an attempt has failed, for the log and for sunrpc.
+/// The failure of an attempt, for the log and for sunrpc.
 #[derive(Clone, Copy)]
 struct ConnectError {
     step: &'static str,
@@ -117,7 +117,7 @@ impl ConnectError {
     }
 }
 
-/// How many registrations of `pages` pages one chunk can need: for the pages of the largest
+/// The most registrations of `pages` pages that one chunk can need: for the pages of the largest
 /// payload, which may start anywhere in the first, and one each for the head and the tail around
 /// them.
 fn segments_per_chunk(max_payload: u32, pages: u32) -> u32 {
@@ -336,7 +336,7 @@ fn make_qp(
     }
 }
 
-/// What is known of a connection before the server was asked for it.
+/// The terms of a connection before the server was asked for it.
 struct Terms {
     policy: Policy,
     rule: Option<Name>,

@@ -66,9 +66,9 @@ const INVALIDATE_LIMIT_SECS: u32 = 10;
 /// server that keeps to the protocol sends none.
 const UNKNOWN_LIMIT: u32 = 1024;
 
-/// What both ends agreed on, fixed for the life of the connection (PD-19).
+/// The terms that both ends agreed on, fixed for the life of the connection (PD-19).
 pub(super) struct Negotiated {
-    /// What calls and replies are planned with.
+    /// The limits with which calls and replies are planned.
     pub(super) limits: Limits,
     /// Calls that we ask leave to have outstanding.
     pub(super) credits: u32,
@@ -91,7 +91,7 @@ mod life {
     pub(super) const DOOMED: u32 = 1;
     /// In use.
     pub(super) const OPEN: u32 = 2;
-    /// Lost, or being torn down: whoever moved it here has told sunrpc.
+    /// Lost, or being torn down: the code that moved it here has told sunrpc.
     pub(super) const CLOSED: u32 = 3;
 }
 
@@ -120,9 +120,9 @@ pub(crate) struct Connection {
     /// Makes more registrations and buffers.
     #[pin]
     growth: Work<Self>,
-    /// Whether registrations are among what there is not enough of.
+    /// Set if registrations are among what there is not enough of.
     wants_mrs: Atomic<bool>,
-    /// Whether buffers are.
+    /// Set if buffers are.
     wants_buffers: Atomic<bool>,
     negotiated: SetOnce<Negotiated>,
     confirmed: Atomic<bool>,
@@ -207,7 +207,7 @@ impl Connection {
         self.generation
     }
 
-    /// What both ends agreed on; nothing before the connection is established.
+    /// The terms that both ends agreed on; `None` before the connection is established.
     #[inline]
     pub(super) fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.as_ref()
@@ -270,12 +270,12 @@ impl Connection {
         }
     }
 
-    /// Notes that the connection is of no further use. Returns what it was before, if somebody else
+    /// Notes that the connection has to end. Returns its life before, if other code
     /// has not done so first.
     fn doom(&self) -> Option<u32> {
         loop {
             let (was, to) = match self.life.load(Relaxed) {
-                // Before it is published nobody but its maker can close it.
+                // Before it is published only its maker can close it.
                 life::FORMING => (life::FORMING, life::DOOMED),
                 life::OPEN => (life::OPEN, life::CLOSED),
                 _ => return None,
@@ -372,7 +372,8 @@ impl Connection {
         self.shared.xprt.raise_credits(|| self.window());
     }
 
-    /// A valid reply has come: the connection works, and if it is lost it may be made anew at once.
+    /// A valid reply has come: the connection works, and if it is lost the next one may be made at
+    /// once.
     #[inline]
     pub(super) fn confirm(&self) {
         if !self.confirmed.load(Relaxed) {

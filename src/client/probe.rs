@@ -3,10 +3,10 @@
 //! The first call on a connection that follows one which calls without a reply have ended.
 //!
 //! A new connection has one credit until the first reply (V1-32). If the call that takes it is one
-//! that the server never answers, all others wait for it, and after a reconnect the first call is
-//! the one that has waited longest: most likely such a call. So the transport then makes the first
-//! call itself: procedure 0 of the program that it serves, which does nothing. Its reply brings the
-//! server's grant, before sunrpc learns of the connection.
+//! that the server never replies to, all others wait for it, and after a reconnect the first call
+//! is the one that has waited longest: most likely such a call. So the transport then makes the
+//! first call itself: procedure 0 of the program that it serves, which does nothing. Its reply
+//! brings the server's grant, before sunrpc learns of the connection.
 
 use kernel::{
     prelude::*,

@@ -147,7 +147,7 @@ fn place(pinned: &mut Pinned<Request>, delivery: Option<Delivery>, mrs: &MrList<
     }
 }
 
-/// What a message from the server is to us.
+/// The kind of a message, by what has to be done with it.
 enum Disposition {
     /// The reply to a call that waits for it.
     Reply(Replied),
@@ -160,9 +160,9 @@ enum Disposition {
 /// A call that has its reply.
 struct Replied {
     pinned: Pinned<Request>,
-    /// What the server could reach before the reply invalidated anything.
+    /// The memory that the server could reach before the reply invalidated any of it.
     exposed: Option<Exposed>,
-    /// What is left to do with the reply; `None` if it is not a good one.
+    /// The rest of the work on the reply; `None` if it is not a good one.
     delivery: Option<Delivery>,
 }
 

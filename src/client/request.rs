@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a call is between its Send and its completion.
+//! The transport's data of a request: its chunks, and its state between Send and completion.
 
 use kernel::{
     new_spinlock,
@@ -114,18 +114,18 @@ impl Lists {
 pub(super) struct HeldReply {
     /// The request.
     pub(super) pinned: Pinned<Request>,
-    /// What is left to do with the reply; `None` if it is not a good one.
+    /// The rest of the work on the reply; `None` if it is not a good one.
     pub(super) delivery: Option<Delivery>,
-    /// Where the reply is.
+    /// The buffer that holds the reply.
     pub(super) buf: RecvBuffer,
     /// Bytes of it.
     pub(super) len: u32,
 }
 
-/// What is left to do with a good reply before its call can be completed.
+/// The rest of the work on a good reply before its call can be completed.
 #[derive(Clone, Copy)]
 pub(super) enum Delivery {
-    /// Nothing: all of it, so many bytes, has come by RDMA.
+    /// Nothing: all of it has come by RDMA.
     Nothing {
         /// Bytes of the reply.
         len: u32,
@@ -144,7 +144,7 @@ pub(super) type Exposed = state::Exposed<MrList<Registered>, Arc<Connection>>;
 
 /// A call's state, under the request's lock.
 pub(super) struct State {
-    /// How far it has come.
+    /// Its progress.
     pub(super) call: RequestState<MrList<Registered>, HeldReply, Arc<Connection>>,
     /// The xid of the call that was sent last.
     pub(super) xid: u32,
@@ -164,7 +164,7 @@ impl State {
         self.lists.as_deref().filter(|_| self.chunked)
     }
 
-    /// What the call offers to its reply.
+    /// The chunks that the call offers for its reply.
     #[inline]
     pub(super) fn offered(&self) -> Offered<'_> {
         self.chunks().map_or(Offered::default(), |lists| Offered {
@@ -174,7 +174,7 @@ impl State {
     }
 }
 
-/// What the transport keeps for each request.
+/// The transport's data of each request.
 #[pin_data]
 pub(crate) struct Request {
     /// The number of its request, by which the completion of an invalidation finds it.

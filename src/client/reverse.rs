@@ -78,7 +78,7 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
+    /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
     pub(super) fn send_reverse(&mut self, reply: &ReverseReply<'_>) -> Result<(), SendStatus> {
         // The server that asked is gone with its connection; it will ask again (BI-36).
         if self.connection.generation() != reply.generation() {

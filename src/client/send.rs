@@ -64,7 +64,7 @@ use crate::{
 /// A message is longer than the plan for it.
 const TOO_LONG: &str = "its message exceeds the inline threshold";
 
-/// Why a call could not be built.
+/// The reason why a call could not be built.
 enum Unsendable {
     /// Try again later.
     Later(SendStatus),
@@ -235,7 +235,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     ///
-    /// Why the call cannot be built.
+    /// The reason why the call cannot be built.
     #[inline]
     fn build(
         &self,
@@ -295,7 +295,7 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// Why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
+    /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
     pub(super) fn send(&mut self, call: &Call<'_, Request>) -> Result<(), SendStatus> {
         let mut buf = self.take_buffer(Expects::Reply)?;
         let mut built = self.connection.build(call, buf.as_mut_slice());
@@ -418,7 +418,7 @@ struct Built<'c> {
     /// The state of its call. Locked, since the reply may come before it is known that the message
     /// was posted.
     state: Guard<'c, State, SpinLockBackend>,
-    /// What the server is to reach.
+    /// The registrations that the server is to use.
     mrs: Option<MrList<Mapped>>,
     /// Bytes.
     len: u32,
@@ -446,7 +446,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Why it cannot be built.
+    /// The reason why it cannot be built.
     #[inline(always)]
     fn build<'c>(
         &self,
@@ -526,7 +526,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Why it cannot be built.
+    /// The reason why it cannot be built.
     #[inline(never)]
     fn build_chunks<'c>(
         &self,

@@ -155,7 +155,7 @@ counters! {
         reverse_overflows,
         /// Reverse calls with a credits word of zero.
         reverse_zero_grants,
-        /// Reverse calls answered with an error because the reply was too long.
+        /// Reverse calls that got an error because the reply was too long.
         reverse_too_long,
     }
 }

@@ -94,14 +94,14 @@ const FIRST_BACKOFF_SECS: u32 = 5;
 /// Seconds between complaints about a server.
 const WARN_EVERY_SECS: u32 = 5;
 
-/// What outlives a connection.
+/// The part of a transport that outlives a connection.
 #[pin_data]
 pub(crate) struct Shared {
     pub(super) slots: Arc<Slots<Request>>,
     pub(super) stats: Stats,
     #[pin]
     pub(super) backchannel: Backchannel,
-    /// Whether the last connection, or the last attempt to make one, was of no use.
+    /// Set if the last connection brought no reply, or the last attempt to make one failed.
     pub(super) failing: Atomic<bool>,
     /// The last reason for a failed attempt that was reported, so that a lasting one is reported
     /// once.
@@ -166,8 +166,8 @@ impl Shared {
         Trace(self.xprt.id())
     }
 
-    /// Whether it is time to complain about the server again: one that breaks every connection must
-    /// not flood the log.
+    /// Tells whether it is time to complain about the server again: one that breaks every
+    /// connection must not flood the log.
     pub(super) fn may_warn(&self) -> bool {
         is_due(&self.warned)
     }
@@ -502,7 +502,7 @@ impl Transport for RdmaTransport {
 
     fn timed_out(&self) {
         // A reliable connection has no keepalive of its own: if the server is gone, a new attempt
-        // finds out. If it only does not answer this call, the others must not wait for it again.
+        // finds out. If it only does not reply to this call, the others must not wait for it again.
         self.shared.wary.store(true, Relaxed);
         if let Some(connection) = self.current() {
             connection.note_end(c"a call got no reply in time");

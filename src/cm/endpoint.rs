@@ -28,13 +28,13 @@ use crate::{
     }, //
 };
 
-/// How to connect.
+/// Parameters of a connection.
 pub(crate) struct ConnectParams<'a> {
-    /// What the peer gets to see; at most 56 bytes arrive over InfiniBand and RoCE.
+    /// Private data for the peer; at most 56 bytes arrive over InfiniBand and RoCE.
     pub(crate) private_data: &'a [u8],
     /// RDMA Reads the peer may have outstanding at us.
     pub(crate) responder_resources: u8,
-    /// How often an unacknowledged message is sent again, 0..=7.
+    /// Retransmissions of a message that is not acknowledged, 0..=7.
     pub(crate) retry_count: u8,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Endpoint<H: EventHandler + CompletionHandler> {
 /// of completions is the completion queue's.
 type Halves<H> = (Qp<Arc<Endpoint<H>>>, SendQueue<Arc<Endpoint<H>>>);
 
-/// Why an identifier did not get a queue pair.
+/// The reason why an identifier did not get a queue pair.
 pub(crate) enum EndpointError<H: EventHandler> {
     /// The driver does not make one of this size. The identifier is as before.
     Refused(Id<H>, Error),
@@ -110,16 +110,16 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
         // SAFETY: By the type invariants there is a queue pair.
         let raw = NonNull::new(unsafe { (*endpoint.id.as_ptr()).qp }).ok_or(ENODEV)?;
 
-        // SAFETY: `raw` has the depths asked for, is kept by `endpoint` and known to nobody else;
+        // SAFETY: `raw` has the depths asked for, is kept by `endpoint`, which alone knows of it;
         // the counters are those of its completion queue.
         Ok(unsafe { Qp::new::<H>(raw, endpoint, counters, &pd, size) }?)
     }
 
-    /// Asks the peer to connect; the answer is an event.
+    /// Asks the peer to connect; the result is an event.
     ///
     /// # Errors
     ///
-    /// What rdma_cm returns at once.
+    /// The error that rdma_cm returns at once.
     pub(crate) fn connect(&self, params: &ConnectParams<'_>) -> Result {
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
         param.private_data = params.private_data.as_ptr().cast();
@@ -156,15 +156,16 @@ unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
         // refuses. SAFETY: The depth of the queues leaves room for the markers, and the caller is
         // in process context.
         unsafe { bindings::ib_drain_rq(qp) };
-        // SAFETY: As above.
+        // SAFETY: The queue pair is there, the depth of its queues leaves room for the marker, and
+        // the caller is in process context.
         unsafe { bindings::ib_drain_sq(qp) };
     }
 }
 
 impl<H: EventHandler + CompletionHandler> Drop for Endpoint<H> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants there is a queue pair; its `Qp` held this value, so nobody
-        // posts to it.
+        // SAFETY: By the type invariants there is a queue pair; its `Qp` held this value, so
+        // nothing posts to it.
         unsafe { bindings::rdma_destroy_qp(self.id.as_ptr()) }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct Id<H: EventHandler> {
 
 // SAFETY: rdma_cm's functions may be called from any thread, and `H` is `Send` and `Sync`.
 unsafe impl<H: EventHandler> Send for Id<H> {}
-// SAFETY: As above.
+// SAFETY: The identifier may be used from any thread: rdma_cm locks it, and `H` is `Sync`.
 unsafe impl<H: EventHandler> Sync for Id<H> {}
 
 impl<H: EventHandler> Id<H> {
@@ -92,12 +92,12 @@ impl<H: EventHandler> Id<H> {
         self.raw.as_ptr()
     }
 
-    /// Starts to look for the address `peer`; the answer is an event, at the latest after
+    /// Starts to look for the address `peer`; the result is an event, at the latest after
     /// `limit_ms` milliseconds.
     ///
     /// # Errors
     ///
-    /// What rdma_cm returns at once, such as `ENODEV` when no device leads there.
+    /// The error that rdma_cm returns at once, such as `ENODEV` when no device leads there.
     pub(crate) fn resolve_address(
         &self,
         peer: &bindings::__kernel_sockaddr_storage,
@@ -117,11 +117,11 @@ impl<H: EventHandler> Id<H> {
         })
     }
 
-    /// Starts to look for the way to the resolved address; the answer is an event.
+    /// Starts to look for the way to the resolved address; the result is an event.
     ///
     /// # Errors
     ///
-    /// What rdma_cm returns at once.
+    /// The error that rdma_cm returns at once.
     pub(crate) fn resolve_route(&self, limit_ms: u32) -> Result {
         // SAFETY: The identifier is valid.
         to_result(unsafe { bindings::rdma_resolve_route(self.as_ptr(), limit_ms as usize) })

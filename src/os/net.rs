@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use crate::bindings;
 
-/// A network namespace that somebody keeps during `'a`.
+/// A network namespace that stays during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Net<'a> {
     raw: *mut bindings::net,

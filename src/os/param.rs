@@ -28,7 +28,7 @@ pub(crate) struct Uint {
 }
 
 impl Uint {
-    /// A parameter that is `default` until somebody sets it to a value from `min` to `max`.
+    /// A parameter that is `default` until it is set to a value from `min` to `max`.
     pub(crate) const fn new(default: u32, min: u32, max: u32) -> Self {
         Self {
             value: Atomic::new(default),

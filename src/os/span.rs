@@ -13,9 +13,9 @@ pub(crate) const PAGE_SIZE: u32 = kernel::page::PAGE_SIZE as u32;
 /// A run of bytes inside one page of kernel memory.
 ///
 /// A span says where memory is; it does not keep it. It is one of the buffers of a request
-/// (`sunrpc`), which stay until the transport's `release_buffers` has returned, and whoever exposes
-/// it to a device ends that exposure before; or it is of a registration's own memory (`verbs`),
-/// which stays as long as that.
+/// (`sunrpc`), which stay until the transport's `release_buffers` has returned, and the code that
+/// exposes it to a device ends that exposure before; or it is of a registration's own memory
+/// (`verbs`), which stays as long as that.
 ///
 /// # Invariants
 ///
@@ -62,7 +62,8 @@ impl PageSpan {
         // CAST: The offset in a page fits 32 bits.
         let offset = (addr.as_ptr().addr() & !kernel::page::PAGE_MASK) as u32;
 
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirements of this function the page is valid as long as it has
+        // to be.
         Some(unsafe { Self::new(page, offset, len) })
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Completion {
 
 // SAFETY: A `struct completion` has a lock of its own and may be used from any context and thread.
 unsafe impl Send for Completion {}
-// SAFETY: As above.
+// SAFETY: A `struct completion` has a lock of its own and may be used from any thread.
 unsafe impl Sync for Completion {}
 
 impl Completion {
@@ -41,7 +41,7 @@ impl Completion {
         unsafe { bindings::complete(self.inner.get()) }
     }
 
-    /// Forgets signals that nobody has waited for.
+    /// Forgets signals that were not waited for.
     pub(crate) fn forget(&self) {
         // SAFETY: The completion was initialised by `new`.
         unsafe { bindings::reinit_completion(self.inner.get()) }

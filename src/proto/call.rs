@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder makes of a received message: whether its chunks can be used, and what to answer
+//! Checks of a responder on received calls: whether the chunks can be used, and what to reply
 //! if not (sections 4.4.5, 5.5.1 and 5.5.2).
 
 use super::header::{
@@ -15,12 +15,12 @@ use super::header::{
 
 /// Checks the parts of a call that need no more than its header.
 ///
-/// Whether a position lies within the payload, and whether the call is longer than the server
+/// Tells whether a position lies within the payload, and whether the call is longer than the server
 /// takes, is seen when the payload is put together.
 ///
 /// # Errors
 ///
-/// The [`Defect`]; the answer is [`RdmaError::BadHeader`].
+/// The [`Defect`]; the reply is [`RdmaError::BadHeader`].
 pub(crate) fn check(header: &Header<'_>) -> Result<(), Defect> {
     let (chunks, inline) = match &header.body {
         Body::Msg { chunks, payload } => {
@@ -53,7 +53,7 @@ pub(crate) fn check(header: &Header<'_>) -> Result<(), Defect> {
     Ok(())
 }
 
-/// What a responder answers to a message that has no header; `None` when it is to be dropped.
+/// The error with which a responder replies to a message without a header; `None` to drop it.
 pub(crate) fn answer(error: &DecodeError) -> Option<RdmaError> {
     match error {
         DecodeError::NoPrefix | DecodeError::UndecodableError { .. } => None,
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    // What a responder finds: nothing wrong, or what it answers.
+    // What a responder finds: nothing wrong, or the error that it replies with.
     fn outcome(message: &Message) -> Result<(), Option<RdmaError>> {
         let header = Header::decode(message.bytes()).map_err(|error| answer(&error))?;
         check(&header).map_err(|_| Some(RdmaError::BadHeader))

@@ -61,7 +61,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Whether its last byte would lie beyond the 64-bit address space.
+    /// Tells whether its last byte would lie beyond the 64-bit address space.
     pub(crate) fn wraps(&self) -> bool {
         self.length
             .checked_sub(1)
@@ -82,7 +82,7 @@ impl Segment {
 /// A segment of a Read chunk (section 4.4.5). Segments of one position are one chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadSegment {
-    /// Where in the payload the chunk belongs, in bytes from the RPC xid.
+    /// The place of the chunk in the payload, in bytes from the RPC xid.
     pub(crate) position: u32,
     /// The memory to read.
     pub(crate) segment: Segment,
@@ -131,7 +131,7 @@ impl<'a> ReadList<'a> {
         self.entries.len() / READ_ENTRY_LEN
     }
 
-    /// Whether there are no segments.
+    /// Tells whether there are no segments.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -177,7 +177,7 @@ impl<'a> WriteChunk<'a> {
         self.segments.len() / SEGMENT_LEN
     }
 
-    /// Whether there are no segments.
+    /// Tells whether there are no segments.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.segments.is_empty()
@@ -238,7 +238,7 @@ impl<'a> WriteList<'a> {
         self.count
     }
 
-    /// Whether there are no chunks.
+    /// Tells whether there are no chunks.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.count == 0
@@ -259,11 +259,11 @@ impl<'a> WriteList<'a> {
 /// The three chunk lists of a received message (section 5.1.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChunkLists<'a> {
-    /// What the responder is to read.
+    /// The memory that the responder is to read.
     pub(crate) read: ReadList<'a>,
-    /// Where the responder may place, or has placed, single results.
+    /// The places where the responder may put, or has put, single results.
     pub(crate) write: WriteList<'a>,
-    /// Where the responder may place, or has placed, a whole reply.
+    /// The place where the responder may put, or has put, a whole reply.
     pub(crate) reply: Option<WriteChunk<'a>>,
 }
 
@@ -289,7 +289,7 @@ impl<'a> ChunkLists<'a> {
         Ok((Self { read, write, reply }, message.rest()))
     }
 
-    /// Whether all three lists are empty.
+    /// Tells whether all three lists are empty.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.read.is_empty() && self.write.is_empty() && self.reply.is_none()

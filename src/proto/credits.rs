@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many calls may be unanswered (section 4.3).
+//! The number of calls that may be outstanding (section 4.3).
 //!
 //! Both numbers are absolute: the client says in each call how many replies it can take at once,
 //! the server in each reply how many calls. A new connection starts with one credit, so the second
@@ -9,20 +9,20 @@
 /// The credits that a received grant gives to a requester that asked for `requested`.
 ///
 /// A grant of 0 would stop the connection for ever, so it counts as 1 ([`is_zero`] tells whether it
-/// did); more than requested are of no use. A request of 0 counts as 1 as well.
+/// did); more than requested are not used. A request of 0 counts as 1 as well.
 #[inline]
 pub(crate) fn grant(wire: u32, requested: u32) -> u32 {
     wire.clamp(1, requested.max(1))
 }
 
-/// Whether a credits word breaks the rule that it is at least 1; worth a counter.
+/// Tells whether a credits word breaks the rule that it is at least 1; worth a counter.
 #[inline]
 pub(crate) const fn is_zero(wire: u32) -> bool {
     wire == 0
 }
 
-/// How many calls may be unanswered, as far as the requester still knows of them, when `granted`
-/// are allowed and `abandoned` others are unanswered that were cancelled or timed out.
+/// The calls that may be outstanding, as far as the requester still knows of them, when `granted`
+/// are allowed and `abandoned` others have no reply that were cancelled or timed out.
 ///
 /// Such a call keeps its credit until its reply arrives or the connection ends, since the responder
 /// may still be at work on it. One call is always let through; before abandoned calls hold all
@@ -32,7 +32,7 @@ pub(crate) fn window(granted: u32, abandoned: u32) -> u32 {
     granted.saturating_sub(abandoned).max(1)
 }
 
-/// Tells whether `abandoned` calls hold so many of the `granted` credits that the connection ends,
+/// Tells whether `abandoned` calls hold too many of the `granted` credits and the connection ends,
 /// which frees them all: more than half.
 ///
 /// A responder that never replies to them would otherwise slow the connection down to one call at a

@@ -44,7 +44,7 @@ impl From<NoRoom> for EncodeError {
 pub(crate) struct CallHeader<'a> {
     /// The xid of the RPC message.
     pub(crate) xid: u32,
-    /// How many replies the client can take at once; 0 is not allowed (section 4.3.1).
+    /// The replies that the client can take at once; 0 is not allowed (section 4.3.1).
     pub(crate) credits: u32,
     /// The call itself is in the Read list (`RDMA_NOMSG`).
     pub(crate) long: bool,

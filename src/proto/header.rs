@@ -12,7 +12,7 @@
 //! | 4 `RDMA_ERROR` | error code; with code 1 the lowest and highest version the peer speaks |
 //!
 //! The types 2 and 3 are reserved, all others undefined. `RDMA_ERROR` has one layout in all
-//! versions and its version word repeats that of the message it answers, so it is decoded whatever
+//! versions and its version word repeats that of the message it is about, so it is decoded whatever
 //! that word holds.
 
 use super::{
@@ -50,7 +50,7 @@ pub(crate) mod rpc {
     pub(crate) const REPLY: u32 = 1;
 }
 
-/// What a message is (section 5.2.4).
+/// The type of a message (section 5.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proc {
     /// The payload follows the header.
@@ -84,7 +84,7 @@ impl Proc {
     }
 }
 
-/// Why a message could not be processed (section 5.5).
+/// The reason why a message could not be processed (section 5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RdmaError {
     /// Its version is none of those the peer speaks.
@@ -119,7 +119,7 @@ impl RdmaError {
     }
 }
 
-/// What is wrong with a header.
+/// A defect of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
     /// The type is reserved or undefined.
@@ -159,7 +159,7 @@ impl Defect {
     }
 }
 
-/// Why a received message has no [`Header`].
+/// The reason why a received message has no [`Header`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
     /// Too short for the words that every message has.
@@ -179,7 +179,7 @@ pub(crate) enum DecodeError {
         xid: u32,
         /// The credits word of the message, unchecked.
         credits: u32,
-        /// What is wrong.
+        /// The defect.
         what: Defect,
     },
     /// An `RDMA_ERROR` that is short or has an unknown code; it must be dropped silently (section
@@ -197,7 +197,7 @@ pub(crate) enum Body<'a> {
     Msg {
         /// The chunk lists.
         chunks: ChunkLists<'a>,
-        /// What is inline of the RPC message.
+        /// The inline part of the RPC message.
         payload: &'a [u8],
     },
     /// `RDMA_NOMSG`.
@@ -214,7 +214,7 @@ pub(crate) enum Body<'a> {
 pub(crate) struct Header<'a> {
     /// The xid of the RPC message.
     pub(crate) xid: u32,
-    /// The version; in an `RDMA_ERROR` that of the message it answers.
+    /// The version; in an `RDMA_ERROR` that of the message it is about.
     pub(crate) version: u32,
     /// Credits requested (call) or granted (reply), unchecked.
     pub(crate) credits: u32,

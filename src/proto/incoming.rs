@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a client makes of a received message.
+//! Classification of messages that a client receives.
 //!
 //! A server may send us replies, calls in the reverse direction, and errors about our calls.
 //! Everything else is counted and gets no message in return: a requester sends an `RDMA_ERROR` only
@@ -30,11 +30,12 @@ pub(crate) struct Reply<'a> {
     pub(crate) credits: u32,
     /// The chunk lists as they came back.
     pub(crate) chunks: ChunkLists<'a>,
-    /// What is inline of the RPC reply; `None` when all of it is in the Reply chunk (`RDMA_NOMSG`).
+    /// The inline part of the RPC reply; `None` when all of it is in the Reply chunk
+    /// (`RDMA_NOMSG`).
     pub(crate) payload: Option<&'a [u8]>,
 }
 
-/// What a received message is to a client.
+/// A received message, as a client sees it.
 ///
 /// That its xid is one of a call of ours remains to be seen; one that is not is dropped and
 /// counted, too.
@@ -46,17 +47,17 @@ pub(crate) enum Incoming<'a> {
     ReverseCall {
         /// Its xid; the numbers of the two directions have nothing to do with each other.
         xid: u32,
-        /// How many replies the server can take at once, unchecked.
+        /// The replies that the server can take at once, unchecked.
         credits: u32,
         /// The RPC call.
         payload: &'a [u8],
     },
-    /// A call in the reverse direction that has chunks, to be answered with
+    /// A call in the reverse direction that has chunks; the reply is
     /// [`RdmaError::BadHeader`].
     BadReverseCall {
         /// Its xid.
         xid: u32,
-        /// Its version word, to be repeated in the answer.
+        /// Its version word, to be repeated in the reply.
         version: u32,
     },
     /// The server could not process one of our calls; the call ends with that.
@@ -65,7 +66,7 @@ pub(crate) enum Incoming<'a> {
         xid: u32,
         /// The credits word, unchecked.
         credits: u32,
-        /// What the server says.
+        /// The error that the server reports.
         error: RdmaError,
     },
     /// A message that does not parse but names a call, which it ends if that is one of ours.
@@ -79,7 +80,7 @@ pub(crate) enum Incoming<'a> {
     Discard(Discard),
 }
 
-/// Why a message cannot be used.
+/// The reason why a message cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Discard {
     /// Too short for the words that every message has.
@@ -144,7 +145,7 @@ impl Discard {
     }
 }
 
-/// Says what `message` is to a client.
+/// Classifies `message`.
 #[inline(always)]
 pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
     let header = match Header::decode(message) {

@@ -29,14 +29,14 @@ use super::{
 /// Bytes of a header with three empty lists.
 const BARE_HEADER: u64 = 28;
 
-/// What is known about a call before it is sent.
+/// The sizes and properties of a call before it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallShape {
     /// Bytes of the whole call.
     pub(crate) send_len: u32,
     /// Bytes of the call that are in its page list.
     pub(crate) send_pages: u32,
-    /// How many of the call's head and tail are not empty.
+    /// The number of the call's head and tail that are not empty.
     pub(crate) send_kvecs: u32,
     /// The upper layer marked the page list of the call as eligible for direct placement.
     pub(crate) send_eligible: bool,
@@ -51,7 +51,7 @@ pub(crate) struct CallShape {
     pub(crate) opaque: bool,
 }
 
-/// What the connection and its device allow.
+/// The limits of the connection and its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// The inline thresholds of the connection.
@@ -64,7 +64,7 @@ pub(crate) struct Limits {
     pub(crate) max_segments: u32,
 }
 
-/// How a call goes out.
+/// The transfer mode of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMode {
     /// All of it behind the header.
@@ -75,7 +75,7 @@ pub(crate) enum CallMode {
     Long,
 }
 
-/// How the reply can come back.
+/// The transfer mode of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyMode {
     /// No chunk is offered.
@@ -89,9 +89,9 @@ pub(crate) enum ReplyMode {
 /// The transfer modes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// How the call goes out.
+    /// That of the call.
     pub(crate) call: CallMode,
-    /// How the reply can come back.
+    /// The transfer mode of a reply.
     pub(crate) reply: ReplyMode,
     /// The most segments of the Read list; 0 without one.
     pub(crate) call_segments: u32,
@@ -99,7 +99,7 @@ pub(crate) struct Plan {
     pub(crate) reply_segments: u32,
 }
 
-/// Why a call cannot be sent on this connection.
+/// The reason why a call cannot be sent on this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlanError {
     /// A chunk needs more segments than allowed.
@@ -127,8 +127,8 @@ impl PlanError {
     }
 }
 
-/// Whether a call of `send_len` bytes with replies of up to `recv_max` bytes needs no chunk: what
-/// [`plan`] finds inline in both directions.
+/// Tells whether a call of `send_len` bytes with replies of up to `recv_max` bytes needs no chunk:
+/// [`plan`] finds such a call inline in both directions.
 #[inline(always)]
 pub(crate) fn is_inline(send_len: u32, recv_max: u32, thresholds: &Thresholds) -> bool {
     fits(BARE_HEADER, send_len, u64::from(thresholds.call))

@@ -10,7 +10,7 @@
 //! | 6 | size code of what the sender can send |
 //! | 7 | size code of what the sender can receive |
 //!
-//! It arrives before anybody was authenticated, so [`PrivateData::find`] takes any bytes and never
+//! It arrives before any authentication, so [`PrivateData::find`] takes any bytes and never
 //! fails a connection: what is no message counts as none, and the defaults hold.
 
 /// An inline threshold as one byte can name it: a multiple of 1024, from 1024 to 262144 bytes
@@ -54,7 +54,7 @@ impl InlineSize {
     }
 }
 
-/// What one end tells the other about itself when the connection is made (RFC 8797, section 4).
+/// The message of one end about itself when the connection is made (RFC 8797, section 4).
 ///
 /// The default is what holds for a peer that sent no message (section 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub(crate) struct Thresholds {
 
 impl Thresholds {
     /// The thresholds as a client finds them: `own` is what it sent in its connect, `peer` what the
-    /// server answered.
+    /// server replied.
     pub(crate) fn for_client(own: &PrivateData, peer: &PrivateData) -> Self {
         Self {
             call: own.send.min(peer.receive).bytes(),

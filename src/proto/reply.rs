@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether a reply keeps to what its call offered (sections 4.4.6, 5.3.2 and 5.3.3).
+//! Comparison of a reply with what its call offered (sections 4.4.6, 5.3.2 and 5.3.3).
 //!
 //! A responder returns the chunks of a call with the lengths rewritten to what it placed. The
 //! lengths are the only words of a returned segment that are used, and only after it is certain
@@ -28,7 +28,7 @@ pub(crate) struct Offered<'a> {
     pub(crate) reply: &'a [Segment],
 }
 
-/// Where a reply is.
+/// The place of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
     /// All of it is inline; no Write chunk was offered, or the reply has an empty Write list.
@@ -45,7 +45,7 @@ pub(crate) enum Placed {
     },
 }
 
-/// What is wrong with a reply; its call fails, the connection stays.
+/// A defect of a reply; its call fails, the connection stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// It has a Read list, but responders expose no memory.
@@ -184,7 +184,7 @@ pub(crate) fn check_chunk(
     Ok(placed)
 }
 
-/// Whether a returned chunk repeats other handles or offsets than those `offered`.
+/// Tells whether a returned chunk repeats other handles or offsets than those `offered`.
 ///
 /// They are never used, so this is worth a counter and no more. The lists must have passed
 /// [`check`].
@@ -421,8 +421,8 @@ mod tests {
         }
     }
 
-    // The check of `message` against a Write chunk and a Reply chunk of so many segments of 4096
-    // bytes.
+    // The check of `message` against a Write chunk and a Reply chunk of that number of segments of
+    // 4096 bytes.
     fn outcome(message: &Message, write: usize, reply: usize) -> Option<Result<Placed, Malformed>> {
         let segments = [segment(0, 4096, 0); 4];
         let offered = Offered {

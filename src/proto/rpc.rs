@@ -68,7 +68,7 @@ pub(crate) fn encode_system_error(
     Ok(header.saturating_add(writer.written()))
 }
 
-/// Writes a call of procedure 0 of `program`, which every program answers at once, with its
+/// Writes a call of procedure 0 of `program`, to which every program replies at once, with its
 /// transport header, and returns the length of both in bytes.
 ///
 /// # Errors
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(encode_system_error(7, 16, none), Err(EncodeError::NoRoom));
     }
 
-    // V1-32: a call that a server can answer whatever else it has to do.
+    // V1-32: a call that a server can reply to whatever else it has to do.
     #[test]
     fn null_calls() {
         let program = Program {

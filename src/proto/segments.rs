@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many segments a chunk can take, before its memory is registered.
+//! The most segments that a chunk can take, before its memory is registered.
 //!
 //! One registration, and so one segment, covers a limited number of pages of one piece of a message
 //! (its head, page list or tail). Where in a page a piece starts is not known when a transfer is

@@ -210,7 +210,7 @@ pub(crate) const TV_V1_8: [u32; 12] = [
     0x4201, 0x1400, 0, 0xa0000, // handle 0x4201, length 5120, offset 0xa0000
 ];
 
-/// TV-V1-9: RDMA_ERROR, ERR_VERS 1..1, in answer to a version 2 message.
+/// TV-V1-9: RDMA_ERROR, ERR_VERS 1..1, in reply to a version 2 message.
 #[rustfmt::skip]
 pub(crate) const TV_V1_9: [u32; 7] = [
     0xa1b2c306, // rdma_xid 0xa1b2c306

@@ -20,7 +20,8 @@ const V6: usize = 8;
 ///
 /// `address` must be valid for reading `at + N` bytes.
 unsafe fn bytes<const N: usize>(address: *const bindings::sockaddr, at: usize) -> [u8; N] {
-    // SAFETY: As this function's; arrays of bytes need no alignment.
+    // SAFETY: By the safety requirements of this function the bytes are there; arrays of bytes need
+    // no alignment.
     unsafe { address.cast::<u8>().add(at).cast::<[u8; N]>().read() }
 }
 

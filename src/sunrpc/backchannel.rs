@@ -126,7 +126,7 @@ impl Entry {
     }
 }
 
-/// Why a reverse call was not delivered.
+/// The reason why a reverse call was not delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DeliverError {
     /// The upper layer has not set up a callback service.
@@ -299,7 +299,7 @@ fn current_task() -> usize {
 ///
 /// # Invariants
 ///
-/// `rqst` is the request of an entry, in the hands of sunrpc, during `'a`.
+/// `rqst` is the request of an entry that sunrpc has during `'a`.
 pub(crate) struct ReverseReply<'a> {
     rqst: NonNull<bindings::rpc_rqst>,
     entry: &'a Entry,
@@ -312,7 +312,7 @@ impl ReverseReply<'_> {
     ///
     /// The type invariants must hold.
     pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirements of this function `rqst` is the request of an entry.
         let entry = unsafe { Entry::of(rqst) };
         // INVARIANT: As above.
         Self { rqst, entry }

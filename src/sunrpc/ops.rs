@@ -48,9 +48,9 @@ mod setup;
 
 pub(super) use setup::setup;
 
-/// What a transport does. sunrpc calls the methods; each says what it holds then.
+/// A client transport. sunrpc calls the methods; each says which locks it holds then.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
-    /// What the transport keeps for each request.
+    /// The transport's data of each request.
     type Slot: Send + Sync + 'static;
 
     /// The class its transports belong to.
@@ -82,7 +82,8 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Why it was not sent. A call that cannot be sent at all has been ended and counts as sent.
+    /// The reason why it was not sent. A call that cannot be sent at all has been ended and counts
+    /// as sent.
     fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Self::Slot>)
         -> Result<(), SendStatus>;
 
@@ -90,7 +91,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Why it was not sent.
+    /// The reason why it was not sent.
     fn send_reverse(
         &self,
         lock: &mut WriteLock<'_>,
@@ -119,7 +120,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// Bytes of the largest reverse message. No sleeping, connected or not.
     fn reverse_payload(&self) -> usize;
 
-    /// How many reverse calls may be in progress. No sleeping, connected or not.
+    /// The number of reverse calls that may be in progress. No sleeping, connected or not.
     fn reverse_slots(&self) -> u32;
 
     /// Prints the line that mountstats shows.
@@ -146,8 +147,8 @@ unsafe fn transport<'a, T: Transport>(xprt: *mut bindings::rpc_xprt) -> ArcBorro
 /// `xprt` must be valid, and the running task must hold its write lock, during `'a`.
 #[inline]
 unsafe fn write_lock<'a>(xprt: *mut bindings::rpc_xprt) -> WriteLock<'a> {
-    // SAFETY: Promised by the caller; the methods below are called one at a time for one transport,
-    // and each makes one value.
+    // SAFETY: By the safety requirements of this function the lock is held; the methods below are
+    // called one at a time for one transport, and each makes one value.
     unsafe { WriteLock::assume(NonNull::new_unchecked(xprt)) }
 }
 
@@ -193,48 +194,48 @@ impl<T: Transport> Table<T> {
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn alloc_slot<T: Transport>(
     xprt: *mut bindings::rpc_xprt,
     task: *mut bindings::rpc_task,
 ) {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { transport::<T>(xprt).slots().alloc(xprt, task) }
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn free_slot<T: Transport>(
     xprt: *mut bindings::rpc_xprt,
     rqst: *mut bindings::rpc_rqst,
 ) {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { transport::<T>(xprt).slots().free(xprt, rqst) }
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn set_port<T: Transport>(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { setup::set_port(xprt, port) }
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn connect<T: Transport>(
     xprt: *mut bindings::rpc_xprt,
     task: *mut bindings::rpc_task,
 ) {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     let transport = unsafe { transport::<T>(xprt) };
     // SAFETY: `task` holds the write lock.
     match unsafe { ConnectLock::take(transport.xprt().clone(), task) } {
         Some(lock) => T::connect(transport, lock),
         None => {
-            // sunrpc calls this with the lock held; without it nobody could ever unlock.
+            // sunrpc calls this with the lock held; without it the lock would stay taken.
             // SAFETY: Has no preconditions.
             unsafe { bindings::warn_on(true) };
         }
@@ -243,9 +244,10 @@ unsafe extern "C" fn connect<T: Transport>(
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c_int {
-    // SAFETY: As this function's; the request belongs to the task.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
+    // The request belongs to the task.
     let done = unsafe {
         let rqst = (*task).tk_rqstp;
         transport::<T>((*rqst).rq_xprt).slots().alloc_buffers(rqst)
@@ -259,9 +261,9 @@ unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     let (transport, slot) = unsafe {
         let rqst = (*task).tk_rqstp;
         (
@@ -278,9 +280,10 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
 ///
 /// # Safety
 ///
-/// See above; called under `transport_lock`.
+/// For sunrpc to call, as said above, under `transport_lock`.
 unsafe extern "C" fn release_request<T: Transport>(task: *mut bindings::rpc_task) {
-    // SAFETY: As this function's; the request still belongs to the task.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
+    // The request still belongs to the task.
     let rqst = unsafe { (*task).tk_rqstp };
 
     // SAFETY: The request is valid.
@@ -292,7 +295,8 @@ unsafe extern "C" fn release_request<T: Transport>(task: *mut bindings::rpc_task
     }
     // SAFETY: The request has left the queues of sunrpc, so that the field is final.
     if unsafe { (*rqst).rq_reply_bytes_recvd } == 0 {
-        // SAFETY: As this function's; requests that are not reverse calls are those of slots.
+        // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of
+        // it. Requests that are not reverse calls are those of slots.
         let (transport, slot) = unsafe {
             (
                 transport::<T>((*rqst).rq_xprt),
@@ -304,7 +308,7 @@ unsafe extern "C" fn release_request<T: Transport>(task: *mut bindings::rpc_task
             unsafe { (*(*rqst).rq_xprt).cwnd = window(credits) };
         }
     }
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { bindings::xprt_release_rqst_cong(task) };
 }
 
@@ -312,20 +316,20 @@ unsafe extern "C" fn release_request<T: Transport>(task: *mut bindings::rpc_task
 ///
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn prepare_request(
     _rqst: *mut bindings::rpc_rqst,
     buf: *mut bindings::xdr_buf,
 ) -> c_int {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { setup::fill_sparse_pages(buf) }
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -> c_int {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     let (transport, mut lock, reverse) = unsafe {
         (
             transport::<T>((*rqst).rq_xprt),
@@ -350,20 +354,21 @@ unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn timer<T: Transport>(
     xprt: *mut bindings::rpc_xprt,
     _task: *mut bindings::rpc_task,
 ) {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { transport::<T>(xprt) }.timed_out();
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn close<T: Transport>(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: As this function's; sunrpc holds the write lock.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
+    // sunrpc holds the write lock.
     unsafe { transport::<T>(xprt).close(&mut write_lock(xprt)) };
 }
 
@@ -371,13 +376,14 @@ unsafe extern "C" fn close<T: Transport>(xprt: *mut bindings::rpc_xprt) {
 ///
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn set_connect_timeout(
     xprt: *mut bindings::rpc_xprt,
     connect: c_ulong,
     reconnect: c_ulong,
 ) {
-    // SAFETY: As this function's; the lock is valid, and the fields change only under it.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
+    // The lock is valid, and the fields change only under it.
     unsafe {
         bindings::spin_lock(&raw mut (*xprt).transport_lock);
         (*xprt).connect_timeout = (*xprt).connect_timeout.min(connect);
@@ -388,12 +394,13 @@ unsafe extern "C" fn set_connect_timeout(
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn print_stats<T: Transport>(
     xprt: *mut bindings::rpc_xprt,
     seq: *mut bindings::seq_file,
 ) {
-    // SAFETY: As this function's; `seq` is valid during the call.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
+    // `seq` is valid during the call.
     let (transport, seq) = unsafe { (transport::<T>(xprt), SeqFile::from_raw(seq)) };
     transport.print_stats(seq);
 }
@@ -403,18 +410,18 @@ unsafe extern "C" fn print_stats<T: Transport>(
 ///
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn enable_swap(xprt: *mut bindings::rpc_xprt) -> c_int {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { bindings::xprt_swapper_inc(xprt) };
     0
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn disable_swap(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { bindings::xprt_swapper_dec(xprt) };
 }
 
@@ -422,17 +429,17 @@ unsafe extern "C" fn disable_swap(xprt: *mut bindings::rpc_xprt) {
 ///
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn inject_disconnect(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { bindings::xprt_force_disconnect(xprt) };
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut bindings::rpc_xprt, _min: c_uint) -> c_int {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     match unsafe { transport::<T>(xprt) }.reverse_set_up() {
         Ok(()) => 0,
         Err(e) => e.to_errno(),
@@ -441,23 +448,23 @@ unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut bindings::rpc_xprt, _min:
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut bindings::rpc_xprt) -> usize {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { transport::<T>(xprt) }.reverse_payload()
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn bc_num_slots<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_uint {
-    // SAFETY: As this function's.
+    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     unsafe { transport::<T>(xprt) }.reverse_slots()
 }
 
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn bc_free_rqst(rqst: *mut bindings::rpc_rqst) {
     let Some(rqst) = NonNull::new(rqst) else {
         return;
@@ -470,5 +477,5 @@ unsafe extern "C" fn bc_free_rqst(rqst: *mut bindings::rpc_rqst) {
 ///
 /// # Safety
 ///
-/// See above.
+/// For sunrpc to call, as said above.
 unsafe extern "C" fn bc_destroy(_xprt: *mut bindings::rpc_xprt, _max: c_uint) {}

@@ -51,7 +51,7 @@ impl<'a, D> Call<'a, D> {
         }
     }
 
-    /// What the transport keeps for this request.
+    /// The transport's data of this request.
     #[inline]
     pub(crate) fn slot(&self) -> &'a D {
         // SAFETY: By the type invariants.
@@ -61,33 +61,33 @@ impl<'a, D> Call<'a, D> {
     /// The transaction identifier, in host byte order.
     #[inline]
     pub(crate) fn xid(&self) -> u32 {
-        // SAFETY: Set when the task got the request, and not changed until it gives it up.
+        // SAFETY: Set when the task got the request, and not changed until it lets go of it.
         u32::from_be(unsafe { (*self.rqst.as_ptr()).rq_xid })
     }
 
     /// The encoded call.
     #[inline]
     pub(crate) fn send_buf(&self) -> XdrBuf<'a> {
-        // SAFETY: The call is encoded and does not change until it has been answered.
+        // SAFETY: The call is encoded and does not change until its reply has come.
         unsafe { XdrBuf::new(&(*self.rqst.as_ptr()).rq_snd_buf) }
     }
 
-    /// Where its reply goes.
+    /// The buffer for its reply.
     #[inline]
     pub(crate) fn receive_buf(&self) -> XdrBuf<'a> {
         // SAFETY: Set up at encoding, and not changed until the reply comes.
         unsafe { XdrBuf::new(&(*self.rqst.as_ptr()).rq_rcv_buf) }
     }
 
-    /// Whether the security flavour covers the message's content, so that no part of it may be
-    /// moved by itself.
+    /// Tells whether the security flavour covers the message's content, so that no part of it may
+    /// be moved by itself.
     #[inline]
     pub(crate) fn is_opaque(&self) -> bool {
         // SAFETY: A request that is being sent has a credential.
         unsafe { bindings::rqst_data_touch(self.rqst.as_ptr()) }
     }
 
-    /// Whether this call has been sent on the connection with this cookie already.
+    /// Tells whether this call has been sent on the connection with this cookie already.
     #[inline]
     pub(crate) fn was_sent_on(&self, cookie: u32) -> bool {
         // SAFETY: Only the holder of the write lock touches the field.
@@ -112,7 +112,7 @@ impl<'a, D> Call<'a, D> {
         let [head] = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf.head };
 
         if head.iov_len >= WORDS && !head.iov_base.is_null() {
-            // SAFETY: The head has room for `iov_len` bytes, and until the call is sent nobody
+            // SAFETY: The head has room for `iov_len` bytes, and until the call is sent nothing
             // else touches it.
             unsafe { head.iov_base.cast::<u8>().write_bytes(0, WORDS) };
         }
@@ -129,7 +129,7 @@ impl<'a, D> Call<'a, D> {
     #[inline]
     pub(crate) fn count_sent(&self) {
         let rqst = self.rqst.as_ptr();
-        // SAFETY: The call does not change until it has been answered, and only the holder of the
+        // SAFETY: The call does not change until its reply has come, and only the holder of the
         // write lock touches the count.
         let (len, sent) = unsafe { ((*rqst).rq_snd_buf.len, &mut (*rqst).rq_xmit_bytes_sent) };
         *sent = sent.wrapping_add(len as usize);
@@ -187,7 +187,7 @@ impl<D> Pinned<D> {
         })
     }
 
-    /// What the transport keeps for this request.
+    /// The transport's data of this request.
     #[inline]
     pub(crate) fn slot(&self) -> &D {
         // SAFETY: By the type invariants.
@@ -277,7 +277,7 @@ impl<D> Pinned<D> {
             return Ok((total, 0));
         }
 
-        // SAFETY: As above.
+        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
         let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
         // SAFETY: As `receive_buf`.
         let mut pages = unsafe { XdrBuf::new(rcv_buf) }.page_spans();
@@ -366,7 +366,7 @@ impl<D> Pinned<D> {
         }
     }
 
-    /// Ends the call with an I/O error, for good: it is not sent again (V1-110).
+    /// Ends the call with an I/O error: it is not sent again (V1-110).
     ///
     /// sunrpc has no way to fail another task, and a status written into it may be overwritten by
     /// its own transmit path (H-20). What its decoder cannot overlook is an RPC reply that says so:
@@ -403,7 +403,8 @@ unsafe fn unpin(rqst: NonNull<bindings::rpc_rqst>, last: impl FnOnce()) {
     // SAFETY: An initialised lock.
     unsafe { bindings::spin_lock(lock) };
     last();
-    // SAFETY: Promised by the caller; the lock is held.
+    // SAFETY: By the safety requirements of this function the pin is the caller's; the lock is
+    // held.
     unsafe { bindings::xprt_unpin_rqst(rqst.as_ptr()) };
     // SAFETY: Taken above.
     unsafe { bindings::spin_unlock(lock) };

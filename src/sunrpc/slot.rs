@@ -89,7 +89,7 @@ pub(super) struct Slot<D> {
     #[pin]
     pub(super) rqst: Opaque<bindings::rpc_rqst>,
     index: u32,
-    /// Whether the call that was sent last is complete: the transport has nothing left of it then.
+    /// Set if the call that was sent last is complete: the transport has nothing left of it then.
     /// Written while the request is pinned, for which its task waits before it frees its buffers.
     completed: Atomic<bool>,
     call: UnsafeCell<Buffer>,
@@ -117,7 +117,7 @@ impl<D> Slot<D> {
         self.completed.store(completed, Relaxed);
     }
 
-    /// Whether the call that was sent last is complete.
+    /// Tells whether the call that was sent last is complete.
     #[inline]
     pub(super) fn is_completed(&self) -> bool {
         self.completed.load(Relaxed)
@@ -136,7 +136,7 @@ pub(crate) struct Slots<D> {
 
 // SAFETY: Requests are handed out to one task each; their own data is `Sync`.
 unsafe impl<D: Send + Sync> Send for Slots<D> {}
-// SAFETY: As above.
+// SAFETY: Requests are handed out to one task each; their own data is `Sync`.
 unsafe impl<D: Send + Sync> Sync for Slots<D> {}
 
 impl<D> Slots<D> {
@@ -220,9 +220,10 @@ impl<D> Slots<D> {
         // Before the task is queued: from then on it may be woken, and is not ours any more.
         // SAFETY: The task is ours until then.
         unsafe { (*task).tk_status = EAGAIN.to_errno() };
-        // SAFETY: As this function's.
+        // SAFETY: By the safety requirements of this function `xprt` and `task` are valid, and the
+        // task is not queued.
         unsafe { bindings::xprt_add_backlog_noncongested(xprt, task) };
-        // A request freed between the look and the queueing woke nobody (H-9): offer it to the
+        // A request freed between the look and the queueing woke no task (H-9): offer it to the
         // queue.
         if let Some(rqst) = self.pop() {
             // SAFETY: `xprt` is valid and the request is free.
@@ -234,7 +235,7 @@ impl<D> Slots<D> {
     ///
     /// # Safety
     ///
-    /// As `free_slot` of `struct rpc_xprt_ops`: `rqst` is a request of this table that nobody uses
+    /// As `free_slot` of `struct rpc_xprt_ops`: `rqst` is a request of this table that is not used
     /// any more.
     pub(super) unsafe fn free(&self, xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) {
         // SAFETY: The request is unused; waking a waiter zeroes it too, before the waiter sees it.

@@ -7,8 +7,8 @@ use kernel::{
     ffi::c_int, //
 };
 
-/// Why a message was not sent. Each value is an errno that sunrpc answers by trying again, in its
-/// own way.
+/// The reason why a message was not sent. Each value is an errno on which sunrpc reacts by trying
+/// again, in its own way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendStatus {
     /// There is no connection: connect, then send the same encoded message.
@@ -36,8 +36,8 @@ impl SendStatus {
     }
 }
 
-/// Why a connection could not be made. Any other code would end all waiting RPCs (H-51), so there
-/// is no other.
+/// The reason why a connection could not be made. Any other code would end all waiting RPCs (H-51),
+/// so there is no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectStatus {
     /// The peer refuses connections: try again after three seconds; ends soft connection attempts.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What belongs to the holder of a transport's write lock.
+//! Values that belong to the holder of a transport's write lock.
 
 use core::{
     cell::UnsafeCell,
@@ -79,7 +79,7 @@ impl<V> WriteLocked<V> {
         if self.xprt != lock.xprt {
             return value;
         }
-        // SAFETY: The only `WriteLock` for the value is borrowed mutably, so that nobody refers to
+        // SAFETY: The only `WriteLock` for the value is borrowed mutably, so that nothing refers to
         // it.
         core::mem::replace(unsafe { &mut *self.value.get() }, value)
     }

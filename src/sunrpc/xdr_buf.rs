@@ -59,13 +59,13 @@ impl<'a> XdrBuf<'a> {
         self.0.page_len
     }
 
-    /// Whether the pages of this call may move as a Read chunk.
+    /// Tells whether the pages of this call may move as a Read chunk.
     #[inline]
     pub(crate) fn may_be_read_chunk(&self) -> bool {
         self.0.flags & bindings::XDRBUF_WRITE != 0
     }
 
-    /// Whether the pages of this reply may be filled as a Write chunk.
+    /// Tells whether the pages of this reply may be filled as a Write chunk.
     #[inline]
     pub(crate) fn may_be_write_chunk(&self) -> bool {
         self.0.flags & bindings::XDRBUF_READ != 0
@@ -118,14 +118,14 @@ impl<'a> XdrBuf<'a> {
         }
     }
 
-    /// How many of head and tail are not empty.
+    /// The number of head and tail that are not empty.
     #[inline]
     pub(crate) fn kvecs(&self) -> u32 {
         u32::from(self.head_len() != 0).wrapping_add(u32::from(self.tail_len() != 0))
     }
 
-    /// Whether head, pages and tail could stand in memory one behind the other, if only head and
-    /// tail were elsewhere: the pages begin and, before a tail, end at the border of a page. A
+    /// Tells whether head, pages and tail could stand in memory one behind the other, if only head
+    /// and tail were elsewhere: the pages begin and, before a tail, end at the border of a page. A
     /// single part stands behind nothing.
     pub(crate) fn is_joinable(&self) -> bool {
         let (base, len) = (self.0.page_base % PAGE_SIZE, self.0.page_len % PAGE_SIZE);
@@ -336,7 +336,7 @@ mod tests {
         // One part alone needs no memory elsewhere.
         assert!(!pages(0, 0, b""));
         let buf = raw(b"", b"", PAGE_SIZE);
-        // SAFETY: As above.
+        // SAFETY: The parts are constants, and nothing looks at the pages.
         assert!(!unsafe { XdrBuf::new(&buf) }.is_joinable());
     }
 

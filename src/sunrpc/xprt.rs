@@ -36,8 +36,8 @@ use crate::{
     os, //
 };
 
-/// What `xprt_alloc` allocates for us: sunrpc's object first, since its last act is to free that
-/// address, and then the way to our own state.
+/// The object that `xprt_alloc` allocates for us: sunrpc's object first, since its last act is to
+/// free that address, and then the way to our own state.
 #[repr(C)]
 pub(super) struct XprtAlloc {
     pub(super) xprt: bindings::rpc_xprt,
@@ -55,7 +55,7 @@ pub(super) fn window(credits: u32) -> usize {
 ///
 /// # Invariants
 ///
-/// `raw` came from `xprt_alloc` with the size of an [`XprtAlloc`], and nobody but this value frees
+/// `raw` came from `xprt_alloc` with the size of an [`XprtAlloc`], and only this value frees
 /// it. It holds a reference to the module.
 struct XprtRef {
     raw: NonNull<XprtAlloc>,
@@ -63,12 +63,12 @@ struct XprtRef {
 
 // SAFETY: sunrpc's functions may be called from any thread.
 unsafe impl Send for XprtRef {}
-// SAFETY: As above.
+// SAFETY: The object has locks of its own and may be used from any thread.
 unsafe impl Sync for XprtRef {}
 
 impl Drop for XprtRef {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the object is ours and nobody refers to it any more:
+        // SAFETY: By the type invariants the object is ours and nothing refers to it any more:
         // sunrpc has called `destroy`, or has never seen it.
         unsafe {
             let xprt = &raw mut (*self.raw.as_ptr()).xprt;
@@ -83,7 +83,7 @@ impl Drop for XprtRef {
 
 /// A handle to the transport object of a `T`.
 ///
-/// It keeps the memory, not the object's life in sunrpc: after `destroy` a handle still answers,
+/// It keeps the memory, not the object's life in sunrpc: after `destroy` a handle still works,
 /// and asking it to disconnect has no effect. So a connection can hold one without keeping its
 /// transport from going away.
 pub(crate) struct Xprt<T: Transport> {
@@ -134,7 +134,7 @@ impl<T: Transport> Xprt<T> {
         unsafe { (*self.as_ptr()).id }
     }
 
-    /// Whether sunrpc may send over it.
+    /// Tells whether sunrpc may send over it.
     #[inline]
     pub(crate) fn is_connected(&self) -> bool {
         // SAFETY: The object is valid.
@@ -151,7 +151,7 @@ impl<T: Transport> Xprt<T> {
     /// Asks sunrpc to close the connection. May be called from any process context; returns at
     /// once.
     pub(crate) fn force_disconnect(&self) {
-        // SAFETY: The object is valid. After `destroy` its write lock is taken for good, so this
+        // SAFETY: The object is valid. After `destroy` its write lock stays taken, so this
         // only sets a flag.
         unsafe { bindings::xprt_force_disconnect(self.as_ptr()) };
     }
@@ -172,7 +172,7 @@ impl<T: Transport> Xprt<T> {
         unsafe { bindings::xprt_refs(self.as_ptr()) == 0 }
     }
 
-    /// From now on nobody sends until [`Self::space_available`]. Only valid while something
+    /// No message is sent from now on until [`Self::space_available`]. Only valid while something
     /// outstanding is certain to call that.
     pub(crate) fn wait_for_buffer_space(&self) {
         // SAFETY: The object is valid.
@@ -236,7 +236,7 @@ impl<T: Transport> Xprt<T> {
             bindings::xprt_clear_cwnd_wait(xprt);
             bindings::spin_unlock(&raw mut (*xprt).transport_lock);
         }
-        // Whoever waits for a credit sleeps on the same queue as those that wait for buffers.
+        // A task that waits for a credit sleeps on the same queue as those that wait for buffers.
         self.wait_for_buffer_space();
         self.space_available();
     }
@@ -289,7 +289,7 @@ impl<T: Transport> Xprt<T> {
         unsafe { (*self.as_ptr()).max_reqs }
     }
 
-    /// Whether a swap file is behind the transport.
+    /// Tells whether a swap file is behind the transport.
     pub(crate) fn is_swapping(&self) -> bool {
         // SAFETY: The object is valid.
         unsafe { bindings::xprt_swapper_read(self.as_ptr()) != 0 }
@@ -307,7 +307,7 @@ impl<T: Transport> Xprt<T> {
         u32::try_from(unsafe { (*self.as_ptr()).max_payload }).unwrap_or(u32::MAX)
     }
 
-    /// How long the next attempt to connect should wait, in jiffies; makes the one after that wait
+    /// The pause before the next attempt to connect, in jiffies; makes the one after that wait
     /// longer.
     pub(crate) fn next_backoff(&self, first: usize, _lock: &mut WriteLock<'_>) -> usize {
         // SAFETY: The object is valid, and its fields change only under the write lock, but for the
@@ -337,8 +337,8 @@ pub(crate) struct ConnectLock<T: Transport> {
     xprt: Xprt<T>,
 }
 
-/// What the write lock is held with: distinct from every task, and the same for all attempts of a
-/// transport.
+/// The cookie that the write lock is held with: distinct from every task, and the same for all
+/// attempts of a transport.
 fn cookie<T: Transport>(xprt: &Xprt<T>) -> *mut c_void {
     xprt.as_ptr().cast()
 }
@@ -350,7 +350,7 @@ impl<T: Transport> ConnectLock<T> {
     ///
     /// As `connect` of `struct rpc_xprt_ops`.
     pub(super) unsafe fn take(xprt: Xprt<T>, task: *mut bindings::rpc_task) -> Option<Self> {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirements of this function `task` holds the write lock.
         let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
         // INVARIANT: Taken above.
         taken.then_some(Self { xprt })
@@ -419,7 +419,7 @@ impl<T: Transport> Drop for ConnectLock<T> {
 ///
 /// # Safety
 ///
-/// `xprt` must be valid, and nobody may read the strings any more.
+/// `xprt` must be valid, and nothing may read the strings any more.
 unsafe fn free_addresses(xprt: *mut bindings::rpc_xprt) {
     const CONSTANT: [u32; 2] = [
         bindings::rpc_display_format_t_RPC_DISPLAY_PROTO,

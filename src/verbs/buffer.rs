@@ -179,7 +179,7 @@ impl SendBuffer {
         unsafe { (*cqe.cast::<SendInner>()).number }
     }
 
-    /// Whether the buffer is one of the domain `pd`.
+    /// Tells whether the buffer is one of the domain `pd`.
     #[inline]
     pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.0.buf.pd, pd)
@@ -302,8 +302,8 @@ impl RecvBuffer {
         let mut next = wr.cast_mut();
 
         while !next.is_null() {
-            // SAFETY: The request is a field of the part that `into_request` has leaked, and nobody
-            // has it.
+            // SAFETY: The request is a field of the part that `into_request` has leaked, and
+            // nothing else has it.
             let inner = unsafe { KBox::from_raw(container_of!(next, RecvInner, wr)) };
             next = inner.wr.next;
         }
@@ -362,7 +362,7 @@ impl Drop for RecvChain {
     }
 }
 
-/// How many buffers a queue pair wants, and how they are made.
+/// An order for buffers of a queue pair.
 #[derive(Clone)]
 pub(crate) struct BufferSpec {
     pub(super) pd: Arc<Pd>,

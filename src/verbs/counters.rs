@@ -23,14 +23,14 @@ struct Completed {
 
 /// A line that the holder of the gate's lock writes.
 struct Gate {
-    /// How many calls may be sent, since the queue pair was made: there is a Receive for the reply
+    /// The calls that may be sent, since the queue pair was made: there is a Receive for the reply
     /// of each.
     receivable: Atomic<u32>,
     /// Set while the message is posted that has no place in the send queue.
     spare_posted: Atomic<bool>,
 }
 
-/// What the sender, the completion handler and the holder of the gate's lock tell each other.
+/// Messages between the sender, the completion handler and the holder of the gate's lock.
 ///
 /// Each number has one writer, so that none is ever read, changed and written back. Those that grow
 /// wrap around.
@@ -85,7 +85,7 @@ impl Counters {
         posted.wrapping_sub(self.completed.0.sends.load(Relaxed))
     }
 
-    /// So many Receives came back and are not posted again. For the completion handler.
+    /// Notes that `count` Receives came back and are not posted again. For the completion handler.
     #[inline]
     pub(super) fn set_held(&self, count: u32) {
         self.completed.0.held_recvs.store(count, Relaxed);
@@ -111,8 +111,8 @@ impl Counters {
         receivable.store(sum, Release);
     }
 
-    /// Whether the message is posted that has no place in the send queue. Acquire: its buffer may
-    /// be written to when it is not.
+    /// Tells whether the message is posted that has no place in the send queue. Acquire: its buffer
+    /// may be written to when it is not.
     pub(super) fn is_spare_posted(&self) -> bool {
         self.gate.0.spare_posted.load(Acquire)
     }
@@ -123,7 +123,8 @@ impl Counters {
     }
 }
 
-/// Whether number `a` comes before `b`, when they may have wrapped around but are near each other.
+/// Tells whether number `a` comes before `b`, when they may have wrapped around but are near each
+/// other.
 #[inline]
 pub(super) fn is_before(a: u32, b: u32) -> bool {
     // CAST: The difference of neighbours, negative if `a` is ahead.

@@ -39,7 +39,7 @@ use crate::{
     os::text, //
 };
 
-/// What a successful Receive says.
+/// The result of a successful Receive.
 #[derive(Clone, Copy)]
 pub(crate) struct Received {
     /// Bytes that arrived.
@@ -48,8 +48,8 @@ pub(crate) struct Received {
     pub(crate) invalidated: Option<u32>,
 }
 
-/// Why a work request failed. Apart from the status nothing of a failed completion is valid, so
-/// nothing else is kept.
+/// The status of a work request that failed. Apart from the status nothing of a failed completion
+/// is valid, so nothing else is kept.
 #[derive(Clone, Copy)]
 pub(crate) struct Failure(bindings::ib_wc_status);
 
@@ -61,7 +61,7 @@ impl Failure {
     }
 }
 
-/// What the owner of a completion queue does with completions.
+/// A handler of the completions of one queue.
 ///
 /// The methods of one queue never run at the same time. They run on a workqueue, in process
 /// context, but a drain waits for them: they may not wait for the connection's teardown, nor drop
@@ -82,7 +82,7 @@ pub(crate) trait CompletionHandler: Send + Sync + 'static {
         result: Result<MrList<Invalidated>, Failure>,
     );
 
-    /// A registration request failed. Its connection is of no further use.
+    /// A registration request failed: the connection has to end.
     fn registration_failed(&self, failure: Failure);
 }
 
@@ -95,12 +95,12 @@ pub(crate) struct Cq<H: CompletionHandler> {
     raw: NonNull<bindings::ib_cq>,
     context: NonNull<Context<H>>,
     counters: Arc<Counters>,
-    /// Whether a queue pair uses the counters.
+    /// Set if a queue pair uses the counters.
     used: Atomic<bool>,
     device: Arc<Device>,
 }
 
-/// What completions get at. The callbacks of one queue never run at the same time: the RDMA core
+/// The context of a queue. The callbacks of one queue never run at the same time: the RDMA core
 /// polls a queue from one work item.
 struct Context<H> {
     handler: Arc<H>,
@@ -109,7 +109,8 @@ struct Context<H> {
 
 // SAFETY: The queue has no thread affinity, and `H` is `Send` and `Sync`.
 unsafe impl<H: CompletionHandler> Send for Cq<H> {}
-// SAFETY: As above.
+// SAFETY: Shared references reach the handler, which is `Sync`, and atomic counters; the receive
+// queue is left to the callbacks.
 unsafe impl<H: CompletionHandler> Sync for Cq<H> {}
 
 impl<H: CompletionHandler> Cq<H> {
@@ -233,7 +234,8 @@ impl<H> Context<H> {
 ///
 /// `wc` must be valid and of a work request that was posted with a completion entry.
 unsafe fn cqe(wc: *mut bindings::ib_wc) -> *mut bindings::ib_cqe {
-    // SAFETY: Promised by the caller; the entry is one of the fields valid in any completion.
+    // SAFETY: By the safety requirements of this function; the entry is one of the fields valid in
+    // any completion.
     unsafe { *(*wc).__bindgen_anon_1.wr_cqe.as_ref() }
 }
 
@@ -243,7 +245,7 @@ unsafe fn cqe(wc: *mut bindings::ib_wc) -> *mut bindings::ib_cqe {
 ///
 /// `wc` must be valid.
 unsafe fn outcome(wc: *mut bindings::ib_wc) -> Result<(), Failure> {
-    // SAFETY: Promised by the caller.
+    // SAFETY: By the safety requirements of this function `wc` is valid.
     match unsafe { (*wc).status } {
         bindings::ib_wc_status_IB_WC_SUCCESS => Ok(()),
         status => Err(Failure(status)),

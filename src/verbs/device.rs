@@ -15,7 +15,7 @@ use crate::{
     os::text, //
 };
 
-/// What a device can do, as far as connections are sized by it.
+/// The limits of a device by which connections are sized.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     /// Work requests in one queue.
@@ -26,7 +26,7 @@ pub(crate) struct Limits {
     pub(crate) fast_reg_pages: u32,
     /// RDMA Reads that peers may have outstanding at us on one connection.
     pub(crate) max_rd_atom: u8,
-    /// Whether fast registration and Send With Invalidate are there.
+    /// Set if fast registration and Send With Invalidate are there.
     pub(crate) mem_mgt_extensions: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Device(NonNull<bindings::ib_device>);
 
 // SAFETY: The reference count and all methods used are safe from any thread.
 unsafe impl Send for Device {}
-// SAFETY: As above.
+// SAFETY: A device may be used from any thread, and the fields read here do not change.
 unsafe impl Sync for Device {}
 
 impl Device {

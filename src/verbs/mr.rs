@@ -8,7 +8,7 @@
 //! - [`Mapped`]: DMA-mapped and described, not posted. Dropping the list undoes the mapping.
 //! - [`Registered`]: posted, so that the peer may reach the memory. Only three things end that: the
 //!   peer's own invalidation ([`MrList::remotely_invalidated`]), ours ([`super::Qp::invalidate`]),
-//!   or the drain of the queue pair. A list in this state that is dropped is set aside in its pool,
+//!   or the drain of the queue pair. A list in this state that is dropped waits in its pool,
 //!   still mapped, until the pool goes, which is after the drain.
 
 mod list;
@@ -54,7 +54,7 @@ pub(crate) use list::{
 };
 pub(crate) use pool::MrPool;
 
-/// What the peer may do with the memory.
+/// The peer's access to the memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// RDMA Read only: the memory of a Read chunk.
@@ -150,7 +150,7 @@ impl Mr {
         let mut mr = match mr {
             Ok(mr) => mr,
             Err(e) => {
-                // SAFETY: Allocated above and used by nobody.
+                // SAFETY: Allocated above and not used yet.
                 unsafe { bindings::ib_dereg_mr(raw.as_ptr()) };
                 return Err(e.into());
             }
@@ -304,12 +304,12 @@ fn margin_span(part: &mut [u8]) -> Option<PageSpan> {
     unsafe { PageSpan::of_linear(NonNull::from(part).cast(), len) }
 }
 
-/// What of its table a registration is going to cover.
+/// The part of its table that a registration is going to cover.
 #[derive(Default)]
 struct Extent {
     entries: usize,
     bytes: u64,
-    /// Where in its page the last entry ends.
+    /// The end of the last entry in its page.
     end: u32,
 }
 
@@ -344,7 +344,7 @@ impl<I: Iterator<Item = PageSpan>> Spans<I> {
 /// `mr` must be owned by the caller, made by `KBox::leak`, and no posted request may refer to it.
 /// Process context.
 unsafe fn destroy(mr: NonNull<Mr>) {
-    // SAFETY: Promised by the caller.
+    // SAFETY: By the safety requirements of this function the registration is from a box and ours.
     let mut mr = unsafe { KBox::from_raw(mr.as_ptr()) };
     // SAFETY: The device is valid as long as the registration.
     let device = unsafe { (*mr.raw.as_ptr()).device };

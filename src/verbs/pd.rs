@@ -25,7 +25,7 @@ pub(crate) struct Pd {
 
 // SAFETY: A protection domain has no thread affinity.
 unsafe impl Send for Pd {}
-// SAFETY: As above; the fields read here do not change.
+// SAFETY: A protection domain has no thread affinity, and the fields read here do not change.
 unsafe impl Sync for Pd {}
 
 impl Pd {
@@ -33,7 +33,7 @@ impl Pd {
     ///
     /// # Errors
     ///
-    /// What the device's driver returns; `ENOMEM`.
+    /// The error that the device's driver returns; `ENOMEM`.
     pub(crate) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
         // SAFETY: `device` is registered as long as the reference is held.
         let raw = from_err_ptr(unsafe { bindings::ib_alloc_pd(device.as_ptr()) })?;

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::bindings;
 
-/// How large the queues of a queue pair are.
+/// The sizes of the queues of a queue pair.
 #[derive(Clone, Copy)]
 pub(crate) struct QpSize {
     /// Messages that may be on the send queue at once.
@@ -57,7 +57,7 @@ pub(crate) struct QpSize {
     pub(crate) recv_len: u32,
     /// Receives for what the peer sends without having been asked.
     pub(crate) unsolicited: u32,
-    /// Receives that came back are posted so many at a time.
+    /// The number of Receives that are posted at a time, of those that came back.
     pub(crate) recv_batch: u32,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Usage {
     pub(crate) bytes: u64,
 }
 
-/// Why something could not be posted.
+/// The reason why a request could not be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PostError {
     /// The queue pair takes no more requests: its connection is being torn down.
@@ -111,7 +111,7 @@ pub(crate) enum PostError {
     Device(Error),
 }
 
-/// What keeps a queue pair alive and can drain it.
+/// An owner of a queue pair, which keeps it alive and can drain it.
 ///
 /// # Safety
 ///
@@ -122,8 +122,8 @@ pub(crate) unsafe trait QpOwner: Clone + Send + Sync {
     fn drain(&self);
 }
 
-/// What does not belong to either half of a queue pair: whoever posts anything but the messages of
-/// its [`SendQueue`] holds a lock around this value.
+/// The part of a queue pair that belongs to neither half: code that posts anything but messages of
+/// the [`SendQueue`] holds a lock around this value.
 ///
 /// # Invariants
 ///
@@ -163,7 +163,7 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd`, whose
     /// completions go to a queue of `H` with these `counters`, and no others to that. It must stay
-    /// valid as long as `owner`, and nobody else may post to it.
+    /// valid as long as `owner`, and nothing else may post to it.
     ///
     /// # Errors
     ///
@@ -187,7 +187,8 @@ impl<O: QpOwner> Qp<O> {
             recv_len: size.recv_len,
         };
         let spare = SendBuffer::new_spare::<H>(pd, size.send_len as usize)?;
-        // SAFETY: Promised by the caller; this is the only send queue of `raw`.
+        // SAFETY: By the safety requirements of this function; this is the only send queue of
+        // `raw`.
         let mut sends = unsafe {
             SendQueue::new(
                 raw,
@@ -242,7 +243,7 @@ impl<O: QpOwner> Qp<O> {
         }
     }
 
-    /// What keeps the queue pair.
+    /// The owner of the queue pair.
     pub(crate) fn endpoint(&self) -> &O {
         &self.owner
     }
@@ -440,7 +441,7 @@ pub(crate) struct Closing<O: QpOwner> {
 }
 
 impl<O: QpOwner> Closing<O> {
-    /// What keeps the queue pair.
+    /// The owner of the queue pair.
     pub(crate) fn owner(&self) -> &O {
         &self.owner
     }
@@ -462,7 +463,7 @@ pub(crate) struct Drained<O> {
 }
 
 impl<O> Drained<O> {
-    /// Whether `raw` is the queue pair.
+    /// Tells whether `raw` is the queue pair.
     pub(super) fn is_of(&self, raw: NonNull<bindings::ib_qp>) -> bool {
         self.raw == raw
     }

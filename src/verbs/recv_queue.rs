@@ -18,7 +18,7 @@ use super::{
 pub(crate) struct RecvQueue {
     counters: Arc<Counters>,
     chain: RecvChain,
-    /// How many are posted at a time.
+    /// The number that is posted at a time.
     batch: u32,
 }
 

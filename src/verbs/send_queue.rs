@@ -31,7 +31,7 @@ use super::{
 };
 use crate::bindings;
 
-/// What the peer does about a message.
+/// The peer's reaction to a message.
 #[derive(Clone, Copy)]
 pub(crate) enum Expects {
     /// It sends one in return.
@@ -206,7 +206,7 @@ impl<O: QpOwner> SendQueue<O> {
         }
     }
 
-    /// Whether this is the send queue of `raw`.
+    /// Tells whether this is the send queue of `raw`.
     pub(super) fn is_of(&self, raw: NonNull<bindings::ib_qp>) -> bool {
         self.raw == raw
     }

@@ -91,7 +91,7 @@ impl Connection {
             return;
         }
         // It is not the connection that has failed, and the next one is to begin with a call that
-        // the server can answer.
+        // the server can reply to.
         self.shared.failing.store(false, Relaxed);
         self.shared.wary.store(true, Relaxed);
         let why = c"abandoned calls hold more than half of its credits";

@@ -15,7 +15,7 @@ use crate::{
 /// Jiffies between two looks whether sunrpc is done with a transport that is connecting.
 pub(in crate::client) const RELEASE_POLL: usize = secs_to_jiffies(1) / 10;
 
-/// Why a step of connecting has failed.
+/// The failure of a step of connecting.
 #[derive(Clone, Copy)]
 pub(in crate::client) struct StepError {
     /// The status for sunrpc.

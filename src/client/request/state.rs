@@ -34,7 +34,7 @@ pub(crate) struct Exposed<M, C> {
     pub(crate) mrs: M,
 }
 
-/// What the completion of a local invalidation means for a call.
+/// The effect of the completion of a local invalidation on a call.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) enum InvalidationOutcome<R> {
     /// The reply that has waited for it can be delivered.
@@ -43,34 +43,34 @@ pub(crate) enum InvalidationOutcome<R> {
     Released,
     /// It failed: the call is not completed, and the reply has to be dropped.
     Drop(R),
-    /// Nobody has waited for it any more.
+    /// Nothing has waited for it any more.
     Nothing,
 }
 
-/// What a task has to do to release its call.
+/// The action by which a task releases its call.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) enum ReleaseAction<M, C> {
     /// Nothing: the server can reach nothing. Set if the reply has come late.
     Done {
-        /// Whether the reply has come after the task left the call.
+        /// Set if the reply has come after the task left the call.
         replied: bool,
     },
     /// To have the registrations invalidated, to wait for that, and to call
     /// [`RequestState::released`].
     Invalidate {
-        /// What the server may reach.
+        /// The memory that the server may reach.
         exposed: Exposed<M, C>,
-        /// Whether the reply has come after the task left the call.
+        /// Set if the reply has come after the task left the call.
         replied: bool,
     },
     /// To take this connection down.
     EndConnection(C),
 }
 
-/// What the teardown of a connection takes from a call.
+/// The part of a call that the teardown of a connection takes.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) enum Severed<M, R> {
-    /// Registrations that nobody will invalidate: the pool keeps them for the drain.
+    /// Registrations that will not be invalidated: the pool keeps them for the drain.
     Registrations(M),
     /// A reply whose invalidation never completed: it is dropped, and the call sent again.
     Reply(R),
@@ -78,7 +78,7 @@ pub(crate) enum Severed<M, R> {
     Nothing,
 }
 
-/// How far a call has come. `M` are its registrations, `R` is a reply that waits, `C` refers to a
+/// The progress of a call. `M` are its registrations, `R` is a reply that waits, `C` refers to a
 /// connection.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 enum State<M, R, C> {

@@ -68,7 +68,7 @@ const MAX_PAYLOAD: usize = 1024 * 1024 + PAGE_SIZE as usize;
 pub(in super::super) unsafe extern "C" fn setup<T: Transport>(
     args: *mut bindings::xprt_create,
 ) -> *mut bindings::rpc_xprt {
-    // SAFETY: As this function's.
+    // SAFETY: By the safety requirements of this function `args` are valid.
     match unsafe { create::<T>(&*args) } {
         Ok(xprt) => xprt,
         Err(e) => e.to_ptr(),
@@ -144,7 +144,8 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
 ///
 /// As the methods in [`super`].
 pub(super) unsafe extern "C" fn destroy<T: Transport>(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: As this function's; sunrpc holds the write lock, for good.
+    // SAFETY: By the safety requirements of this function `xprt` is set up; sunrpc holds the write
+    // lock and does not give it back.
     unsafe { transport::<T>(xprt).close(&mut write_lock(xprt)) };
     // SAFETY: Put there by `create`, and not used again. Dropping it drops the last handle, which
     // frees the object.
@@ -168,16 +169,17 @@ fn string(text: fmt::Arguments<'_>) -> Result<*const c_char> {
 ///
 /// # Safety
 ///
-/// `xprt` must be valid, with its address set and nobody else using it.
+/// `xprt` must be valid, with its address set and not used by anything else.
 unsafe fn name_addresses(xprt: *mut bindings::rpc_xprt) -> Result {
-    // SAFETY: As this function's.
+    // SAFETY: By the safety requirements of this function `xprt` is valid and not used by anything
+    // else.
     let fields = unsafe { &mut *xprt };
     let sap: *mut bindings::sockaddr = (&raw mut fields.addr).cast();
     let mut text = [0u8; 128];
 
     // SAFETY: `sap` is an address, and `text` has the size given.
     unsafe { bindings::rpc_ntop(sap, text.as_mut_ptr().cast(), text.len()) };
-    // SAFETY: As above.
+    // SAFETY: `sap` is the address of a valid transport object.
     let port = unsafe { bindings::rpc_get_port(sap) };
     let addr = CStr::from_bytes_until_nul(&text)
         .map_err(|_| EINVAL)?
@@ -223,7 +225,7 @@ unsafe fn name_addresses(xprt: *mut bindings::rpc_xprt) -> Result {
 ///
 /// `sap` must be an IPv6 address if `v6`, else an IPv4 address.
 unsafe fn hex_address(sap: *const bindings::sockaddr, v6: bool) -> Result<*const c_char> {
-    /// Where the address stands in `struct sockaddr_in` and `struct sockaddr_in6`.
+    /// The offset of the address in `struct sockaddr_in` and `struct sockaddr_in6`.
     const V4: usize = 4;
     const V6: usize = 8;
 
@@ -253,7 +255,7 @@ pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
         return;
     };
     let Ok(hex) = string(fmt!("{port:4x}")) else {
-        // SAFETY: Made above, known to nobody.
+        // SAFETY: Made above, and not known elsewhere.
         unsafe { bindings::kfree(dec.cast()) };
         return;
     };
@@ -289,7 +291,8 @@ pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
 ///
 /// `buf` must be a buffer of a request that is being prepared.
 pub(super) unsafe fn fill_sparse_pages(buf: *mut bindings::xdr_buf) -> c_int {
-    // SAFETY: As this function's.
+    // SAFETY: By the safety requirements of this function `buf` is valid, and only the caller uses
+    // it.
     let buf = unsafe { &mut *buf };
     if buf.flags & bindings::XDRBUF_SPARSE_PAGES == 0 || buf.page_len == 0 {
         return 0;

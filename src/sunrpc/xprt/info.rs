@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a transport object says about itself: its peer, and the counters of sunrpc.
+//! Properties of a transport object: its peer, and the counters of sunrpc.
 
 use kernel::{
     ffi::c_char,

@@ -36,13 +36,13 @@ pub(crate) struct Mapped;
 /// State of a list whose registrations the peer may use.
 pub(crate) struct Registered;
 
-/// State of a list whose registrations nobody but the owner can reach any more: neither valid nor
+/// State of a list whose registrations only the owner can reach any more: neither valid nor
 /// mapped.
 pub(crate) struct Invalidated;
 
-/// What all registrations of a list have in common.
+/// The state that all registrations of a list have in common.
 pub(crate) trait State {
-    /// Whether the peer may use them.
+    /// Set if the peer may use them.
     const LIVE: bool;
 }
 
@@ -87,7 +87,7 @@ impl<S: State> MrList<S> {
         count
     }
 
-    /// Whether its registrations are from `pool`.
+    /// Tells whether its registrations are from `pool`.
     #[inline]
     pub(crate) fn is_of(&self, pool: &Arc<MrPool>) -> bool {
         // SAFETY: By the type invariants.
@@ -95,7 +95,7 @@ impl<S: State> MrList<S> {
         own.as_ref().is_some_and(|own| Arc::ptr_eq(own, pool))
     }
 
-    /// Gives up the value, but not what it owns.
+    /// Forgets the value, but not what it owns.
     #[inline]
     fn into_head(self) -> NonNull<Mr> {
         ManuallyDrop::new(self).head
@@ -109,14 +109,14 @@ impl<S: State> Drop for MrList<S> {
             return;
         };
         if S::LIVE {
-            pool.set_aside(self.head.as_ptr());
+            pool.orphan(self.head.as_ptr());
         } else {
             pool.reclaim(self.head.as_ptr());
         }
     }
 }
 
-/// Where the registrations for a call come from: first those that an earlier call has left, then
+/// The source of the registrations for a call: first those that an earlier call has left, then
 /// the pool.
 ///
 /// # Invariants
@@ -288,11 +288,11 @@ impl MrList<Mapped> {
                 inner.reg.wr.next = send;
                 break;
             };
-            // SAFETY: As above.
+            // SAFETY: The list owns its registrations, of which this is the next one.
             inner.reg.wr.next = unsafe { &raw mut (*next.as_ptr()).reg.wr };
             at = next;
         }
-        // SAFETY: As above.
+        // SAFETY: The list owns its registrations, of which this is the first one.
         unsafe { &raw mut (*self.head.as_ptr()).reg.wr }
     }
 
@@ -333,7 +333,7 @@ impl MrList<Registered> {
         // SAFETY: The list owns its registrations.
         while unsafe { mr.as_ref() }.handle() != handle {
             before = Some(mr);
-            // SAFETY: As above.
+            // SAFETY: The list owns its registrations.
             match NonNull::new(unsafe { mr.as_ref() }.next) {
                 Some(next) => mr = next,
                 None => return Err(self),
@@ -375,7 +375,7 @@ impl MrList<Registered> {
             let device = pool.device();
             let mut at = Some(head);
             while let Some(mut mr) = at {
-                // SAFETY: As above.
+                // SAFETY: The registrations were taken over from the list.
                 let inner = unsafe { mr.as_mut() };
                 inner.unmap(device);
                 at = NonNull::new(inner.next);
@@ -400,7 +400,7 @@ impl MrList<Registered> {
         let mut last = head;
 
         loop {
-            // SAFETY: As above.
+            // SAFETY: The registrations were taken over from the list.
             let inner = unsafe { last.as_mut() };
             let Some(next) = NonNull::new(inner.next) else {
                 inner.inv.next = null_mut();
@@ -413,17 +413,17 @@ impl MrList<Registered> {
                 break;
             };
             inner.inv.send_flags = 0;
-            // SAFETY: As above.
+            // SAFETY: The registrations were taken over from the list; this is the next one.
             inner.inv.next = unsafe { &raw mut (*next.as_ptr()).inv };
             last = next;
         }
-        // SAFETY: As above.
+        // SAFETY: The registrations were taken over from the list; this is the first one.
         let first = unsafe { &raw mut (*head.as_ptr()).inv };
         (first, InvalidateChain { last })
     }
 }
 
-/// What an invalidation in progress comes back to; kept in the last registration of its chain.
+/// The context of an invalidation in progress; kept in the last registration of its chain.
 pub(super) struct Invalidation {
     context: usize,
     head: NonNull<Mr>,
@@ -441,7 +441,7 @@ pub(crate) struct InvalidateChain {
 unsafe impl Send for InvalidateChain {}
 
 impl InvalidateChain {
-    /// Sets the registrations aside if no completion has done so.
+    /// Orphans the registrations if no completion has done so.
     ///
     /// # Safety
     ///
@@ -450,14 +450,14 @@ impl InvalidateChain {
         // SAFETY: No completion runs any more, so that the registration is ours alone.
         if let Some(invalidation) = unsafe { (*self.last.as_ptr()).invalidation.take() } {
             if let Some(pool) = invalidation.pool {
-                pool.set_aside(invalidation.head.as_ptr());
+                pool.orphan(invalidation.head.as_ptr());
             }
         }
     }
 }
 
 /// Ends the invalidation whose last completion entry is `cqe`; returns its context and, on success,
-/// its registrations. Otherwise they are set aside until the drain. `None` if the entry belongs to
+/// its registrations. Otherwise they wait for the drain. `None` if the entry belongs to
 /// a request inside a chain (those complete only when flushed).
 ///
 /// # Safety
@@ -487,8 +487,8 @@ pub(crate) unsafe fn invalidation_completed(
 }
 
 impl MrList<Invalidated> {
-    /// What the peer has written to the head and the tail of a joined registration, if there is
-    /// one ([`MrList::register_joined`]).
+    /// The bytes that the peer has written to the head and the tail of a joined registration, if
+    /// there is one ([`MrList::register_joined`]).
     #[inline]
     pub(crate) fn written(&self) -> Option<(&[u8], &[u8])> {
         let mut at = Some(self.head);

@@ -37,7 +37,7 @@ struct Lists {
     free: *mut Mr,
     /// The length of that list.
     free_count: u32,
-    aside: *mut Mr,
+    orphans: *mut Mr,
     drained: bool,
 }
 
@@ -48,9 +48,9 @@ unsafe impl Send for Lists {}
 ///
 /// # Invariants
 ///
-/// The registrations on `free` are neither posted nor mapped. Those on `aside` may be in the hands
-/// of the device until the queue pair is drained, which `drained` says; the pool is dropped only
-/// after that, since the queue pair keeps it.
+/// The registrations on `free` are neither posted nor mapped. Those on `orphans` may belong to the
+/// device until the queue pair is drained, which `drained` says; the pool is dropped only after
+/// that, since the queue pair keeps it.
 #[pin_data]
 pub(crate) struct MrPool {
     #[pin]
@@ -67,7 +67,7 @@ pub(crate) struct MrPool {
 
 // SAFETY: The completion entry holds only a function pointer; the rest is `Send` and `Sync`.
 unsafe impl Send for MrPool {}
-// SAFETY: As above.
+// SAFETY: The lists are under a lock; the rest is `Sync` or does not change.
 unsafe impl Sync for MrPool {}
 
 impl MrPool {
@@ -89,7 +89,7 @@ impl MrPool {
                     Lists {
                         free: null_mut(),
                         free_count: 0,
-                        aside: null_mut(),
+                        orphans: null_mut(),
                         drained: false,
                     },
                     "rpcrdma_rs::MrPool"
@@ -150,7 +150,7 @@ impl MrPool {
     /// Puts an unmapped registration on the free list.
     pub(super) fn give_back(&self, mut mr: NonNull<Mr>) {
         let mut lists = self.lists.lock();
-        // SAFETY: The caller owns `mr`, which nobody else refers to.
+        // SAFETY: The caller owns `mr`, and nothing else refers to it.
         unsafe { mr.as_mut() }.next = lists.free;
         lists.free = mr.as_ptr();
         lists.free_count = lists.free_count.wrapping_add(1);
@@ -186,14 +186,14 @@ impl MrPool {
             last = next;
         }
         let mut lists = self.lists.lock();
-        // SAFETY: As above.
+        // SAFETY: The caller owns the chain, of which this is the last registration.
         unsafe { last.as_mut() }.next = lists.free;
         lists.free = chain;
         lists.free_count = lists.free_count.wrapping_add(count);
     }
 
-    /// Sets a chain aside until the drain; after it, gives the chain up at once.
-    pub(super) fn set_aside(&self, chain: *mut Mr) {
+    /// Keeps a chain until the drain; after it, destroys the chain at once.
+    pub(super) fn orphan(&self, chain: *mut Mr) {
         let mut next = chain;
 
         while let Some(mut mr) = NonNull::new(next) {
@@ -206,13 +206,13 @@ impl MrPool {
                 // SAFETY: The chain is ours, and no request refers to it any more.
                 unsafe { destroy(mr) };
             } else {
-                inner.next = lists.aside;
-                lists.aside = mr.as_ptr();
+                inner.next = lists.orphans;
+                lists.orphans = mr.as_ptr();
             }
         }
     }
 
-    /// Gives up all registrations that were set aside, or will be: their memory is unmapped when
+    /// Destroys all orphans, those to come included: their memory is unmapped when
     /// this returns.
     ///
     /// # Safety
@@ -222,12 +222,12 @@ impl MrPool {
         let mut next = {
             let mut lists = self.lists.lock();
             lists.drained = true;
-            core::mem::replace(&mut lists.aside, null_mut())
+            core::mem::replace(&mut lists.orphans, null_mut())
         };
         while let Some(mr) = NonNull::new(next) {
             // SAFETY: Taken off the list, so that it is ours.
             next = unsafe { mr.as_ref() }.next;
-            // SAFETY: As above, and no request refers to it.
+            // SAFETY: Taken off the list, so that it is ours, and no request refers to it.
             unsafe { destroy(mr) };
         }
     }
@@ -235,7 +235,7 @@ impl MrPool {
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        for list in [self.free, self.aside] {
+        for list in [self.free, self.orphans] {
             let mut next = list;
             while let Some(mr) = NonNull::new(next) {
                 // SAFETY: The lists own their registrations.
