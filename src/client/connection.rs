@@ -7,8 +7,8 @@ mod growth;
 mod progress;
 
 use kernel::{
+    new_delayed_work,
     new_spinlock,
-    new_work,
     prelude::*,
     sync::{
         atomic::{
@@ -20,7 +20,7 @@ use kernel::{
         SetOnce,
         SpinLock, //
     },
-    workqueue::Work, //
+    workqueue::DelayedWork, //
 };
 
 pub(in crate::client) use abandoned::Late;
@@ -119,7 +119,7 @@ pub(crate) struct Connection {
     torn_down: completion::Completion,
     /// Makes more registrations and buffers.
     #[pin]
-    growth: Work<Self>,
+    growth: DelayedWork<Self>,
     /// Set if registrations are among what there is not enough of.
     wants_mrs: Atomic<bool>,
     /// Set if buffers are.
@@ -168,7 +168,7 @@ impl Connection {
                 stepped <- Completion::new(),
                 qp <- new_spinlock!(None, "rpcrdma_rs::Connection::qp"),
                 torn_down <- completion::Completion::new(),
-                growth <- new_work!("rpcrdma_rs::Connection::growth"),
+                growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
                 wants_mrs: Atomic::new(false),
                 wants_buffers: Atomic::new(false),
                 negotiated: SetOnce::new(),
@@ -413,9 +413,11 @@ impl Connection {
     }
 
     /// Has sunrpc take the connection down, and waits until that is done. Process context, without
-    /// the write lock.
+    /// the write lock. A worker of sunrpc's queue for transports does that, and tasks may come here
+    /// on such workers, too: the queue has more of them than there can be such tasks.
     pub(super) fn end(&self) {
         // In any other state the connection is being taken down, or sunrpc was told.
+        self.note_end(c"memory of a call could not be invalidated");
         if self.doom() == Some(life::OPEN) {
             self.shared.xprt.force_disconnect();
         }
@@ -436,7 +438,8 @@ impl Connection {
             self.shared.history.closed(why, negotiated.facts.since);
             self.shared.trace().op_close(why.to_str().unwrap_or("?"));
         }
-        if let Some(closing) = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends))) {
+        let closing = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends)));
+        if let Some(closing) = closing.flatten() {
             self.drain(closing);
         }
         self.torn_down.complete_all();

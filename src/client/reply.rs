@@ -267,7 +267,7 @@ impl Connection {
             Disposition::Late => self.recycle(queue, buf),
             Disposition::Unsolicited => {
                 queue.recycle(buf);
-                self.post_receives(queue, true);
+                self.post_receives(true);
             }
         }
     }
@@ -316,20 +316,21 @@ impl Connection {
     /// Gives the buffer of a reply back.
     #[inline(always)]
     fn recycle(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
+        // A sender that finds none of these now has told before that it waits.
         if queue.recycle(buf) || self.shared.xprt.is_space_wanted() {
-            self.post_receives(queue, false);
+            self.post_receives(false);
         }
     }
 
     /// Posts the Receives that came back. One of them has taken an unsolicited message if that is
     /// set.
     #[cold]
-    fn post_receives(&self, queue: &mut RecvQueue, unsolicited: bool) {
+    fn post_receives(&self, unsolicited: bool) {
         let posted = self.with_qp(|qp| {
             if unsolicited {
                 qp.use_receive();
             }
-            qp.post_receives(queue)
+            qp.post_held()
         });
         if let Some(Err(error)) = posted {
             self.post_failed(error);

@@ -299,16 +299,22 @@ impl Sender {
     pub(super) fn send(&mut self, call: &Call<'_, Request>) -> Result<(), SendStatus> {
         let mut buf = self.take_buffer(Expects::Reply)?;
         let mut built = self.connection.build(call, buf.as_mut_slice());
-        if matches!(built, Err(Unsendable::Later(SendStatus::NoSpace))) {
+        let again = matches!(built, Err(Unsendable::Later(SendStatus::NoSpace)));
+        if again {
             built = self.build_again(call, buf.as_mut_slice());
         }
-        match built {
+        let sent = match built {
             Ok(built) => self.post(call, built, buf),
             Err(why) => {
                 self.queue.put(buf);
                 self.connection.not_sent(call, why)
             }
+        };
+        // sunrpc need not wait after all. Not before: the message was built under a lock.
+        if again && sent != Err(SendStatus::NoSpace) {
+            self.connection.shared.xprt.space_available();
         }
+        sent
     }
 
     /// Builds `call` once more, after there were no registrations for it.
@@ -329,11 +335,7 @@ impl Sender {
         for request in shared.slots.iter() {
             request.release_kept();
         }
-        let built = self.connection.build(call, message);
-        if !matches!(built, Err(Unsendable::Later(SendStatus::NoSpace))) {
-            shared.xprt.space_available();
-        }
-        built
+        self.connection.build(call, message)
     }
 
     /// A buffer for a message.
@@ -349,23 +351,39 @@ impl Sender {
         }
     }
 
+    /// Looks for what has been made or has come back since, and else has sunrpc wait for it.
     #[cold]
     fn wait_for_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
-        let Self { connection, queue } = self;
-        let shared = &connection.shared;
+        if let Some(buf) = self.look_again(expects) {
+            return Ok(buf);
+        }
+        let Connection { shared, .. } = &*self.connection;
 
         // The device has all buffers, and enough of them are signalled: a completion will tell. Or
-        // all Receives wait for replies: one of those will.
+        // all Receives wait for replies: one of those will, or the growth of the queue pair.
         shared.stats.no_send_buffer.inc();
-        connection.grow_buffers();
+        self.connection.grow_buffers();
         shared.xprt.wait_for_buffer_space();
-        // Either this finds what has come in between, or the completion handler, which looks for
-        // those who wait after it has counted, finds that there is one.
+        // Either this finds what has come in between, or the completion handler, which looks for a
+        // sender that waits after it has put something there, finds that there is one.
         smp_mb(Full);
-        connection.with_qp(|qp| qp.fetch_sends(queue));
-        let buf = queue.take(expects).ok_or(SendStatus::NoSpace)?;
-        shared.xprt.space_available();
+        let buf = self.look_again(expects).ok_or(SendStatus::NoSpace)?;
+        self.connection.shared.xprt.space_available();
         Ok(buf)
+    }
+
+    /// A buffer for a message, after new buffers were fetched and Receives that came back posted.
+    fn look_again(&mut self, expects: Expects) -> Option<SendBuffer> {
+        let Self { connection, queue } = self;
+        let posted = connection.with_qp(|qp| {
+            qp.fetch_sends(queue);
+            qp.post_held()
+        });
+
+        if let Some(Err(error)) = posted {
+            connection.post_failed(error);
+        }
+        queue.take(expects)
     }
 
     /// Posts the message for `call` that was built in `buf`.

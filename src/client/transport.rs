@@ -264,7 +264,10 @@ impl RdmaTransport {
         self.shared
             .failing
             .store(!connection.is_confirmed(), Relaxed);
-        self.sender.replace(lock, Some(sender));
+        // There is no other: sunrpc has closed the last one.
+        if let Some(Sender { connection, queue }) = self.sender.replace(lock, Some(sender)) {
+            connection.tear_down(Some(queue));
+        }
         *self.shared.current.lock() = Some(connection);
         Ok(())
     }

@@ -13,7 +13,15 @@ use kernel::{
     container_of,
     ffi::c_int,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 
 use super::{
@@ -348,6 +356,22 @@ impl RecvChain {
         self.count = self.count.wrapping_add(1);
     }
 
+    /// Tells whether all buffers are of the domain `pd`.
+    pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
+        let mut at = self.first;
+
+        while !at.is_null() {
+            // SAFETY: By the type invariants the requests belong to this value; each is a field of
+            // the part that `into_request` has leaked.
+            let inner = unsafe { &*container_of!(at, RecvInner, wr) };
+            if !Arc::ptr_eq(&inner.buf.pd, pd) {
+                return false;
+            }
+            at = inner.wr.next;
+        }
+        true
+    }
+
     /// The requests, of which the caller has to take care now, and how many they are.
     pub(super) fn into_requests(self) -> (*mut bindings::ib_recv_wr, u32) {
         let this = ManuallyDrop::new(self);
@@ -359,6 +383,56 @@ impl Drop for RecvChain {
     fn drop(&mut self) {
         // SAFETY: By the type invariants; requests that belong to this value are not posted.
         unsafe { RecvBuffer::drop_requests(self.first) };
+    }
+}
+
+/// Receives that can be posted, to which one thread adds while others take all of them.
+///
+/// # Invariants
+///
+/// The pointer is null, or the first of a chain of requests made by [`RecvBuffer::into_request`],
+/// which belong to this value.
+pub(super) struct RecvStack(Atomic<*mut bindings::ib_recv_wr>);
+
+impl RecvStack {
+    /// No Receives.
+    pub(super) const fn new() -> Self {
+        // INVARIANT: Null.
+        Self(Atomic::new(core::ptr::null_mut()))
+    }
+
+    /// Adds a Receive. A full barrier: what is loaded after this is not older than the addition.
+    #[inline]
+    pub(super) fn push(&self, buf: RecvBuffer) {
+        let mut first = self.0.load(Relaxed);
+        let request = buf.into_request(first);
+
+        // INVARIANT: The request is the first of the chain that it is followed by.
+        while let Err(now) = self.0.cmpxchg(first, request, Full) {
+            first = now;
+            // SAFETY: The request belongs to this function until it is on the stack.
+            unsafe { (*request).next = first };
+        }
+    }
+
+    /// Takes all Receives.
+    pub(super) fn take(&self) -> RecvChain {
+        let first = self.0.xchg(core::ptr::null_mut(), Acquire);
+        let (mut count, mut at) = (0u32, first);
+
+        while !at.is_null() {
+            count = count.wrapping_add(1);
+            // SAFETY: By the type invariants; the chain is ours now.
+            at = unsafe { (*at).next };
+        }
+        // INVARIANT: Taken from the stack, and counted.
+        RecvChain { first, count }
+    }
+}
+
+impl Drop for RecvStack {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 

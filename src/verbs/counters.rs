@@ -9,6 +9,14 @@ use kernel::sync::atomic::{
     Release, //
 };
 
+use super::{
+    buffer::{
+        RecvChain,
+        RecvStack, //
+    },
+    RecvBuffer, //
+};
+
 /// A value on a cache line of its own.
 #[repr(align(64))]
 struct Line<T>(T);
@@ -18,7 +26,9 @@ struct Completed {
     /// The number of the last Send that is known to be complete.
     sends: Atomic<u32>,
     /// Receives that came back and are not posted again yet.
-    held_recvs: Atomic<u32>,
+    held: RecvStack,
+    /// Receives that came back, since the queue pair was made.
+    returned: Atomic<u32>,
 }
 
 /// A line that the holder of the gate's lock writes.
@@ -26,6 +36,8 @@ struct Gate {
     /// The calls that may be sent, since the queue pair was made: there is a Receive for the reply
     /// of each.
     receivable: Atomic<u32>,
+    /// Receives that came back and were posted again.
+    reposted: Atomic<u32>,
     /// Set while the message is posted that has no place in the send queue.
     spare_posted: Atomic<bool>,
 }
@@ -48,10 +60,12 @@ impl Counters {
             posted: Line(Atomic::new(0)),
             completed: Line(Completed {
                 sends: Atomic::new(0),
-                held_recvs: Atomic::new(0),
+                held: RecvStack::new(),
+                returned: Atomic::new(0),
             }),
             gate: Line(Gate {
                 receivable: Atomic::new(0),
+                reposted: Atomic::new(0),
                 spare_posted: Atomic::new(false),
             }),
         }
@@ -81,19 +95,36 @@ impl Counters {
 
     /// The Sends that are posted and not known to be complete.
     pub(super) fn outstanding_sends(&self) -> u32 {
-        let posted = self.posted.0.load(Relaxed);
-        posted.wrapping_sub(self.completed.0.sends.load(Relaxed))
+        let completed = self.completed.0.sends.load(Acquire);
+        self.posted.0.load(Relaxed).wrapping_sub(completed)
     }
 
-    /// Notes that `count` Receives came back and are not posted again. For the completion handler.
+    /// Takes a Receive back whose message has been read. For the completion handler.
     #[inline]
-    pub(super) fn set_held(&self, count: u32) {
-        self.completed.0.held_recvs.store(count, Relaxed);
+    pub(super) fn hold(&self, buf: RecvBuffer) {
+        let Completed { held, returned, .. } = &self.completed.0;
+        // Counted first, so that no more are posted than came back.
+        returned.store(returned.load(Relaxed).wrapping_add(1), Relaxed);
+        held.push(buf);
     }
 
     /// Receives that came back and are not posted again.
+    #[inline]
     pub(super) fn held(&self) -> u32 {
-        self.completed.0.held_recvs.load(Relaxed)
+        let reposted = self.gate.0.reposted.load(Relaxed);
+        self.completed
+            .0
+            .returned
+            .load(Relaxed)
+            .wrapping_sub(reposted)
+    }
+
+    /// Takes them, to post them again. For the holder of the gate's lock.
+    pub(super) fn take_held(&self) -> RecvChain {
+        let chain = self.completed.0.held.take();
+        let reposted = &self.gate.0.reposted;
+        reposted.store(reposted.load(Relaxed).wrapping_add(chain.count()), Relaxed);
+        chain
     }
 
     /// The number of calls that may be sent.

@@ -20,12 +20,12 @@ use super::{
     },
     counters::Counters,
     mr::InvalidateChain,
+    ring::Ring,
     CompletionHandler,
     MrList,
     MrPool,
     Pd,
     RecvBuffer,
-    RecvQueue,
     Registered,
     SendBuffer,
     SendQueue, //
@@ -141,7 +141,7 @@ pub(crate) struct Qp<O: QpOwner> {
     sends_allocated: u32,
     recvs_allocated: u32,
     /// Send buffers that the owner of the send queue has yet to fetch.
-    new_sends: KVec<SendBuffer>,
+    new_sends: Ring<SendBuffer>,
     /// The first Receives, until they are posted.
     first_recvs: RecvChain,
     /// Receives that are kept for unsolicited messages.
@@ -211,7 +211,7 @@ impl<O: QpOwner> Qp<O> {
             unallocated,
             sends_allocated: 0,
             recvs_allocated: 0,
-            new_sends: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
+            new_sends: Ring::new(size.sends as usize)?,
             first_recvs: RecvChain::new(),
             unsolicited: size.unsolicited,
             spare,
@@ -254,14 +254,17 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// From now on nothing is posted any more. What was posted ends with the drain, which the
-    /// result is for.
-    pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Closing<O> {
+    /// result is for. `None` if `sends` is the send queue of another queue pair.
+    pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Option<Closing<O>> {
+        if !sends.is_of(self.raw) {
+            return None;
+        }
         self.open = false;
-        Closing {
+        Some(Closing {
             raw: self.raw,
             owner: self.owner.clone(),
             sends,
-        }
+        })
     }
 
     /// Frees everything, since the device has nothing of it any more.
@@ -280,7 +283,7 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// # Errors
     ///
-    /// As [`Self::post_receives`].
+    /// As [`Self::post_held`].
     pub(crate) fn add(&mut self, buffers: NewBuffers) -> Result<(), PostError> {
         if !self.open {
             return Err(PostError::Closed);
@@ -297,7 +300,7 @@ impl<O: QpOwner> Qp<O> {
         for buf in sends {
             self.unallocated.sends = self.unallocated.sends.saturating_sub(1);
             self.sends_allocated = self.sends_allocated.saturating_add(1);
-            let _ = self.new_sends.push_within_capacity(buf);
+            let _ = self.new_sends.push(buf);
         }
         self.unallocated.recvs = self.unallocated.recvs.saturating_sub(recvs.count());
         self.recvs_allocated = self.recvs_allocated.saturating_add(recvs.count());
@@ -307,32 +310,30 @@ impl<O: QpOwner> Qp<O> {
     /// Hands new Send buffers to their owner.
     pub(crate) fn fetch_sends(&mut self, sends: &mut SendQueue<O>) {
         if sends.is_of(self.raw) {
-            while let Some(buf) = self.new_sends.pop() {
+            while let Some(buf) = self.new_sends.pop_if(|_| true) {
                 sends.add(buf);
             }
         }
     }
 
-    /// Posts the Receives that `queue` has, all of them.
+    /// Posts the Receives that came back, all of them.
     ///
     /// # Errors
     ///
     /// [`PostError`]; the connection has to end then.
-    pub(crate) fn post_receives(&mut self, queue: &mut RecvQueue) -> Result<(), PostError> {
+    pub(crate) fn post_held(&mut self) -> Result<(), PostError> {
         if !self.open {
             return Err(PostError::Closed);
         }
-        match queue.take(&self.counters) {
-            Some(chain) => self.post_chain(chain),
-            None => Err(PostError::Closed),
-        }
+        let held = self.counters.take_held();
+        self.post_chain(held)
     }
 
     /// Posts the first Receives.
     ///
     /// # Errors
     ///
-    /// As [`Self::post_receives`].
+    /// As [`Self::post_held`].
     pub(crate) fn post_first_receives(&mut self) -> Result<(), PostError> {
         let first = core::mem::replace(&mut self.first_recvs, RecvChain::new());
         for _ in 0..self.unsolicited {
@@ -348,6 +349,10 @@ impl<O: QpOwner> Qp<O> {
     }
 
     fn post_chain(&mut self, chain: RecvChain) -> Result<(), PostError> {
+        // A buffer of another queue pair would be written to at another device's address.
+        if !self.open || !chain.is_of(self.pool.pd()) {
+            return Err(PostError::Closed);
+        }
         let (first, count) = chain.into_requests();
         if first.is_null() {
             return Ok(());

@@ -140,7 +140,7 @@ impl<O: QpOwner> SendQueue<O> {
     }
 
     /// Gives a buffer back that was not posted after all.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn put(&mut self, buf: SendBuffer) {
         // There is room: the list was made for all buffers of the queue pair.
         let _ = self.free.push_within_capacity(buf);

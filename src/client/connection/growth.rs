@@ -4,7 +4,7 @@
 //! no more than they began with.
 
 use kernel::{
-    impl_has_work,
+    impl_has_delayed_work,
     sync::{
         atomic::Relaxed,
         Arc, //
@@ -20,6 +20,9 @@ use crate::os;
 
 /// Registrations, or buffers of either kind, that are made when there are not enough.
 const GROWTH: u32 = 32;
+
+/// Jiffies between attempts when there is no memory.
+const RETRY: usize = os::secs_to_jiffies(1) / 10;
 
 impl Connection {
     /// All registrations are in use: has more of them made, unless there are as many as may be.
@@ -38,7 +41,7 @@ impl Connection {
     /// Has more made of what there is not enough of.
     fn grow(self: &Arc<Self>) {
         // If it is queued already, that will do.
-        let _ = os::transport_queue().enqueue(self.clone());
+        let _ = os::transport_queue().enqueue_delayed(self.clone(), 0);
     }
 
     /// Makes more registrations. Returns whether there are any.
@@ -54,10 +57,17 @@ impl Connection {
         made != 0
     }
 
-    /// Makes more buffers. Returns whether there are any.
-    fn make_buffers(&self) -> bool {
-        let ordered = self.with_qp(|qp| qp.order(GROWTH)).flatten();
-        let Some(buffers) = ordered.and_then(|order| order.make().ok()) else {
+    /// Makes more buffers. Returns whether there are any. Without memory for them, tries again as
+    /// long as a sender waits: if abandoned calls hold the Receives, nothing else might wake it.
+    fn make_buffers(self: &Arc<Self>) -> bool {
+        let Some(ordered) = self.with_qp(|qp| qp.order(GROWTH)).flatten() else {
+            return false;
+        };
+        let Ok(buffers) = ordered.make() else {
+            if self.shared.xprt.is_space_wanted() {
+                self.wants_buffers.store(true, Relaxed);
+                let _ = os::transport_queue().enqueue_delayed(self.clone(), RETRY);
+            }
             return false;
         };
         match self.with_qp(|qp| qp.add(buffers)) {
@@ -70,8 +80,8 @@ impl Connection {
     }
 }
 
-impl_has_work! {
-    impl HasWork<Self> for Connection { self.growth }
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Connection { self.growth }
 }
 
 impl WorkItem for Connection {
