@@ -12,6 +12,7 @@ from harness.guest import Job
 from harness.ibfault import faults
 from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
+from harness.sight import details
 from peer.driver import Event, Peer
 
 from .test_8_private_data import parameters
@@ -140,6 +141,22 @@ def single(pair: Pair) -> None:
     with hostile(pair, "--credits", "0", mount=PATIENT) as server:
         most = most_at_once(pair, server, 5)
         assert most == 1, f"{most} calls outstanding"
+
+
+@test("Receives that came back are used before more are made", "V1-33", "V1-43", limit=180, device="rxe")
+def receives(pair: Pair) -> None:
+    """A connection has 48 Receives for replies, and posts those that came back 40 at a time; 30 calls at once never need
+    more, however many are waiting to be posted."""
+    with hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
+
+        def made() -> str:
+            return details(pair.client, server.port)["receives"].rpartition(" ")[2]
+
+        before = made()
+        for again in range(6):
+            assert most_at_once(pair, server, 30, 100 * (again + 1)) == 30
+            assert ABSENT in ask(pair, f"do-right.{again}")
+        assert made() == before, f"Receives made: {before}, then {made()}"
 
 
 @test("a new connection has one credit", "V1-31", "V1-32", "PD-20", limit=180, device="rxe")
