@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Checks that rooms of the module use only rooms below them (Documentation/architecture.rst).
+
+Usage: arrows.py SRC [--circles]. What a file uses are the paths of its `use` items, tests left out. With --circles it also
+lists the groups of files that use each other in a circle.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+# What each room may use besides itself. `proto` is for all, and uses nothing.
+BELOW = {
+    "bindings": set(),
+    "proto": set(),
+    "os": {"bindings"},
+    "trace": {"bindings"},
+    "verbs": {"bindings", "os"},
+    "cm": {"bindings", "os", "verbs"},
+    "sunrpc": {"bindings", "os", "proto"},
+    "policy": {"bindings", "os", "proto"},
+    "client": {"cm", "os", "policy", "proto", "sunrpc", "trace", "verbs"},
+    "config": {"client", "os", "policy", "proto"},
+}
+MAIN = "rpcrdma_rs_main"
+
+USE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
+
+
+def paths(tree: str, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of a tree of `use`, without what they are called here."""
+    tree = tree.strip()
+    head, brace, rest = tree.partition("{")
+    names = tuple(name for name in re.sub(r"\s+as \w+$", "", head.strip()).split("::") if name)
+    if not brace:
+        yield before + names
+        return
+    depth, start = 0, 0
+    inner = rest[: rest.rindex("}")]
+    for at, letter in enumerate(inner + ","):
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and depth == 0:
+            if inner[start:at].strip():
+                yield from paths(inner[start:at], before + names)
+            start = at + 1
+
+
+def module_of(path: Path, src: Path) -> tuple[str, ...]:
+    """The path of a file's module in the crate; nothing for the main file."""
+    parts = path.relative_to(src).with_suffix("").parts
+    return () if parts == (MAIN,) else parts
+
+
+def uses(path: Path, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """What a file uses, as paths from the root of the crate."""
+    text = re.sub(r"//.*", "", path.read_text())
+    text = re.split(r"#\[cfg\((?:any\(test, )?CONFIG_KUNIT|#\[cfg\(test\)\]", text)[0]
+    for item in USE.findall(text):
+        for found in paths(item):
+            if found[0] == "crate":
+                yield found[1:]
+            elif found[0] in ("self", "super"):
+                up = 0
+                while found[up : up + 1] == ("super",):
+                    up += 1
+                yield module[: len(module) - up] + found[max(up, found[0] == "self") :]
+
+
+def home(used: tuple[str, ...], modules: dict[tuple[str, ...], Path]) -> tuple[str, ...]:
+    """The module that a path leads into: the longest beginning of it that is one."""
+    while used not in modules:
+        used = used[:-1]
+    return used
+
+
+def circles(arrows: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[list[tuple[str, ...]]]:
+    """The groups of modules each of which reaches all others of its group."""
+
+    def reached(start: tuple[str, ...]) -> set[tuple[str, ...]]:
+        found: set[tuple[str, ...]] = set()
+        left = [start]
+        while left:
+            for target in arrows[left.pop()] - found:
+                found.add(target)
+                left.append(target)
+        return found
+
+    reach = {module: reached(module) for module in arrows}
+    groups = {frozenset(other for other in reach[module] if module in reach[other]) for module in arrows}
+    return sorted(sorted(group) for group in groups if len(group) > 1)
+
+
+def main() -> int:
+    """Checks."""
+    src = Path(sys.argv[1])
+    files = [path for path in sorted(src.rglob("*.rs")) if not path.name.startswith("bindings_")]
+    modules = {module_of(path, src): path for path in files}
+    arrows: dict[tuple[str, ...], set[tuple[str, ...]]] = {module: set() for module in modules}
+    bad = 0
+    for module, path in modules.items():
+        for used in uses(path, module):
+            target = home(used, modules)
+            # A room's own file names those that it consists of, and may be named by them.
+            if target != module and target != module[: len(target)] and module != target[: len(module)]:
+                arrows[module].add(target)
+            room, other = module[:1], target[:1]
+            if room and other and room != other and other[0] not in BELOW[room[0]]:
+                print(f"{path.relative_to(src)}: {'::'.join(used)} is in a room that is not below {room[0]}")
+                bad = 1
+    for circle in circles(arrows) if "--circles" in sys.argv else []:
+        print(f"a circle of {len(circle)} files: {', '.join('::'.join(module) for module in circle)}")
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())
