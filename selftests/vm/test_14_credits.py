@@ -146,7 +146,8 @@ def single(pair: Pair) -> None:
 @test("Receives that came back are used before more are made", "V1-33", "V1-43", limit=180, device="rxe")
 def receives(pair: Pair) -> None:
     """A connection has 48 Receives for replies, and posts those that came back 40 at a time; 30 calls at once never need
-    more, however many are waiting to be posted."""
+    more, however many are waiting to be posted. 100 calls at once do, and none is sent before there is one for its reply:
+    without that the connection would be lost."""
     with hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
 
         def made() -> str:
@@ -157,6 +158,9 @@ def receives(pair: Pair) -> None:
             assert most_at_once(pair, server, 30, 100 * (again + 1)) == 30
             assert ABSENT in ask(pair, f"do-right.{again}")
         assert made() == before, f"Receives made: {before}, then {made()}"
+        assert most_at_once(pair, server, 100, 1000) == 100
+        assert made() != before, "100 calls had no more Receives than 30"
+        assert len(server.of("connect")) == 1, server.of("connect")
 
 
 @test("a new connection has one credit", "V1-31", "V1-32", "PD-20", limit=180, device="rxe")
