@@ -105,6 +105,23 @@ def device(pair: Pair, side: str, vers: str) -> None:
     check(pair, size, side)
 
 
+@test("client's device removed while idle", "PD-20", "H-83", limit=120, allowed=PROVOKED, device="rxe")
+def idle_device(pair: Pair) -> None:
+    """Calls that are done keep nothing of the device."""
+    pair.mount("3")
+    pair.client.run(f"head -c 3000000 /dev/urandom >{MOUNT_POINT}/idle")
+    pair.drop_caches()
+    total = pair.client.run(f"sha256sum <{MOUNT_POINT}/idle", 60).out
+    pair.client.run("rdma link delete rxe0", 30)
+    left = resources.rdma(pair.client)
+    assert not any(left.values()), f"left of a device that is gone: {left}"
+    pair.client.run("rdma link add rxe0 type rxe netdev eth0")
+    pair.drop_caches()
+    assert pair.client.run(f"sha256sum <{MOUNT_POINT}/idle", 60).out == total
+    pair.client.run(f"rm {MOUNT_POINT}/idle")
+    pair.umount()
+
+
 def log(pair: Pair) -> str:
     """The client's kernel log."""
     return pair.client.run("dmesg").out
