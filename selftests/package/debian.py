@@ -24,7 +24,7 @@ class Debian(Guest):
         super().__init__("debian", replace(options, memory=MEMORY), CLIENT.tap, CLIENT.mac)
         self.kernel = directory / f"vmlinuz-{release}"
         self.initrd = directory / f"initrd.img-{release}"
-        self.disk = directory / "disk"
+        self.image = directory / "disk"
 
     def _command(self) -> list[str]:
         command = super()._command()
@@ -38,7 +38,7 @@ class Debian(Guest):
                 command[command.index(name) + 1] = value
             else:
                 command += [name, value]
-        return [*command, "-drive", f"file={self.disk},format=raw,if=virtio,cache=unsafe"]
+        return [*command, "-drive", f"file={self.image},format=raw,if=virtio,cache=unsafe"]
 
     def shut_down(self) -> None:
         """Ends the boot so that the disk holds all that was written."""
