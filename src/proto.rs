@@ -63,9 +63,8 @@ pub(crate) use self::{
         WriteList, //
     },
     encode::{
-        encode_bare_call_header,
+        encode_bare_header,
         encode_error,
-        encode_reverse_reply_header,
         CallHeader,
         EncodeError, //
     },

@@ -439,7 +439,7 @@ impl Connection {
             self.shared.trace().op_close(why.to_str().unwrap_or("?"));
         }
         let closing = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends)));
-        if let Some(closing) = closing.flatten() {
+        if let Some(Ok(closing)) = closing {
             self.drain(closing);
         }
         self.torn_down.complete_all();

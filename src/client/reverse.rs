@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     proto::{
+        encode_bare_header,
         encode_error,
-        encode_reverse_reply_header,
         rpc::encode_system_error,
         EncodeError,
         RdmaError, //
@@ -90,7 +90,7 @@ impl Sender {
         let negotiated = connection.negotiated().ok_or(SendStatus::NotConnected)?;
         let message = buf.as_mut_slice();
 
-        let len = encode_reverse_reply_header(reply.xid(), negotiated.reverse_slots, message)
+        let len = encode_bare_header(reply.xid(), negotiated.reverse_slots, message)
             .ok()
             .and_then(|header| {
                 let payload = reply

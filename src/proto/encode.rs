@@ -83,7 +83,7 @@ impl CallHeader<'_> {
             if self.long {
                 return Err(EncodeError::NoLists);
             }
-            return bare(self.xid, self.credits, out);
+            return encode_bare_header(self.xid, self.credits, out);
         }
         let mut out = Writer::new(out);
         put_prefix(&mut out, self.xid, self.credits, self.long)?;
@@ -144,36 +144,22 @@ impl ListsHeader<'_> {
     }
 }
 
-/// Writes the header of a call without chunks and returns its length, 28 bytes.
+/// Writes the header of a message without chunks and returns its length, 28 bytes.
+///
+/// `credits` is what a call asks for or, of a reply in the reverse direction, the grant: how many
+/// reverse calls the client takes at once, at least 1 (section 7.2.1).
 ///
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
 #[inline]
-pub(crate) fn encode_bare_call_header(
+pub(crate) fn encode_bare_header(
     xid: u32,
     credits: u32,
     out: &mut [u8],
 ) -> Result<usize, EncodeError> {
-    bare(xid, credits, out)
-}
-
-/// Writes the header of a reply in the reverse direction, which has no chunks, and returns its
-/// length, 28 bytes.
-///
-/// `credits` is the grant: how many reverse calls the client takes at once, at least 1 (section
-/// 7.2.1).
-///
-/// # Errors
-///
-/// [`EncodeError::NoRoom`].
-#[inline]
-pub(crate) fn encode_reverse_reply_header(
-    xid: u32,
-    credits: u32,
-    out: &mut [u8],
-) -> Result<usize, EncodeError> {
-    bare(xid, credits, out)
+    Writer::new(out).words([xid, VERSION, credits, Proc::Msg.code(), 0, 0, 0])?;
+    Ok(MIN_LEN)
 }
 
 /// Writes an `RDMA_ERROR` and returns its length, 20 or 28 bytes (section 5.5).
@@ -198,13 +184,6 @@ pub(crate) fn encode_error(
         RdmaError::BadHeader => out.words([RdmaError::BAD_HEADER])?,
     }
     Ok(out.written())
-}
-
-/// An `RDMA_MSG` with three empty lists.
-#[inline]
-fn bare(xid: u32, credits: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
-    Writer::new(out).words([xid, VERSION, credits, Proc::Msg.code(), 0, 0, 0])?;
-    Ok(MIN_LEN)
 }
 
 #[inline]
@@ -259,7 +238,7 @@ mod tests {
         assert_eq!(out.get(..28), Message::new(&TV_V1_1).bytes().get(..28));
         assert_eq!(out.get(28..), Some([0xee; 4].as_slice()));
 
-        assert_eq!(encode_reverse_reply_header(7, 2, &mut out), Ok(28));
+        assert_eq!(encode_bare_header(7, 2, &mut out), Ok(28));
         assert_eq!(out.get(..28), Message::new(&TV_BI_2).bytes().get(..28));
         assert_eq!(out.get(28..), Some([0xee; 4].as_slice()));
     }
@@ -403,7 +382,7 @@ mod tests {
             let no_room = Err(EncodeError::NoRoom);
             assert_eq!(encode_error(1, 1, 1, &version, out), no_room);
             assert!(len >= 20 || encode_error(1, 1, 1, &bad_header, out) == no_room);
-            assert_eq!(encode_reverse_reply_header(1, 1, out), no_room);
+            assert_eq!(encode_bare_header(1, 1, out), no_room);
         }
     }
 

@@ -23,8 +23,8 @@ use super::{
 // The other half of the codec, so that a user of headers needs one name.
 #[allow(unused_imports)]
 pub(crate) use super::encode::{
+    encode_bare_header,
     encode_error,
-    encode_reverse_reply_header,
     CallHeader,
     EncodeError,
     ListsHeader, //

@@ -6,7 +6,7 @@
 
 use super::{
     encode::{
-        encode_reverse_reply_header,
+        encode_bare_header,
         EncodeError, //
     },
     header::VERSION,
@@ -60,7 +60,7 @@ pub(crate) fn encode_system_error(
     credits: u32,
     out: &mut [u8],
 ) -> Result<usize, EncodeError> {
-    let header = encode_reverse_reply_header(xid, credits, out)?;
+    let header = encode_bare_header(xid, credits, out)?;
     let rest = out.get_mut(header..).ok_or(EncodeError::NoRoom)?;
     let mut writer = Writer::new(rest);
 

@@ -254,13 +254,13 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// From now on nothing is posted any more. What was posted ends with the drain, which the
-    /// result is for. `None` if `sends` is the send queue of another queue pair.
-    pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Option<Closing<O>> {
+    /// result is for. Gives `sends` back if it is the send queue of another queue pair.
+    pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Result<Closing<O>, SendQueue<O>> {
         if !sends.is_of(self.raw) {
-            return None;
+            return Err(sends);
         }
         self.open = false;
-        Some(Closing {
+        Ok(Closing {
             raw: self.raw,
             owner: self.owner.clone(),
             sends,

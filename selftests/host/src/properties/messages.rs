@@ -6,8 +6,8 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{lists, read_segment, segment, word, Lists};
 use crate::module::proto::{
-    call, classify, encode_error, encode_reverse_reply_header, header::ListsHeader, usual, xdr,
-    Body, CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
+    call, classify, encode_bare_header, encode_error, header::ListsHeader, usual, xdr, Body,
+    CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
 };
 
 /// The decoded lists, owned.
@@ -165,7 +165,7 @@ proptest! {
     #[test]
     fn reverse_reply(xid: u32, credits: u32, payload in vec(any::<u8>(), 0..100)) {
         let mut out = [0; 28];
-        prop_assert_eq!(encode_reverse_reply_header(xid, credits, &mut out), Ok(28));
+        prop_assert_eq!(encode_bare_header(xid, credits, &mut out), Ok(28));
         let message = [&out[..], &xid.to_be_bytes(), &[0, 0, 0, 1], &payload].concat();
         match classify(&message) {
             Incoming::Reply(reply) => {

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The message for a call.
+
+use kernel::{
+    prelude::*,
+    sync::lock::{
+        spinlock::SpinLockBackend,
+        Guard, //
+    }, //
+};
+
+use super::{
+    super::{
+        connection::{
+            Connection,
+            Negotiated, //
+        },
+        request::{
+            Lists,
+            Request,
+            State, //
+        }, //
+    },
+    chunks::expose, //
+};
+use crate::{
+    proto::{
+        encode_bare_header,
+        is_inline,
+        plan,
+        CallHeader,
+        CallMode,
+        CallShape,
+        Plan,
+        ReadSegment,
+        ReplyMode,
+        Segment, //
+    },
+    sunrpc::{
+        Call,
+        SendStatus,
+        XdrBuf, //
+    },
+    trace::Trace,
+    verbs::{
+        Mapped,
+        MrList,
+        Supply, //
+    }, //
+};
+
+/// A message is longer than the plan for it.
+const TOO_LONG: &str = "its message exceeds the inline threshold";
+
+/// The reason why a call could not be built.
+pub(super) enum Unsendable {
+    /// Try again later.
+    Later(SendStatus),
+    /// Never: the call itself is the reason, which is told.
+    Never(&'static str),
+}
+
+impl From<Error> for Unsendable {
+    fn from(error: Error) -> Self {
+        match error {
+            e if e == ENOBUFS => Self::Later(SendStatus::NoSpace),
+            // Memory could not be mapped for the device: that passes.
+            e if e == EIO => Self::Later(SendStatus::NoMemory),
+            e if e == EMSGSIZE => Self::Never("more segments than a list has room for"),
+            _ => Self::Never("its memory cannot be registered"),
+        }
+    }
+}
+
+/// A message that has been built.
+pub(super) struct Built<'c> {
+    /// The state of its call. Locked, since the reply may come before it is known that the message
+    /// was posted.
+    pub(super) state: Guard<'c, State, SpinLockBackend>,
+    /// The registrations that the server is to use.
+    pub(super) mrs: Option<MrList<Mapped>>,
+    /// Bytes.
+    pub(super) len: u32,
+}
+
+/// A call, and what its message is built of.
+struct Draft<'a> {
+    negotiated: &'a Negotiated,
+    call: &'a Call<'a, Request>,
+    plan: &'a Plan,
+    send: &'a XdrBuf<'a>,
+    receive: &'a XdrBuf<'a>,
+}
+
+impl Draft<'_> {
+    /// Registers the memory of the chunks, lists them in `lists`, and writes the message. Returns
+    /// the registrations and the length of the message in bytes.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the call cannot be built.
+    #[inline]
+    fn build(
+        &self,
+        supply: Supply<'_>,
+        lists: &mut Lists,
+        message: &mut [u8],
+    ) -> Result<(Option<MrList<Mapped>>, u32), Unsendable> {
+        let Self {
+            negotiated,
+            call,
+            plan,
+            send,
+            receive,
+        } = *self;
+        let mrs = expose(plan, send, receive, supply, lists)?;
+        let header = CallHeader {
+            xid: call.xid(),
+            credits: negotiated.credits,
+            long: plan.call == CallMode::Long,
+            read: lists.read.as_slice(),
+            write: lists.write.as_slice(),
+            reply: lists.reply.as_slice(),
+        };
+        let header_len = header
+            .encode(message)
+            .map_err(|_| Unsendable::Never(TOO_LONG))?;
+        let payload_len = if plan.call == CallMode::Long {
+            0
+        } else {
+            let room = message
+                .get_mut(header_len..)
+                .ok_or(Unsendable::Never(TOO_LONG))?;
+            send.copy_to(room, plan.call == CallMode::ReadChunk)
+                .ok_or(Unsendable::Never(TOO_LONG))?
+        };
+        // CAST: A header is shorter than any threshold.
+        let len = payload_len.saturating_add(header_len as u32);
+        // PD-18: a longer message would cost the connection.
+        if len > negotiated.limits.thresholds.call {
+            return Err(Unsendable::Never(TOO_LONG));
+        }
+        Ok((mrs, len))
+    }
+}
+
+impl Connection {
+    /// Builds the message for `call`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot be built.
+    #[inline(always)]
+    pub(super) fn build<'c>(
+        &self,
+        call: &Call<'c, Request>,
+        message: &mut [u8],
+    ) -> Result<Built<'c>, Unsendable> {
+        let negotiated = self
+            .negotiated()
+            .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
+        let (send, receive) = (call.send_buf(), call.receive_buf());
+        if !self.is_confirmed() {
+            self.shared.note_program(send.head());
+        }
+        if !is_inline(
+            send.len(),
+            receive.capacity(),
+            &negotiated.limits.thresholds,
+        ) {
+            return self.build_chunks(negotiated, call, message);
+        }
+        let xid = call.xid();
+        if Trace::is_marshal_on() {
+            self.shared.trace().marshal(
+                xid,
+                (send.len(), send.page_len(), receive.capacity()),
+                (CallMode::Inline as u32, ReplyMode::Inline as u32),
+            );
+        }
+        let header_len = encode_bare_header(xid, negotiated.credits, message)
+            .map_err(|_| Unsendable::Never(TOO_LONG))?;
+        let room = message.get_mut(header_len..).unwrap_or(&mut []);
+        let len = send
+            .copy_to(room, false)
+            .ok_or(Unsendable::Never(TOO_LONG))?;
+        // CAST: 28. No sum wraps around: all of it is in `message`.
+        let len = len.wrapping_add(header_len as u32);
+        // PD-18: a longer message would cost the connection.
+        if len > negotiated.limits.thresholds.call {
+            return Err(Unsendable::Never(TOO_LONG));
+        }
+        self.shared.stats.count_pullup(&send);
+
+        let state = self.sendable(call, xid)?;
+        Ok(Built {
+            state,
+            mrs: None,
+            len,
+        })
+    }
+
+    /// Locks the state of a call whose message is built. The reply may come before the post
+    /// returns, and waits for the lock then.
+    ///
+    /// # Errors
+    ///
+    /// [`SendStatus::NotConnected`] if the call may not be sent.
+    #[inline]
+    fn sendable<'c>(
+        &self,
+        call: &Call<'c, Request>,
+        xid: u32,
+    ) -> Result<Guard<'c, State, SpinLockBackend>, Unsendable> {
+        let mut state = call.slot().state.lock();
+
+        if !state.call.is_sendable() {
+            return Err(Unsendable::Later(SendStatus::NotConnected));
+        }
+        if state.xid != xid {
+            state.xid = xid;
+            state.undecodable = 0;
+        }
+        state.chunked = false;
+        Ok(state)
+    }
+
+    /// Builds the message for a call that has chunks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot be built.
+    #[inline(never)]
+    fn build_chunks<'c>(
+        &self,
+        negotiated: &Negotiated,
+        call: &Call<'c, Request>,
+        message: &mut [u8],
+    ) -> Result<Built<'c>, Unsendable> {
+        let (send, receive) = (call.send_buf(), call.receive_buf());
+        let shape = CallShape {
+            send_len: send.len(),
+            send_pages: send.page_len(),
+            send_kvecs: send.kvecs(),
+            send_eligible: send.may_be_read_chunk(),
+            recv_max: receive.capacity(),
+            recv_pages: receive.page_len(),
+            recv_eligible: receive.may_be_write_chunk(),
+            opaque: call.is_opaque(),
+        };
+        let plan =
+            plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
+        let xid = call.xid();
+        if Trace::is_marshal_on() {
+            self.shared.trace().marshal(
+                xid,
+                (shape.send_len, shape.send_pages, shape.recv_max),
+                (plan.call as u32, plan.reply as u32),
+            );
+        }
+        // Nothing but this sender uses the call until it is posted: it is built without a lock.
+        let (lists, kept) = {
+            let mut state = call.slot().state.lock();
+            if !state.call.is_sendable() {
+                return Err(Unsendable::Later(SendStatus::NotConnected));
+            }
+            (state.lists.take(), state.kept.take())
+        };
+        let Some(mut lists) = lists else {
+            return Err(Unsendable::Later(SendStatus::NotConnected));
+        };
+        if plan.reply == ReplyMode::ReplyChunk {
+            // Before the memory is the device's.
+            call.forget_old_reply();
+        }
+        let draft = Draft {
+            negotiated,
+            call,
+            plan: &plan,
+            send: &send,
+            receive: &receive,
+        };
+        let supply = Supply::new(&negotiated.pool, kept);
+        let built = draft.build(supply, &mut lists, message);
+        if built.is_ok() {
+            self.shared.stats.count_call(&plan, &send, &lists);
+            if Trace::is_mr_map_on() {
+                self.trace_chunks(xid, &lists);
+            }
+        }
+        let (mrs, len) = match built {
+            Ok(built) => built,
+            Err(error) => {
+                call.slot().state.lock().lists = Some(lists);
+                return Err(error);
+            }
+        };
+        match self.sendable(call, xid) {
+            Ok(mut state) => {
+                state.lists = Some(lists);
+                state.chunked = true;
+                Ok(Built { state, mrs, len })
+            }
+            Err(error) => {
+                call.slot().state.lock().lists = Some(lists);
+                Err(error)
+            }
+        }
+    }
+
+    /// Traces each segment of `lists`.
+    #[cold]
+    fn trace_chunks(&self, xid: u32, lists: &Lists) {
+        let trace = self.shared.trace();
+        let map = |segment: &Segment, writable| {
+            let Segment {
+                handle,
+                length,
+                offset,
+            } = *segment;
+            trace.mr_map(xid, handle, length, offset, writable);
+        };
+
+        for ReadSegment { segment, .. } in lists.read.as_slice() {
+            map(segment, false);
+        }
+        for segment in lists.write.as_slice() {
+            map(segment, true);
+        }
+        for segment in lists.reply.as_slice() {
+            map(segment, true);
+        }
+    }
+}
