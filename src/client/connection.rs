@@ -451,23 +451,23 @@ impl Connection {
         let drained = closing.drain();
         let qp = self.qp.lock().take();
 
-        // Calls without a reply keep their place in sunrpc, to be sent again. Their registrations
-        // go to the pool, which unmaps them all at the end; a task that abandons its call before
-        // that finds that it has to wait for this teardown.
+        // Calls without a reply keep their place in sunrpc, to be sent again; so do those whose
+        // invalidation the drain did not complete. A task that abandons its call before the end
+        // finds that it has to wait for this teardown.
+        let mut waiting = 0usize;
         for request in self.shared.slots.iter() {
-            // A call whose invalidation the drain did not complete gets no reply either.
-            let severed = request.state.lock().call.torn_down(self.generation);
-            drop(severed);
-            request.release_kept();
+            waiting = waiting.wrapping_add(request.tear_down(self.generation).into());
         }
         if let Some(qp) = qp {
             qp.finish(&drained);
         }
         // The queue pair goes before the calls do, in case that the drain has failed.
         drop(drained);
-        for request in self.shared.slots.iter() {
-            let reference = request.state.lock().call.drained(self.generation);
-            drop(reference);
+        if waiting != 0 {
+            for request in self.shared.slots.iter() {
+                let reference = request.state.lock().call.drained(self.generation);
+                drop(reference);
+            }
         }
     }
 }

@@ -75,7 +75,7 @@ impl CompletionHandler for Connection {
             self.shared.trace().wc_receive(len, invalidated);
         }
         // While a call of our own waits for its reply, sunrpc has sent none.
-        match usual(buf.message(received.len)) {
+        match usual(buf.message()) {
             Some(reply) if !self.is_probing() => self.usual_reply(queue, buf, received, &reply),
             _ => self.handle(queue, buf, received),
         }
@@ -99,7 +99,7 @@ impl CompletionHandler for Connection {
                 if let Some(mrs) = mrs {
                     place(&mut reply.pinned, reply.delivery, &mrs);
                 }
-                self.complete(reply.pinned, reply.delivery, reply.buf.message(reply.len));
+                self.complete(reply.pinned, reply.delivery, reply.buf.message());
                 self.recycle(queue, reply.buf);
             }
             InvalidationOutcome::Released => {
@@ -193,7 +193,7 @@ impl Connection {
             self.repeated();
             return self.dispose(queue, buf, received, Disposition::Unsolicited);
         };
-        let delivery = self.validate_usual(reply, &state.offered(), buf.message(received.len));
+        let delivery = self.validate_usual(reply, &state.offered(), buf.message());
         drop(state);
         let replied = Replied {
             pinned,
@@ -208,7 +208,7 @@ impl Connection {
     fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received) {
         let (stats, invalidated) = (&self.shared.stats, received.invalidated);
 
-        let disposition = match classify(buf.message(received.len)) {
+        let disposition = match classify(buf.message()) {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
                     self.validate(&reply, offered)
@@ -298,7 +298,7 @@ impl Connection {
         }
         match exposed {
             None => {
-                self.complete(pinned, delivery, buf.message(received.len));
+                self.complete(pinned, delivery, buf.message());
                 self.recycle(queue, buf);
             }
             Some(Exposed { connection, mrs }) => {
@@ -306,7 +306,6 @@ impl Connection {
                     pinned,
                     delivery,
                     buf,
-                    len: received.len,
                 };
                 self.invalidate(reply, connection, mrs);
             }

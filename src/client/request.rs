@@ -118,8 +118,6 @@ pub(super) struct HeldReply {
     pub(super) delivery: Option<Delivery>,
     /// The buffer that holds the reply.
     pub(super) buf: RecvBuffer,
-    /// Bytes of it.
-    pub(super) len: u32,
 }
 
 /// The rest of the work on a good reply before its call can be completed.
@@ -217,6 +215,20 @@ impl Request {
     pub(super) fn release_kept(&self) {
         let kept = self.state.lock().kept.take();
         drop(kept);
+    }
+
+    /// Takes from the call what depends on the connection with this number, none of whose
+    /// completions is still to come. Tells whether the call waits for its queue pair to go.
+    pub(super) fn tear_down(&self, generation: u64) -> bool {
+        let mut state = self.state.lock();
+        let waits = state.call.depends_on(generation);
+        let severed = waits.then(|| state.call.torn_down(generation));
+        let kept = state.kept.take();
+
+        // Both go to the pool, which unmaps them all at the end.
+        drop(state);
+        drop((severed, kept));
+        waits
     }
 
     /// The registrations that are kept.

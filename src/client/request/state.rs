@@ -319,6 +319,27 @@ impl<M, R, C> RequestState<M, R, C> {
         self.0 = State::Idle;
     }
 
+    /// Tells whether the call depends on the connection with this number: the server may reach its
+    /// memory there, or could when this connection ended.
+    #[inline]
+    pub(crate) fn depends_on(&self, generation: u64) -> bool {
+        let (State::Sent {
+            generation: of,
+            exposed: Some(_),
+            ..
+        }
+        | State::RepliedLate {
+            generation: of,
+            exposed: Some(_),
+        }
+        | State::Invalidating { generation: of, .. }
+        | State::AwaitingDrain { generation: of, .. }) = &self.0
+        else {
+            return false;
+        };
+        *of == generation
+    }
+
     /// The connection with this number is being torn down, and none of its completions is still to
     /// come.
     pub(crate) fn torn_down(&mut self, generation: u64) -> Severed<M, R> {
@@ -465,6 +486,7 @@ mod tests {
     #[test]
     fn a_teardown_takes_all() {
         let mut request = sent(exposed());
+        assert!(request.depends_on(GENERATION) && !request.depends_on(GENERATION + 1));
         assert!(matches!(
             request.torn_down(GENERATION + 1),
             Severed::Nothing
@@ -473,7 +495,7 @@ mod tests {
             request.torn_down(GENERATION),
             Severed::Registrations(MRS)
         ));
-        assert!(!request.is_sendable());
+        assert!(!request.is_sendable() && request.depends_on(GENERATION));
         assert!(matches!(
             request.release(),
             ReleaseAction::EndConnection(CONNECTION)
@@ -481,6 +503,7 @@ mod tests {
 
         let mut request = Request::new();
         request.invalidate_for(GENERATION, 1, CONNECTION);
+        assert!(request.depends_on(GENERATION));
         assert!(matches!(request.torn_down(GENERATION), Severed::Reply(1)));
         assert!(matches!(
             request.invalidated(true),
@@ -491,6 +514,7 @@ mod tests {
 
         // What exposes nothing is simply sent again.
         let mut request = sent(None);
+        assert!(!request.depends_on(GENERATION));
         assert!(matches!(request.torn_down(GENERATION), Severed::Nothing));
         assert!(request.is_sendable());
         assert!(matches!(
