@@ -47,6 +47,7 @@ pub(crate) use stragglers::Stragglers;
 pub(crate) use text::text;
 pub(crate) use time::{
     jiffies,
+    secs_since,
     secs_to_jiffies, //
 };
 pub(crate) use wait::Completion;

@@ -28,7 +28,10 @@ BELOW = {
 }
 MAIN = "rpcrdma_rs_main"
 
-USE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
+USE = re.compile(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
+
+# Where the names are from that a module passes on (`pub use`).
+Passed = dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]
 
 
 def paths(tree: str, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -55,26 +58,30 @@ def module_of(path: Path, src: Path) -> tuple[str, ...]:
     return () if parts == (MAIN,) else parts
 
 
-def uses(path: Path, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """What a file uses, as paths from the root of the crate."""
+def uses(path: Path, module: tuple[str, ...]) -> Iterator[tuple[bool, tuple[str, ...]]]:
+    """What a file uses, as paths from the root of the crate, and whether it passes that on."""
     text = re.sub(r"//.*", "", path.read_text())
     text = re.split(r"#\[cfg\((?:any\(test, )?CONFIG_KUNIT|#\[cfg\(test\)\]", text)[0]
-    for item in USE.findall(text):
+    for public, item in USE.findall(text):
         for found in paths(item):
             if found[0] == "crate":
-                yield found[1:]
+                yield bool(public), found[1:]
             elif found[0] in ("self", "super"):
                 up = 0
                 while found[up : up + 1] == ("super",):
                     up += 1
-                yield module[: len(module) - up] + found[max(up, found[0] == "self") :]
+                yield bool(public), module[: len(module) - up] + found[max(up, found[0] == "self") :]
+            elif path.with_suffix("").joinpath(found[0] + ".rs").exists():
+                yield bool(public), module + found
 
 
-def home(used: tuple[str, ...], modules: dict[tuple[str, ...], Path]) -> tuple[str, ...]:
-    """The module that a path leads into: the longest beginning of it that is one."""
-    while used not in modules:
-        used = used[:-1]
-    return used
+def home(used: tuple[str, ...], modules: dict[tuple[str, ...], Path], passed: Passed) -> tuple[str, ...]:
+    """The module that a path leads into: the longest beginning of it that is one, or where the name that follows is from."""
+    at = used
+    while at not in modules:
+        at = at[:-1]
+    further = passed.get((at, used[len(at) : len(at) + 1]))
+    return home(further, modules, passed) if further and at != used else at
 
 
 def circles(arrows: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[list[tuple[str, ...]]]:
@@ -100,10 +107,12 @@ def main() -> int:
     files = [path for path in sorted(src.rglob("*.rs")) if not path.name.startswith("bindings_")]
     modules = {module_of(path, src): path for path in files}
     arrows: dict[tuple[str, ...], set[tuple[str, ...]]] = {module: set() for module in modules}
+    used_by = {module: list(uses(path, module)) for module, path in modules.items()}
+    passed = {(module, used[-1:]): used for module in modules for public, used in used_by[module] if public}
     bad = 0
     for module, path in modules.items():
-        for used in uses(path, module):
-            target = home(used, modules)
+        for _, used in used_by[module]:
+            target = home(used, modules, passed)
             # A room's own file names those that it consists of, and may be named by them.
             if target != module and target != module[: len(target)] and module != target[: len(module)]:
                 arrows[module].add(target)

@@ -16,14 +16,16 @@ use super::{
         Connection,
         ConnectionQp,
         ConnectionSends,
-        Negotiated,
-        PeerData,
         StepError, //
+    },
+    negotiated::{
+        Facts,
+        Negotiated,
+        PeerData, //
     },
     request::MAX_SEGMENTS,
     send::Sender,
-    sight::Facts,
-    transport::{
+    shared::{
         Destination,
         Shared,
         REVERSE_SLOTS, //

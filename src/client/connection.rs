@@ -27,15 +27,17 @@ pub(in crate::client) use abandoned::Late;
 use abandoned::Records;
 use progress::Progress;
 pub(in crate::client) use progress::{
-    PeerData,
     StepError,
     RELEASE_POLL, //
 };
 
 use super::{
-    request::Request,
-    sight::Facts,
-    transport::Shared, //
+    negotiated::{
+        Negotiated,
+        PeerData, //
+    },
+    request,
+    shared::Shared, //
 };
 use crate::{
     cm::Endpoint,
@@ -43,16 +45,11 @@ use crate::{
         secs_to_jiffies,
         Completion, //
     },
-    policy::RemoteInvalidation,
-    proto::{
-        credits,
-        Limits, //
-    },
+    proto::credits,
     sunrpc::ConnectStatus,
     verbs::{
         Closing,
         MrList,
-        MrPool,
         Qp,
         Registered,
         SendQueue, //
@@ -66,22 +63,11 @@ const INVALIDATE_LIMIT_SECS: u32 = 10;
 /// server that keeps to the protocol sends none.
 const UNKNOWN_LIMIT: u32 = 1024;
 
-/// The terms that both ends agreed on, fixed for the life of the connection (PD-19).
-pub(super) struct Negotiated {
-    /// The limits with which calls and replies are planned.
-    pub(super) limits: Limits,
-    /// Calls that we ask leave to have outstanding.
-    pub(super) credits: u32,
-    /// Calls that the server may have outstanding.
-    pub(super) reverse_slots: u32,
-    /// Set to say if the server may invalidate registrations. `Strict`: it was told that it may,
-    /// and did not say that it does, so that it must not.
-    pub(super) remote_invalidation: RemoteInvalidation,
-    /// The registrations of this connection.
-    pub(super) pool: Arc<MrPool>,
-    /// All else that was fixed, for those who look at it.
-    pub(super) facts: Facts,
-}
+/// The transport's data of each request.
+pub(super) type Request = request::Request<Connection>;
+
+/// Registrations of a call, and the connection that they are good for.
+pub(super) type Exposed = request::Exposed<Connection>;
 
 /// The life of a connection, in one word.
 mod life {

@@ -10,8 +10,10 @@ use kernel::{
     sync::SpinLock, //
 };
 
-use super::sight::age;
-use crate::os::jiffies;
+use crate::os::{
+    jiffies,
+    secs_since, //
+};
 
 /// The number of ends that are remembered.
 const LENGTH: usize = 10;
@@ -59,7 +61,7 @@ impl History {
     pub(super) fn closed(&self, what: &'static CStr, since: usize) {
         self.note(End {
             at: jiffies(),
-            lasted: Some(age(since)),
+            lasted: Some(secs_since(since)),
             what: what.to_str().unwrap_or("?"),
             code: 0,
         });
@@ -95,7 +97,7 @@ impl History {
         let (newer, older) = last.split_at_checked(next).unwrap_or((&last, &[]));
         // By path: the prelude brings another `chain`.
         for end in Iterator::chain(newer.iter().rev(), older.iter().rev()).flatten() {
-            let ago = age(end.at);
+            let ago = secs_since(end.at);
             match end.lasted {
                 Some(lasted) => {
                     seq_print!(seq, "closed {ago} s ago, after {lasted} s: {}\n", end.what);

@@ -14,7 +14,7 @@ use kernel::{
     }, //
 };
 
-use super::transport::Shared;
+use super::shared::Shared;
 use crate::{
     os,
     policy::rule::Pattern, //

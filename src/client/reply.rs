@@ -17,13 +17,16 @@ use kernel::{
 };
 
 use super::{
-    connection::Connection,
+    connection::{
+        Connection,
+        Exposed,
+        Request, //
+    },
     request::{
+        remotely_invalidated,
         state::InvalidationOutcome,
         Delivery,
-        Exposed,
-        HeldReply,
-        Request, //
+        HeldReply, //
     }, //
 };
 use crate::{
@@ -118,22 +121,6 @@ impl CompletionHandler for Connection {
     fn registration_failed(&self, failure: Failure) {
         self.lost(failure.as_str());
     }
-}
-
-/// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
-/// there.
-#[inline]
-pub(super) fn remotely_invalidated(
-    exposed: &mut Option<Exposed>,
-    handle: u32,
-) -> Option<MrList<Invalidated>> {
-    let Exposed { connection, mrs } = exposed.take()?;
-    let (taken, left) = match mrs.remotely_invalidated(handle) {
-        Ok((taken, left)) => (Some(taken), left),
-        Err(mrs) => (None, Some(mrs)),
-    };
-    *exposed = left.map(|mrs| Exposed { connection, mrs });
-    taken
 }
 
 /// If the reply of a call has come by RDMA, brings to its place what the server has written to
@@ -404,7 +391,12 @@ impl Connection {
     /// Keeps the server from the memory under `mrs`, which are of this `connection`, before its
     /// reply counts (V1-126), and before the processor touches the memory, which is the device's
     /// until then (V1-127).
-    fn invalidate(&self, reply: HeldReply, connection: Arc<Connection>, mrs: MrList<Registered>) {
+    fn invalidate(
+        &self,
+        reply: HeldReply<Self>,
+        connection: Arc<Connection>,
+        mrs: MrList<Registered>,
+    ) {
         let count = mrs.count();
         self.shared.stats.local_invalidations.add(count);
         let index = reply.pinned.slot().index as usize;

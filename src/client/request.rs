@@ -13,7 +13,6 @@ use kernel::{
 
 pub(super) mod state;
 
-use super::connection::Connection;
 use crate::{
     os::Completion,
     proto::{
@@ -111,9 +110,9 @@ impl Lists {
 }
 
 /// A reply that waits for its call's invalidation.
-pub(super) struct HeldReply {
+pub(super) struct HeldReply<C: Send + Sync + 'static> {
     /// The request.
-    pub(super) pinned: Pinned<Request>,
+    pub(super) pinned: Pinned<Request<C>>,
     /// The rest of the work on the reply; `None` if it is not a good one.
     pub(super) delivery: Option<Delivery>,
     /// The buffer that holds the reply.
@@ -138,12 +137,28 @@ pub(super) enum Delivery {
 }
 
 /// Registrations, and the connection that they are good for.
-pub(super) type Exposed = state::Exposed<MrList<Registered>, Arc<Connection>>;
+pub(super) type Exposed<C> = state::Exposed<MrList<Registered>, Arc<C>>;
+
+/// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
+/// there.
+#[inline]
+pub(super) fn remotely_invalidated<C>(
+    exposed: &mut Option<Exposed<C>>,
+    handle: u32,
+) -> Option<MrList<Invalidated>> {
+    let state::Exposed { connection, mrs } = exposed.take()?;
+    let (taken, left) = match mrs.remotely_invalidated(handle) {
+        Ok((taken, left)) => (Some(taken), left),
+        Err(mrs) => (None, Some(mrs)),
+    };
+    *exposed = left.map(|mrs| state::Exposed { connection, mrs });
+    taken
+}
 
 /// A call's state, under the request's lock.
-pub(super) struct State {
+pub(super) struct State<C: Send + Sync + 'static> {
     /// Its progress.
-    pub(super) call: RequestState<MrList<Registered>, HeldReply, Arc<Connection>>,
+    pub(super) call: RequestState<MrList<Registered>, HeldReply<C>, Arc<C>>,
     /// The xid of the call that was sent last.
     pub(super) xid: u32,
     /// The number of errors about that call that could not be decoded.
@@ -156,7 +171,7 @@ pub(super) struct State {
     pub(super) kept: Option<MrList<Invalidated>>,
 }
 
-impl State {
+impl<C: Send + Sync + 'static> State<C> {
     /// The chunks of the call, if it has any.
     pub(super) fn chunks(&self) -> Option<&Lists> {
         self.lists.as_deref().filter(|_| self.chunked)
@@ -172,19 +187,19 @@ impl State {
     }
 }
 
-/// The transport's data of each request.
+/// The transport's data of each request. It goes out on connections of type `C`.
 #[pin_data]
-pub(crate) struct Request {
+pub(crate) struct Request<C: Send + Sync + 'static> {
     /// The number of its request, by which the completion of an invalidation finds it.
     pub(super) index: u32,
     #[pin]
-    pub(super) state: SpinLock<State>,
+    pub(super) state: SpinLock<State<C>>,
     /// Signalled when the invalidation of an abandoned call is over.
     #[pin]
     pub(super) released: Completion,
 }
 
-impl Request {
+impl<C: Send + Sync + 'static> Request<C> {
     /// A call that is not sent.
     pub(super) fn new(index: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {

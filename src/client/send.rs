@@ -19,9 +19,7 @@ use kernel::{
 use super::{
     connection::{
         Connection,
-        ConnectionSends, //
-    },
-    request::{
+        ConnectionSends,
         Exposed,
         Request, //
     }, //

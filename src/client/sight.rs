@@ -14,56 +14,21 @@ use kernel::{
 };
 
 use super::{
-    connection::{
-        Connection,
-        Negotiated,
-        PeerData, //
-    },
+    connection::Connection,
     list,
-    transport::Shared, //
+    negotiated::Negotiated,
+    shared::Shared, //
 };
 use crate::{
-    cm::Gid,
     os::{
         debugfs::Show,
-        jiffies,
-        secs_to_jiffies, //
+        secs_since, //
     },
-    policy::{
-        table::Name,
-        Policy, //
-    },
-    proto::{
-        InlineSize,
-        PrivateData, //
-    },
+    policy::table::Name,
+    proto::InlineSize,
     sunrpc::Load,
     verbs::Usage, //
 };
-
-/// Facts that are fixed when a connection is made, for those who look at it later.
-pub(super) struct Facts {
-    /// The policy, and the rule that it comes from.
-    pub(super) policy: Policy,
-    pub(super) rule: Option<Name>,
-    /// The message that we sent to the server, its own, and all of its private data.
-    pub(super) own: PrivateData,
-    pub(super) peer: Option<PrivateData>,
-    pub(super) bytes: PeerData,
-    /// The port of the device, and our address on it.
-    pub(super) port: u32,
-    pub(super) gid: Gid,
-    /// The time at which it was made, in jiffies.
-    pub(super) since: usize,
-}
-
-/// The whole seconds since `then`, in jiffies.
-pub(super) fn age(then: usize) -> usize {
-    jiffies()
-        .wrapping_sub(then)
-        .checked_div(secs_to_jiffies(1))
-        .unwrap_or(0)
-}
 
 /// Private data, or that there is none.
 pub(super) struct Hex<'a>(pub(super) &'a [u8]);
@@ -179,7 +144,7 @@ impl<'a> View<'a> {
             seq,
             "{:>6}s {:>6} {:<4} {:>6} {:<4} {:<6} {:>5} {:>5} {:>5} {:>5} {:<13} \
              {:>5} {:>5} {:>7} {}\n",
-            age(facts.since),
+            secs_since(facts.since),
             limits.call,
             limited_by(facts.own.send, peer.receive),
             limits.reply,
@@ -240,7 +205,7 @@ impl<'a> View<'a> {
             seq_print!(seq, "device {} port {}\n", device.as_str(), facts.port);
         }
         seq_print!(seq, "gid {}\n", facts.gid);
-        seq_print!(seq, "since {} s\n", age(facts.since));
+        seq_print!(seq, "since {} s\n", secs_since(facts.since));
         seq_print!(seq, "rule {}\n", RuleName(&facts.rule));
         seq_print!(
             seq,

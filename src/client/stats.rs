@@ -11,10 +11,7 @@ use kernel::{
     }, //
 };
 
-use super::{
-    request::Lists,
-    transport::RdmaTransport, //
-};
+use super::request::Lists;
 use crate::{
     proto::{
         CallMode,
@@ -163,7 +160,7 @@ counters! {
 impl Stats {
     /// Prints the line that mountstats shows. Tools read it by position and know exactly these 27
     /// numbers; some crash when there are more.
-    pub(super) fn print(&self, xprt: &Xprt<RdmaTransport>, hardway_bytes: u64, seq: &SeqFile) {
+    pub(super) fn print<S>(&self, xprt: &Xprt<S>, hardway_bytes: u64, seq: &SeqFile) {
         let c = xprt.counters();
 
         // No local port: connections do not have one.

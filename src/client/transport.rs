@@ -18,7 +18,6 @@ use kernel::{
         },
         Arc,
         ArcBorrow,
-        SetOnce,
         SpinLock, //
     },
     workqueue::{
@@ -31,17 +30,17 @@ use super::{
     connect,
     connection::{
         Connection,
+        Exposed,
+        Request,
         RELEASE_POLL, //
     },
-    history::History,
     list,
-    request::{
-        state::ReleaseAction,
-        Exposed,
-        Request, //
-    },
+    request::state::ReleaseAction,
     send::Sender,
-    stats::Stats, //
+    shared::{
+        Shared,
+        REVERSE_SLOTS, //
+    }, //
 };
 use crate::{
     os::{
@@ -53,16 +52,9 @@ use crate::{
     },
     policy::{
         self,
-        rule::{
-            DeviceName,
-            Pattern, //
-        },
-        Policy,
         Target, //
     },
-    proto::Program,
     sunrpc::{
-        Backchannel,
         Call,
         Class,
         ConnectLock,
@@ -74,8 +66,7 @@ use crate::{
         WriteLock,
         WriteLocked,
         Xprt, //
-    },
-    trace::Trace, //
+    }, //
 };
 
 /// The number by which NFS knows transports over RDMA, `XPRT_TRANSPORT_RDMA`.
@@ -84,142 +75,8 @@ const IDENT: u32 = 256;
 /// The class that `proto=rdma` and `proto=rdma6` find.
 pub(crate) static CLASS: Class = Class::new::<RdmaTransport>(IDENT, c"rdma", [c"rdma", c"rdma6"]);
 
-/// Reverse calls that a server may have outstanding, and the grant that replies to them carry
-/// (BI-34).
-pub(super) const REVERSE_SLOTS: u32 = 16;
-
 /// Seconds before the second attempt to connect; each further one waits twice as long.
 const FIRST_BACKOFF_SECS: u32 = 5;
-
-/// Seconds between complaints about a server.
-const WARN_EVERY_SECS: u32 = 5;
-
-/// The part of a transport that outlives a connection.
-#[pin_data]
-pub(crate) struct Shared {
-    pub(super) slots: Arc<Slots<Request>>,
-    pub(super) stats: Stats,
-    #[pin]
-    pub(super) backchannel: Backchannel,
-    /// Set if the last connection brought no reply, or the last attempt to make one failed.
-    pub(super) failing: Atomic<bool>,
-    /// The last reason for a failed attempt that was reported, so that a lasting one is reported
-    /// once.
-    pub(super) reported: Atomic<u32>,
-    /// Set when calls without a reply have ended the last connection, so that the next one begins
-    /// with a call that does nothing.
-    pub(super) wary: Atomic<bool>,
-    /// The program that the calls are for.
-    program: SetOnce<Program>,
-    /// When the server was last complained about, in jiffies; 0 for never.
-    warned: Atomic<usize>,
-    /// When a bad reply was last told of, likewise.
-    told: Atomic<usize>,
-    /// Bytes that a reverse message may have on the current or the last connection.
-    pub(super) reverse_payload: Atomic<u32>,
-    /// The current connection, for all but the sender. It holds this in turn, until it is closed.
-    #[pin]
-    pub(super) current: SpinLock<Option<Arc<Connection>>>,
-    /// Set once sunrpc has asked for a connection, before which its object is not complete.
-    pub(super) started: Atomic<bool>,
-    /// Set when a server that must not invalidate has done so ([`RemoteInvalidation::Strict`]).
-    pub(super) distrusted: Atomic<bool>,
-    /// The ends of the last connections.
-    #[pin]
-    pub(super) history: History,
-    /// The destination of the last connection, or of the last attempt to make one.
-    #[pin]
-    pub(super) destination: SpinLock<Destination>,
-    // Last, since the module may go with it.
-    pub(super) xprt: Xprt<RdmaTransport>,
-}
-
-/// The other end of a connection, and the device on this one.
-#[derive(Clone, Copy)]
-pub(super) struct Destination {
-    pub(super) server: SocketAddr,
-    /// `None` until an address was resolved.
-    pub(super) device: Option<DeviceName>,
-}
-
-/// Tells whether something that was last done at `last` may be done again; notes the time if so.
-fn is_due(last: &Atomic<usize>) -> bool {
-    let (now, then) = (jiffies().max(1), last.load(Relaxed));
-
-    if then != 0 && now.wrapping_sub(then) < secs_to_jiffies(WARN_EVERY_SECS) {
-        return false;
-    }
-    last.store(now, Relaxed);
-    true
-}
-
-impl Shared {
-    /// The current connection.
-    #[inline]
-    pub(super) fn current(&self) -> Option<Arc<Connection>> {
-        self.current.lock().clone()
-    }
-
-    /// Traces what this transport does.
-    #[inline]
-    pub(super) fn trace(&self) -> Trace {
-        Trace(self.xprt.id())
-    }
-
-    /// Tells whether it is time to complain about the server again: one that breaks every
-    /// connection must not flood the log.
-    pub(super) fn may_warn(&self) -> bool {
-        is_due(&self.warned)
-    }
-
-    /// Tells whether a bad reply may be logged again. These do not keep warnings out of the log.
-    pub(super) fn may_report(&self) -> bool {
-        is_due(&self.told)
-    }
-}
-
-impl Shared {
-    /// Notes the program of an encoded call, unless one is known.
-    #[inline]
-    pub(super) fn note_program(&self, call: &[u8]) {
-        if self.program.as_ref().is_none() {
-            if let Some(program) = Program::of_call(call) {
-                self.program.populate(program);
-            }
-        }
-    }
-
-    /// Tells whether a rule with `pattern` is for the connections of this transport.
-    pub(super) fn is_target_of(&self, pattern: &Pattern) -> bool {
-        self.with_target(|target| pattern.matches(target))
-    }
-
-    /// The decision of the administrator for the connections of this transport, and the name of
-    /// the rule that says so.
-    pub(super) fn policy(&self) -> (Policy, Option<policy::table::Name>) {
-        self.with_target(policy::table::decide)
-    }
-
-    fn with_target<R>(&self, act: impl FnOnce(&Target<'_>) -> R) -> R {
-        let Destination { server, device } = *self.destination.lock();
-        let device = device.as_ref().map(DeviceName::as_str);
-
-        act(&Target::new(
-            server.ip(),
-            server.port(),
-            device,
-            self.xprt.net().number(),
-        ))
-    }
-
-    /// The program to call first on a new connection, if that is necessary.
-    pub(super) fn program_to_probe(&self) -> Option<Program> {
-        self.program
-            .as_ref()
-            .copied()
-            .filter(|_| self.wary.load(Relaxed))
-    }
-}
 
 /// A client transport to one server.
 #[pin_data]
@@ -228,7 +85,7 @@ pub(crate) struct RdmaTransport {
     sender: WriteLocked<Option<Sender>>,
     /// The lock of an attempt to connect, on its way to the worker.
     #[pin]
-    lock: SpinLock<Option<ConnectLock<Self>>>,
+    lock: SpinLock<Option<ConnectLock<Request>>>,
     #[pin]
     work: DelayedWork<Self>,
     /// When that attempt may begin, in jiffies.
@@ -333,35 +190,8 @@ impl Transport for RdmaTransport {
         policy::table::most_credits(&Target::new(server.ip(), server.port(), None, net.number()))
     }
 
-    fn new(xprt: Xprt<Self>, server: SocketAddr) -> Result<Arc<Self>> {
-        let slots = Slots::new(xprt.max_requests(), Request::new)?;
-        let shared = Arc::pin_init(
-            pin_init!(Shared {
-                slots,
-                stats: Stats::new(),
-                backchannel <- Backchannel::new(),
-                failing: Atomic::new(false),
-                started: Atomic::new(false),
-                distrusted: Atomic::new(false),
-                reported: Atomic::new(0),
-                wary: Atomic::new(false),
-                program: SetOnce::new(),
-                warned: Atomic::new(0),
-                told: Atomic::new(0),
-                reverse_payload: Atomic::new(1024 - 28),
-                current <- new_spinlock!(None, "rpcrdma_rs::Shared::current"),
-                history <- History::new(),
-                destination <- new_spinlock!(
-                    Destination {
-                        server,
-                        device: None,
-                    },
-                    "rpcrdma_rs::Shared::destination"
-                ),
-                xprt,
-            }),
-            GFP_KERNEL,
-        )?;
+    fn new(xprt: Xprt<Request>, server: SocketAddr) -> Result<Arc<Self>> {
+        let shared = Shared::new(xprt, server)?;
         let entry = list::Entry::new(&shared)?;
         let counters = File::new(
             crate::DEBUGFS,
@@ -383,7 +213,7 @@ impl Transport for RdmaTransport {
         )
     }
 
-    fn xprt(&self) -> &Xprt<Self> {
+    fn xprt(&self) -> &Xprt<Request> {
         &self.shared.xprt
     }
 
@@ -391,7 +221,7 @@ impl Transport for RdmaTransport {
         &self.shared.slots
     }
 
-    fn connect(this: ArcBorrow<'_, Self>, mut lock: ConnectLock<Self>) {
+    fn connect(this: ArcBorrow<'_, Self>, mut lock: ConnectLock<Request>) {
         let delay = if this.shared.failing.load(Relaxed) {
             this.shared
                 .xprt

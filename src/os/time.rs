@@ -11,6 +11,14 @@ pub(crate) fn jiffies() -> usize {
     unsafe { bindings::jiffies_now() }
 }
 
+/// The whole seconds since `then`, in ticks.
+pub(crate) fn secs_since(then: usize) -> usize {
+    jiffies()
+        .wrapping_sub(then)
+        .checked_div(secs_to_jiffies(1))
+        .unwrap_or(0)
+}
+
 /// `secs` seconds in ticks.
 #[inline]
 pub(crate) const fn secs_to_jiffies(secs: u32) -> usize {

@@ -34,7 +34,6 @@ use kernel::{
 };
 
 use super::{
-    Transport,
     XdrBuf,
     Xprt, //
 };
@@ -202,9 +201,9 @@ impl Backchannel {
     /// # Errors
     ///
     /// [`DeliverError`].
-    pub(crate) fn deliver<T: Transport>(
+    pub(crate) fn deliver<S>(
         &self,
-        xprt: &Xprt<T>,
+        xprt: &Xprt<S>,
         xid: u32,
         payload: &[u8],
         generation: u64,

@@ -64,16 +64,16 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// `ENOMEM`; the mount fails with it.
-    fn new(xprt: Xprt<Self>, server: SocketAddr) -> Result<Arc<Self>>;
+    fn new(xprt: Xprt<Self::Slot>, server: SocketAddr) -> Result<Arc<Self>>;
 
     /// The transport's own handle.
-    fn xprt(&self) -> &Xprt<Self>;
+    fn xprt(&self) -> &Xprt<Self::Slot>;
 
     /// All requests of the transport.
     fn slots(&self) -> &Slots<Self::Slot>;
 
     /// Connects in the background, and consumes the lock when that is over. Must not block.
-    fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self>);
+    fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self::Slot>);
 
     /// Takes the connection down, if there is one. Process context.
     fn close(&self, lock: &mut WriteLock<'_>);

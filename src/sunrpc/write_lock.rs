@@ -8,10 +8,7 @@ use core::{
     ptr::NonNull, //
 };
 
-use super::{
-    Transport,
-    Xprt, //
-};
+use super::Xprt;
 use crate::bindings;
 
 /// Says that the running code has the write lock of a transport (`XPRT_LOCKED`), which sunrpc gives
@@ -55,7 +52,7 @@ unsafe impl<V: Send> Sync for WriteLocked<V> {}
 
 impl<V> WriteLocked<V> {
     /// Puts `value` under the write lock of `xprt`.
-    pub(crate) fn new<T: Transport>(xprt: &Xprt<T>, value: V) -> Self {
+    pub(crate) fn new<S>(xprt: &Xprt<S>, value: V) -> Self {
         Self {
             xprt: xprt.as_non_null(),
             value: UnsafeCell::new(value),

@@ -28,7 +28,6 @@ use super::{
     rqst::Pinned,
     ConnectStatus,
     Slots,
-    Transport,
     WriteLock, //
 };
 use crate::{
@@ -81,37 +80,37 @@ impl Drop for XprtRef {
     }
 }
 
-/// A handle to the transport object of a `T`.
+/// A handle to a transport object, whose requests have data of type `S`.
 ///
 /// It keeps the memory, not the object's life in sunrpc: after `destroy` a handle still works,
 /// and asking it to disconnect has no effect. So a connection can hold one without keeping its
 /// transport from going away.
-pub(crate) struct Xprt<T: Transport> {
+pub(crate) struct Xprt<S> {
     memory: Arc<XprtRef>,
-    _transport: PhantomData<fn() -> T>,
+    _slot: PhantomData<fn() -> S>,
 }
 
-impl<T: Transport> Clone for Xprt<T> {
+impl<S> Clone for Xprt<S> {
     fn clone(&self) -> Self {
         Self {
             memory: self.memory.clone(),
-            _transport: PhantomData,
+            _slot: PhantomData,
         }
     }
 }
 
-impl<T: Transport> Xprt<T> {
+impl<S> Xprt<S> {
     /// Takes over the memory of a transport object.
     ///
     /// # Safety
     ///
-    /// The invariants of `XprtRef` must hold, and the object must be one of class `T::class()`.
+    /// The invariants of `XprtRef` must hold, and the requests of the object must be of a `Slots<S>`.
     pub(super) unsafe fn new(raw: NonNull<XprtAlloc>) -> Result<Self, AllocError> {
         // INVARIANT: Promised by the caller. On failure the value is dropped, and with it the
         // object freed.
         Ok(Self {
             memory: Arc::new(XprtRef { raw }, GFP_KERNEL)?,
-            _transport: PhantomData,
+            _slot: PhantomData,
         })
     }
 
@@ -195,8 +194,8 @@ impl<T: Transport> Xprt<T> {
 
     /// Finds the call with this transaction identifier among those that wait for a reply.
     #[inline]
-    pub(crate) fn lookup(&self, xid: u32) -> Option<Pinned<T::Slot>> {
-        // SAFETY: The object is valid, and its requests are those of `T::slots`.
+    pub(crate) fn lookup(&self, xid: u32) -> Option<Pinned<S>> {
+        // SAFETY: The object is valid, and its requests are those of a `Slots<S>`.
         unsafe { Pinned::lookup(NonNull::new(self.as_ptr())?, xid) }
     }
 
@@ -242,7 +241,7 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Starts the accounting of credits again, with one: no call holds a credit (V1-31).
-    pub(crate) fn reset_credits(&self, slots: &Slots<T::Slot>) {
+    pub(crate) fn reset_credits(&self, slots: &Slots<S>) {
         let xprt = self.as_ptr();
 
         // SAFETY: The object and its lock are valid.
@@ -333,23 +332,23 @@ impl<T: Transport> Xprt<T> {
 /// # Invariants
 ///
 /// The write lock of `xprt` is held with [`cookie`].
-pub(crate) struct ConnectLock<T: Transport> {
-    xprt: Xprt<T>,
+pub(crate) struct ConnectLock<S> {
+    xprt: Xprt<S>,
 }
 
 /// The cookie that the write lock is held with: distinct from every task, and the same for all
 /// attempts of a transport.
-fn cookie<T: Transport>(xprt: &Xprt<T>) -> *mut c_void {
+fn cookie<S>(xprt: &Xprt<S>) -> *mut c_void {
     xprt.as_ptr().cast()
 }
 
-impl<T: Transport> ConnectLock<T> {
+impl<S> ConnectLock<S> {
     /// Takes the write lock over from `task`, which holds it.
     ///
     /// # Safety
     ///
     /// As `connect` of `struct rpc_xprt_ops`.
-    pub(super) unsafe fn take(xprt: Xprt<T>, task: *mut bindings::rpc_task) -> Option<Self> {
+    pub(super) unsafe fn take(xprt: Xprt<S>, task: *mut bindings::rpc_task) -> Option<Self> {
         // SAFETY: By the safety requirements of this function `task` holds the write lock.
         let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
         // INVARIANT: Taken above.
@@ -409,7 +408,7 @@ impl<T: Transport> ConnectLock<T> {
     }
 }
 
-impl<T: Transport> Drop for ConnectLock<T> {
+impl<S> Drop for ConnectLock<S> {
     fn drop(&mut self) {
         self.release(ConnectStatus::Retry.to_errno());
     }

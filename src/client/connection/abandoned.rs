@@ -25,11 +25,9 @@ use kernel::{
 };
 
 use super::{
-    super::{
-        reply::remotely_invalidated,
-        request::Request, //
-    },
-    Connection, //
+    super::request::remotely_invalidated,
+    Connection,
+    Request, //
 };
 use crate::{
     os,

@@ -13,8 +13,8 @@ use kernel::{
 };
 
 use super::{
-    Connection,
-    Negotiated, //
+    super::negotiated::Negotiated,
+    Connection, //
 };
 use crate::os;
 

@@ -4,11 +4,13 @@
 
 use kernel::prelude::*;
 
-use super::Connection;
+use super::{
+    super::negotiated::PeerData,
+    Connection, //
+};
 use crate::{
     cm,
     os::secs_to_jiffies,
-    proto::PrivateData,
     sunrpc::ConnectStatus, //
 };
 
@@ -29,45 +31,6 @@ pub(super) struct Progress {
     pub(super) outcome: Option<Result<(), StepError>>,
     /// The peer's private data, as it came.
     pub(super) peer: PeerData,
-}
-
-/// Private data of the peer, without the zeros that pad it.
-#[derive(Clone, Copy)]
-pub(in crate::client) struct PeerData {
-    bytes: [u8; Self::MAX],
-    len: usize,
-}
-
-impl PeerData {
-    /// The most that fits into a reply of the InfiniBand connection manager.
-    const MAX: usize = 196;
-
-    /// No private data.
-    pub(in crate::client) const NONE: Self = Self {
-        bytes: [0; Self::MAX],
-        len: 0,
-    };
-
-    fn new(bytes: &[u8]) -> Self {
-        let mut new = Self::NONE;
-        let mut copied = 0usize;
-
-        for (to, from) in new.bytes.iter_mut().zip(bytes) {
-            *to = *from;
-            copied = copied.saturating_add(1);
-            if *from != 0 {
-                // A message may end with zeros.
-                new.len = copied.saturating_add(PrivateData::LEN);
-            }
-        }
-        new.len = new.len.min(copied);
-        new
-    }
-
-    /// The bytes.
-    pub(in crate::client) fn as_slice(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or(&[])
-    }
 }
 
 impl StepError {

@@ -14,11 +14,11 @@ use super::{
     super::{
         connection::{
             Connection,
-            Negotiated, //
+            Request, //
         },
+        negotiated::Negotiated,
         request::{
             Lists,
-            Request,
             State, //
         }, //
     },
@@ -77,7 +77,7 @@ impl From<Error> for Unsendable {
 pub(super) struct Built<'c> {
     /// The state of its call. Locked, since the reply may come before it is known that the message
     /// was posted.
-    pub(super) state: Guard<'c, State, SpinLockBackend>,
+    pub(super) state: Guard<'c, State<Connection>, SpinLockBackend>,
     /// The registrations that the server is to use.
     pub(super) mrs: Option<MrList<Mapped>>,
     /// Bytes.
@@ -212,7 +212,7 @@ impl Connection {
         &self,
         call: &Call<'c, Request>,
         xid: u32,
-    ) -> Result<Guard<'c, State, SpinLockBackend>, Unsendable> {
+    ) -> Result<Guard<'c, State<Connection>, SpinLockBackend>, Unsendable> {
         let mut state = call.slot().state.lock();
 
         if !state.call.is_sendable() {

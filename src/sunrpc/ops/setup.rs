@@ -97,8 +97,9 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
         unsafe { bindings::module_put(this_module()) };
         return Err(ENOMEM);
     };
-    // SAFETY: Allocated with the size of an `XprtAlloc`, with a reference to the module.
-    let handle = unsafe { Xprt::<T>::new(raw.cast()) }?;
+    // SAFETY: Allocated with the size of an `XprtAlloc`, with a reference to the module. Its
+    // requests will be those of the transport.
+    let handle = unsafe { Xprt::<T::Slot>::new(raw.cast()) }?;
     let xprt = handle.as_ptr();
 
     // SAFETY: The object is ours until it is returned.

@@ -11,11 +11,10 @@ use kernel::{
 use super::Xprt;
 use crate::{
     bindings,
-    os,
-    sunrpc::Transport, //
+    os, //
 };
 
-impl<T: Transport> Xprt<T> {
+impl<S> Xprt<S> {
     /// The server's address and port in words. Any context.
     pub(crate) fn peer(&self) -> Peer {
         let mut peer = Peer {
