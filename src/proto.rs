@@ -38,6 +38,7 @@
 pub(crate) mod call;
 pub(crate) mod chunk;
 pub(crate) mod credits;
+pub(crate) mod defect;
 pub(crate) mod encode;
 pub(crate) mod header;
 pub(crate) mod incoming;
@@ -62,6 +63,7 @@ pub(crate) use self::{
         WriteChunk,
         WriteList, //
     },
+    defect::Defect,
     encode::{
         encode_bare_header,
         encode_error,
@@ -71,7 +73,6 @@ pub(crate) use self::{
     header::{
         Body,
         DecodeError,
-        Defect,
         Header,
         RdmaError, //
     },

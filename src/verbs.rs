@@ -24,25 +24,30 @@
 //! it under a lock, the gate that closes when the connection ends.
 
 mod buffer;
+mod completion;
 mod counters;
 mod cq;
 mod device;
 mod mr;
+mod owner;
 mod pd;
 mod qp;
 mod recv_queue;
 mod ring;
 mod send_queue;
+mod size;
 
 pub(crate) use buffer::{
     RecvBuffer,
     SendBuffer, //
 };
-pub(crate) use cq::{
-    CompletionHandler,
-    Cq,
+pub(crate) use completion::{
     Failure,
     Received, //
+};
+pub(crate) use cq::{
+    CompletionHandler,
+    Cq, //
 };
 pub(crate) use device::{
     Device,
@@ -57,13 +62,14 @@ pub(crate) use mr::{
     Registered,
     Supply, //
 };
+pub(crate) use owner::{
+    PostError,
+    QpOwner, //
+};
 pub(crate) use pd::Pd;
 pub(crate) use qp::{
     Closing,
-    PostError,
     Qp,
-    QpOwner,
-    QpSize,
     Usage, //
 };
 pub(crate) use recv_queue::RecvQueue;
@@ -71,3 +77,4 @@ pub(crate) use send_queue::{
     Expects,
     SendQueue, //
 };
+pub(crate) use size::QpSize;

@@ -3,14 +3,16 @@
 //! Checks of a responder on received calls: whether the chunks can be used, and what to reply
 //! if not (sections 4.4.5, 5.5.1 and 5.5.2).
 
-use super::header::{
-    direction,
-    Body,
-    DecodeError,
-    Defect,
-    Header,
-    RdmaError,
-    VERSION, //
+use super::{
+    defect::Defect,
+    header::{
+        direction,
+        Body,
+        DecodeError,
+        Header,
+        RdmaError,
+        VERSION, //
+    }, //
 };
 
 /// Checks the parts of a call that need no more than its header.

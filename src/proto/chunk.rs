@@ -13,7 +13,7 @@
 //! | Reply chunk | 0; or 1, [`WriteChunk`] |
 
 use super::{
-    header::Defect,
+    defect::Defect,
     xdr::Reader, //
 };
 

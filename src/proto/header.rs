@@ -17,17 +17,8 @@
 
 use super::{
     chunk::ChunkLists,
+    defect::Defect,
     xdr::Reader, //
-};
-
-// The other half of the codec, so that a user of headers needs one name.
-#[allow(unused_imports)]
-pub(crate) use super::encode::{
-    encode_bare_header,
-    encode_error,
-    CallHeader,
-    EncodeError,
-    ListsHeader, //
 };
 
 /// The version of the protocol in every header we send.
@@ -115,46 +106,6 @@ impl RdmaError {
             }
             Self::BAD_HEADER => Some(Self::BadHeader),
             _ => None,
-        }
-    }
-}
-
-/// A defect of a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Defect {
-    /// The type is reserved or undefined.
-    Type,
-    /// The message ends inside its header, or a count runs past its end.
-    Truncated,
-    /// A word that says whether an item is present is neither 0 nor 1.
-    OptionalData,
-    /// `RDMA_NOMSG` without a list that could hold the payload.
-    NoLists,
-    /// The payload is too short for an RPC xid and message type.
-    ShortPayload,
-    /// The xid of the payload is not that of the header.
-    XidMismatch,
-    /// The message type of the payload is neither call nor reply.
-    Direction,
-    /// A Read chunk has a position that no item can have.
-    Position,
-    /// A segment runs over the end of the 64-bit address space.
-    Wraps,
-}
-
-impl Defect {
-    /// The defect in words, for a trace or a log line.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Type => "message type reserved or undefined",
-            Self::Truncated => "message ends inside its header",
-            Self::OptionalData => "optional-data word neither 0 nor 1",
-            Self::NoLists => "RDMA_NOMSG without chunk lists",
-            Self::ShortPayload => "payload shorter than xid and message type",
-            Self::XidMismatch => "payload xid is not the header's",
-            Self::Direction => "payload neither call nor reply",
-            Self::Position => "impossible Read chunk position",
-            Self::Wraps => "segment past the address space",
         }
     }
 }

@@ -10,12 +10,12 @@
 
 use super::{
     chunk::ChunkLists,
+    defect::Defect,
     header::{
         direction,
         rpc,
         Body,
         DecodeError,
-        Defect,
         Header,
         RdmaError, //
     },

@@ -25,8 +25,10 @@ use kernel::{
 };
 
 use super::{
-    cq,
-    CompletionHandler,
+    completion::{
+        Callback,
+        Callbacks, //
+    },
     Pd, //
 };
 use crate::bindings;
@@ -139,21 +141,12 @@ pub(crate) struct SendBuffer(KBox<SendInner>);
 unsafe impl Send for SendBuffer {}
 
 impl SendBuffer {
-    /// Makes a buffer of `len` bytes for queue pairs whose completions go to `H`.
+    /// Makes a buffer of `len` bytes, for whose requests the RDMA core calls `done`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when it cannot be mapped.
-    pub(super) fn new<H: CompletionHandler>(pd: &Arc<Pd>, len: usize) -> Result<Self> {
-        Self::with_handler(pd, len, cq::send_done::<H>)
-    }
-
-    /// Makes a buffer for messages that have no place in the send queue, as [`Self::new`].
-    pub(super) fn new_spare<H: CompletionHandler>(pd: &Arc<Pd>, len: usize) -> Result<Self> {
-        Self::with_handler(pd, len, cq::spare_done::<H>)
-    }
-
-    fn with_handler(pd: &Arc<Pd>, len: usize, done: cq::Callback) -> Result<Self> {
+    pub(super) fn new(pd: &Arc<Pd>, len: usize, done: Callback) -> Result<Self> {
         let buf = DmaBuffer::to_device(pd, len)?;
         let mut inner = KBox::new(
             SendInner {
@@ -250,18 +243,16 @@ pub(crate) struct RecvBuffer(KBox<RecvInner>);
 unsafe impl Send for RecvBuffer {}
 
 impl RecvBuffer {
-    /// Makes a buffer of `len` bytes for queue pairs whose completions go to `H`.
+    /// Makes a buffer of `len` bytes, for whose requests the RDMA core calls `done`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when it cannot be mapped.
-    pub(super) fn new<H: CompletionHandler>(pd: &Arc<Pd>, len: u32) -> Result<Self> {
+    pub(super) fn new(pd: &Arc<Pd>, len: u32, done: Callback) -> Result<Self> {
         let buf = DmaBuffer::from_device(pd, len as usize)?;
         let mut inner = KBox::new(
             RecvInner {
-                cqe: bindings::ib_cqe {
-                    done: Some(cq::recv_done::<H>),
-                },
+                cqe: bindings::ib_cqe { done: Some(done) },
                 wr: pin_init::zeroed(),
                 sge: buf.sge(len),
                 buf,
@@ -455,10 +446,9 @@ impl Drop for RecvStack {
 #[derive(Clone)]
 pub(crate) struct BufferSpec {
     pub(super) pd: Arc<Pd>,
-    pub(super) make_send: fn(&Arc<Pd>, usize) -> Result<SendBuffer>,
+    pub(super) callbacks: &'static Callbacks,
     pub(super) sends: u32,
     pub(super) send_len: usize,
-    pub(super) make_recv: fn(&Arc<Pd>, u32) -> Result<RecvBuffer>,
     pub(super) recvs: u32,
     pub(super) recv_len: u32,
 }
@@ -485,11 +475,11 @@ impl BufferSpec {
         };
 
         for _ in 0..self.sends {
-            let buf = (self.make_send)(&self.pd, self.send_len)?;
+            let buf = SendBuffer::new(&self.pd, self.send_len, self.callbacks.send)?;
             buffers.sends.push_within_capacity(buf)?;
         }
         for _ in 0..self.recvs {
-            let buf = (self.make_recv)(&self.pd, self.recv_len)?;
+            let buf = RecvBuffer::new(&self.pd, self.recv_len, self.callbacks.recv)?;
             buffers.recvs.push(buf);
         }
         Ok(buffers)

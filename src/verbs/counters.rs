@@ -2,11 +2,14 @@
 
 //! The numbers by which the owners of a queue pair's halves learn of each other.
 
-use kernel::sync::atomic::{
-    Acquire,
-    Atomic,
-    Relaxed,
-    Release, //
+use kernel::sync::{
+    atomic::{
+        Acquire,
+        Atomic,
+        Relaxed,
+        Release, //
+    },
+    Arc, //
 };
 
 use super::{
@@ -153,6 +156,9 @@ impl Counters {
         self.gate.0.spare_posted.store(posted, Release);
     }
 }
+
+/// The counters of a completion queue that no queue pair uses yet.
+pub(crate) struct QpCounters(pub(super) Arc<Counters>);
 
 /// Tells whether number `a` comes before `b`, when they may have wrapped around but are near each
 /// other.

@@ -11,7 +11,6 @@ use kernel::{
     error::from_err_ptr,
     ffi::c_int,
     prelude::*,
-    str::CStr,
     sync::{
         atomic::{
             Atomic,
@@ -22,44 +21,28 @@ use kernel::{
 };
 
 use super::{
-    counters::Counters,
+    completion::{
+        cqe,
+        outcome,
+        Callbacks, //
+    },
+    counters::{
+        Counters,
+        QpCounters, //
+    },
     mr,
-    qp::QpCounters,
     Device,
+    Failure,
     Invalidated,
     MrList,
     Pd,
     QpSize,
+    Received,
     RecvBuffer,
     RecvQueue,
     SendBuffer, //
 };
-use crate::{
-    bindings,
-    os::text, //
-};
-
-/// The result of a successful Receive.
-#[derive(Clone, Copy)]
-pub(crate) struct Received {
-    /// Bytes that arrived.
-    pub(crate) len: u32,
-    /// The handle that the peer's Send invalidated, if it was a Send With Invalidate.
-    pub(crate) invalidated: Option<u32>,
-}
-
-/// The status of a work request that failed. Apart from the status nothing of a failed completion
-/// is valid, so nothing else is kept.
-#[derive(Clone, Copy)]
-pub(crate) struct Failure(bindings::ib_wc_status);
-
-impl Failure {
-    /// The cause in words.
-    pub(crate) fn as_str(&self) -> &'static CStr {
-        // SAFETY: The function accepts any value and returns a string constant.
-        unsafe { text(bindings::ib_wc_status_msg(self.0)) }
-    }
-}
+use crate::bindings;
 
 /// A handler of the completions of one queue.
 ///
@@ -198,9 +181,6 @@ impl<H: CompletionHandler> Drop for Cq<H> {
     }
 }
 
-/// A function that the RDMA core calls for a completion.
-pub(super) type Callback = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
-
 /// The context of a queue.
 ///
 /// # Safety
@@ -228,27 +208,16 @@ impl<H> Context<H> {
     }
 }
 
-/// The completion entry of a work completion.
-///
-/// # Safety
-///
-/// `wc` must be valid and of a work request that was posted with a completion entry.
-unsafe fn cqe(wc: *mut bindings::ib_wc) -> *mut bindings::ib_cqe {
-    // SAFETY: By the safety requirements of this function; the entry is one of the fields valid in
-    // any completion.
-    unsafe { *(*wc).__bindgen_anon_1.wr_cqe.as_ref() }
-}
-
-/// The status of a work completion.
-///
-/// # Safety
-///
-/// `wc` must be valid.
-unsafe fn outcome(wc: *mut bindings::ib_wc) -> Result<(), Failure> {
-    // SAFETY: By the safety requirements of this function `wc` is valid.
-    match unsafe { (*wc).status } {
-        bindings::ib_wc_status_IB_WC_SUCCESS => Ok(()),
-        status => Err(Failure(status)),
+/// The callbacks of the queues whose completions go to `H`.
+pub(super) fn callbacks<H: CompletionHandler>() -> &'static Callbacks {
+    const {
+        &Callbacks {
+            send: send_done::<H>,
+            spare: spare_done::<H>,
+            recv: recv_done::<H>,
+            reg: reg_done::<H>,
+            invalidate: invalidate_done::<H>,
+        }
     }
 }
 
@@ -257,7 +226,7 @@ unsafe fn outcome(wc: *mut bindings::ib_wc) -> Result<(), Failure> {
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc` of a posted [`SendBuffer`].
-pub(super) unsafe extern "C" fn send_done<H: CompletionHandler>(
+unsafe extern "C" fn send_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
@@ -280,7 +249,7 @@ pub(super) unsafe extern "C" fn send_done<H: CompletionHandler>(
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
-pub(super) unsafe extern "C" fn spare_done<H: CompletionHandler>(
+unsafe extern "C" fn spare_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
@@ -298,7 +267,7 @@ pub(super) unsafe extern "C" fn spare_done<H: CompletionHandler>(
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc` of a posted [`RecvBuffer`].
-pub(super) unsafe extern "C" fn recv_done<H: CompletionHandler>(
+unsafe extern "C" fn recv_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
@@ -333,7 +302,7 @@ pub(super) unsafe extern "C" fn recv_done<H: CompletionHandler>(
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc` of a request posted by
 /// [`super::Qp::invalidate`].
-pub(super) unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
+unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
@@ -353,7 +322,7 @@ pub(super) unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
-pub(super) unsafe extern "C" fn reg_done<H: CompletionHandler>(
+unsafe extern "C" fn reg_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {

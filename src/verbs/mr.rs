@@ -28,8 +28,7 @@ use kernel::{
 };
 
 use super::{
-    cq,
-    CompletionHandler,
+    completion::Callbacks,
     Pd, //
 };
 use crate::{
@@ -107,7 +106,8 @@ struct Mr {
 }
 
 impl Mr {
-    fn new<H: CompletionHandler>(
+    fn new(
+        callbacks: &Callbacks,
         pd: &Pd,
         pages: u32,
         reg_cqe: *mut bindings::ib_cqe,
@@ -131,7 +131,7 @@ impl Mr {
         let mr = KBox::new(
             Mr {
                 cqe: bindings::ib_cqe {
-                    done: Some(cq::invalidate_done::<H>),
+                    done: Some(callbacks.invalidate),
                 },
                 raw,
                 next: null_mut(),

@@ -18,76 +18,27 @@ use super::{
         NewBuffers,
         RecvChain, //
     },
-    counters::Counters,
+    counters::{
+        Counters,
+        QpCounters, //
+    },
+    cq::callbacks,
     mr::InvalidateChain,
+    owner::Drained,
     ring::Ring,
     CompletionHandler,
     MrList,
     MrPool,
     Pd,
+    PostError,
+    QpOwner,
+    QpSize,
     RecvBuffer,
     Registered,
     SendBuffer,
     SendQueue, //
 };
 use crate::bindings;
-
-/// The sizes of the queues of a queue pair.
-#[derive(Clone, Copy)]
-pub(crate) struct QpSize {
-    /// Messages that may be on the send queue at once.
-    pub(crate) sends: u32,
-    /// For how many of them there are buffers at first.
-    pub(crate) first_sends: u32,
-    /// Bytes in the buffer of each.
-    pub(crate) send_len: u32,
-    /// Registrations that may be posted together with one message.
-    pub(crate) mrs_per_send: u32,
-    /// Registrations there may be, hence local invalidations that may be outstanding.
-    pub(crate) mrs: u32,
-    /// Registrations there are at first.
-    pub(crate) first_mrs: u32,
-    /// Pages that each can cover.
-    pub(crate) mr_pages: u32,
-    /// Receives there may be.
-    pub(crate) recvs: u32,
-    /// Receives there are at first.
-    pub(crate) first_recvs: u32,
-    /// Bytes in the buffer of each.
-    pub(crate) recv_len: u32,
-    /// Receives for what the peer sends without having been asked.
-    pub(crate) unsolicited: u32,
-    /// The number of Receives that are posted at a time, of those that came back.
-    pub(crate) recv_batch: u32,
-}
-
-impl QpSize {
-    /// Depth of the send queue: every message with all its registrations, every invalidation, the
-    /// spare message, one marker for the drain.
-    pub(crate) fn send_depth(&self) -> u32 {
-        self.sends
-            .saturating_mul(self.mrs_per_send.saturating_add(1))
-            .saturating_add(self.mrs)
-            .saturating_add(2)
-    }
-
-    /// Bytes that all buffers together may take.
-    pub(crate) fn buffer_bytes(&self) -> u64 {
-        let bytes = |count: u32, len: u32| u64::from(count).saturating_mul(u64::from(len));
-
-        bytes(self.sends, self.send_len).saturating_add(bytes(self.recvs, self.recv_len))
-    }
-
-    /// Depth of the receive queue, with one marker for the drain.
-    pub(crate) fn recv_depth(&self) -> u32 {
-        self.recvs.saturating_add(1)
-    }
-
-    /// Entries that a completion queue for both needs.
-    pub(crate) fn completions(&self) -> u32 {
-        self.send_depth().saturating_add(self.recv_depth())
-    }
-}
 
 /// The buffers of a queue pair, and those of them that the device has.
 #[derive(Clone, Copy, Default)]
@@ -100,26 +51,6 @@ pub(crate) struct Usage {
     pub(crate) sends_made: u32,
     /// Bytes of all buffers.
     pub(crate) bytes: u64,
-}
-
-/// The reason why a request could not be posted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PostError {
-    /// The queue pair takes no more requests: its connection is being torn down.
-    Closed,
-    /// The device refused. What it took before is unknown, so the connection has to end.
-    Device(Error),
-}
-
-/// An owner of a queue pair, which keeps it alive and can drain it.
-///
-/// # Safety
-///
-/// [`Self::drain`] must return only after every request that was posted has completed.
-pub(crate) unsafe trait QpOwner: Clone + Send + Sync {
-    /// Moves the queue pair to the error state and waits until every posted request has completed.
-    /// Process context, and neither from a completion nor under a lock that completions take.
-    fn drain(&self);
 }
 
 /// The part of a queue pair that belongs to neither half: code that posts anything but messages of
@@ -175,18 +106,22 @@ impl<O: QpOwner> Qp<O> {
         pd: &Arc<Pd>,
         size: &QpSize,
     ) -> Result<(Self, SendQueue<O>)> {
-        let QpCounters(counters) = counters;
-        let pool = MrPool::new::<H>(pd.clone(), size.first_mrs, size.mrs, size.mr_pages)?;
+        let (QpCounters(counters), callbacks) = (counters, callbacks::<H>());
+        let pool = MrPool::new(
+            callbacks,
+            pd.clone(),
+            (size.first_mrs, size.mrs),
+            size.mr_pages,
+        )?;
         let unallocated = BufferSpec {
             pd: pd.clone(),
-            make_send: SendBuffer::new::<H>,
+            callbacks,
             sends: size.sends,
             send_len: size.send_len as usize,
-            make_recv: RecvBuffer::new::<H>,
             recvs: size.recvs,
             recv_len: size.recv_len,
         };
-        let spare = SendBuffer::new_spare::<H>(pd, size.send_len as usize)?;
+        let spare = SendBuffer::new(pd, size.send_len as usize, callbacks.spare)?;
         // SAFETY: By the safety requirements of this function; this is the only send queue of
         // `raw`.
         let mut sends = unsafe {
@@ -435,9 +370,6 @@ impl<O: QpOwner> Qp<O> {
     }
 }
 
-/// The counters of a completion queue that no queue pair uses yet.
-pub(crate) struct QpCounters(pub(super) Arc<Counters>);
-
 /// A queue pair that takes no more requests, and is not drained yet.
 pub(crate) struct Closing<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
@@ -454,23 +386,9 @@ impl<O: QpOwner> Closing<O> {
     /// Waits until every posted request has completed. As [`QpOwner::drain`].
     pub(crate) fn drain(self) -> Drained<O> {
         let Self { raw, owner, sends } = self;
-        owner.drain();
-        let drained = Drained { raw, _owner: owner };
+        let drained = Drained::wait(raw, owner);
         sends.finish(&drained);
         drained
-    }
-}
-
-/// Says that a queue pair is drained, which it keeps.
-pub(crate) struct Drained<O> {
-    raw: NonNull<bindings::ib_qp>,
-    _owner: O,
-}
-
-impl<O> Drained<O> {
-    /// Tells whether `raw` is the queue pair.
-    pub(super) fn is_of(&self, raw: NonNull<bindings::ib_qp>) -> bool {
-        self.raw == raw
     }
 }
 

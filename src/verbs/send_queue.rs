@@ -17,15 +17,13 @@ use super::{
         is_before,
         Counters, //
     },
-    qp::{
-        Drained,
-        PostError,
-        QpOwner, //
-    },
+    owner::Drained,
     ring::Ring,
     Mapped,
     MrList,
     MrPool,
+    PostError,
+    QpOwner,
     Registered,
     SendBuffer, //
 };

@@ -27,8 +27,7 @@ use super::{
 use crate::{
     bindings,
     verbs::{
-        cq,
-        CompletionHandler,
+        completion::Callbacks,
         Pd, //
     }, //
 };
@@ -56,7 +55,7 @@ pub(crate) struct MrPool {
     #[pin]
     lists: SpinLock<Lists>,
     reg_cqe: bindings::ib_cqe,
-    make: fn(&Pd, u32, *mut bindings::ib_cqe) -> Result<NonNull<Mr>>,
+    callbacks: &'static Callbacks,
     /// Pages that each registration can cover.
     pages: u32,
     /// Registrations that there are, and that there may be.
@@ -72,15 +71,15 @@ unsafe impl Sync for MrPool {}
 
 impl MrPool {
     /// Makes a pool that has `first` registrations of up to `pages` pages and may grow to `most`,
-    /// for queue pairs whose completions go to `H`.
+    /// for a queue pair with these callbacks.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or what the driver returns.
-    pub(crate) fn new<H: CompletionHandler>(
+    pub(in crate::verbs) fn new(
+        callbacks: &'static Callbacks,
         pd: Arc<Pd>,
-        first: u32,
-        most: u32,
+        (first, most): (u32, u32),
         pages: u32,
     ) -> Result<Arc<Self>> {
         let pool = Arc::pin_init(
@@ -95,9 +94,9 @@ impl MrPool {
                     "rpcrdma_rs::MrPool"
                 ),
                 reg_cqe: bindings::ib_cqe {
-                    done: Some(cq::reg_done::<H>),
+                    done: Some(callbacks.reg),
                 },
-                make: Mr::new::<H>,
+                callbacks,
                 pages: pages.max(1),
                 made: Atomic::new(0),
                 most,
@@ -129,7 +128,7 @@ impl MrPool {
         let reg_cqe = (&raw const self.reg_cqe).cast_mut();
 
         for _ in 0..count.min(self.most.saturating_sub(self.made())) {
-            let mr = (self.make)(&self.pd, self.pages, reg_cqe)?;
+            let mr = Mr::new(self.callbacks, &self.pd, self.pages, reg_cqe)?;
             self.made.fetch_add(1, Relaxed);
             self.give_back(mr);
         }

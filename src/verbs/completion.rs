@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completions of work requests.
+
+use kernel::str::CStr;
+
+use crate::{
+    bindings,
+    os::text, //
+};
+
+/// The result of a successful Receive.
+#[derive(Clone, Copy)]
+pub(crate) struct Received {
+    /// Bytes that arrived.
+    pub(crate) len: u32,
+    /// The handle that the peer's Send invalidated, if it was a Send With Invalidate.
+    pub(crate) invalidated: Option<u32>,
+}
+
+/// The status of a work request that failed. Apart from the status nothing of a failed completion
+/// is valid, so nothing else is kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Failure(bindings::ib_wc_status);
+
+impl Failure {
+    /// The cause in words.
+    pub(crate) fn as_str(&self) -> &'static CStr {
+        // SAFETY: The function accepts any value and returns a string constant.
+        unsafe { text(bindings::ib_wc_status_msg(self.0)) }
+    }
+}
+
+/// A function that the RDMA core calls for a completion.
+pub(super) type Callback = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
+
+/// The functions that the RDMA core calls for the completions of one queue. They go into the
+/// completion entries of the requests of its queue pair.
+pub(super) struct Callbacks {
+    /// For a message of the send queue.
+    pub(super) send: Callback,
+    /// For a message that has no place in it.
+    pub(super) spare: Callback,
+    /// For a Receive.
+    pub(super) recv: Callback,
+    /// For a registration.
+    pub(super) reg: Callback,
+    /// For an invalidation.
+    pub(super) invalidate: Callback,
+}
+
+/// The completion entry of a work completion.
+///
+/// # Safety
+///
+/// `wc` must be valid and of a work request that was posted with a completion entry.
+pub(super) unsafe fn cqe(wc: *mut bindings::ib_wc) -> *mut bindings::ib_cqe {
+    // SAFETY: By the safety requirements of this function; the entry is one of the fields valid in
+    // any completion.
+    unsafe { *(*wc).__bindgen_anon_1.wr_cqe.as_ref() }
+}
+
+/// The status of a work completion.
+///
+/// # Safety
+///
+/// `wc` must be valid.
+pub(super) unsafe fn outcome(wc: *mut bindings::ib_wc) -> Result<(), Failure> {
+    // SAFETY: By the safety requirements of this function `wc` is valid.
+    match unsafe { (*wc).status } {
+        bindings::ib_wc_status_IB_WC_SUCCESS => Ok(()),
+        status => Err(Failure(status)),
+    }
+}

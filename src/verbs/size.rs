@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sizes of queues.
+
+/// The sizes of the queues of a queue pair.
+#[derive(Clone, Copy)]
+pub(crate) struct QpSize {
+    /// Messages that may be on the send queue at once.
+    pub(crate) sends: u32,
+    /// For how many of them there are buffers at first.
+    pub(crate) first_sends: u32,
+    /// Bytes in the buffer of each.
+    pub(crate) send_len: u32,
+    /// Registrations that may be posted together with one message.
+    pub(crate) mrs_per_send: u32,
+    /// Registrations there may be, hence local invalidations that may be outstanding.
+    pub(crate) mrs: u32,
+    /// Registrations there are at first.
+    pub(crate) first_mrs: u32,
+    /// Pages that each can cover.
+    pub(crate) mr_pages: u32,
+    /// Receives there may be.
+    pub(crate) recvs: u32,
+    /// Receives there are at first.
+    pub(crate) first_recvs: u32,
+    /// Bytes in the buffer of each.
+    pub(crate) recv_len: u32,
+    /// Receives for what the peer sends without having been asked.
+    pub(crate) unsolicited: u32,
+    /// The number of Receives that are posted at a time, of those that came back.
+    pub(crate) recv_batch: u32,
+}
+
+impl QpSize {
+    /// Depth of the send queue: every message with all its registrations, every invalidation, the
+    /// spare message, one marker for the drain.
+    pub(crate) fn send_depth(&self) -> u32 {
+        self.sends
+            .saturating_mul(self.mrs_per_send.saturating_add(1))
+            .saturating_add(self.mrs)
+            .saturating_add(2)
+    }
+
+    /// Bytes that all buffers together may take.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        let bytes = |count: u32, len: u32| u64::from(count).saturating_mul(u64::from(len));
+
+        bytes(self.sends, self.send_len).saturating_add(bytes(self.recvs, self.recv_len))
+    }
+
+    /// Depth of the receive queue, with one marker for the drain.
+    pub(crate) fn recv_depth(&self) -> u32 {
+        self.recvs.saturating_add(1)
+    }
+
+    /// Entries that a completion queue for both needs.
+    pub(crate) fn completions(&self) -> u32 {
+        self.send_depth().saturating_add(self.recv_depth())
+    }
+}
