@@ -6,8 +6,8 @@ from __future__ import annotations
 # Where requirements are met, besides the files that name them: an item of a file, and what it meets.
 PLACES = {
     "src/client/connect.rs: attempt": "BI-1 PD-1 PD-3 PD-21 PD-44 PD-46 PD-52 V1-38 V1-43 V1-141",
-    "src/client/connect.rs: size_for": "PD-13 PD-17 V1-29 V1-33 V1-42 BI-11 BI-12",
-    "src/client/connection.rs: Negotiated": "PD-19 V1-44",
+    "src/client/connect/size.rs: Sizing": "PD-13 PD-17 V1-29 V1-33 V1-42 BI-11 BI-12",
+    "src/client/negotiated.rs: Negotiated": "PD-19 V1-44",
     "src/client/connection.rs: granted": "V1-25 V1-39",
     "src/client/request.rs: Exposed": "V1-81",
     "src/client/reply.rs: answered": "PD-29 V1-112 V1-113 V1-126",
@@ -19,7 +19,7 @@ PLACES = {
     "src/client/send/build.rs: build": "V1-2 V1-3 V1-14 V1-21 V1-95",
     "src/client/send/chunks.rs: expose": "V1-46 V1-48 V1-70 V1-78 V1-84 V1-125",
     "src/client/send/build.rs: Unsendable": "V1-119",
-    "src/client/transport.rs: REVERSE_SLOTS": "BI-5 BI-34",
+    "src/client/shared.rs: REVERSE_SLOTS": "BI-5 BI-34",
     "src/client/transport.rs: timed_out": "V1-123",
     "src/client/connect.rs: reverse": "BI-20",
     "src/cm/id.rs: Event": "PD-44 PD-46",

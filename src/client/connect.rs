@@ -2,6 +2,8 @@
 
 //! Making a connection.
 
+mod size;
+
 use kernel::{
     fmt,
     prelude::*,
@@ -23,7 +25,6 @@ use super::{
         Negotiated,
         PeerData, //
     },
-    request::MAX_SEGMENTS,
     send::Sender,
     shared::{
         Destination,
@@ -60,7 +61,6 @@ use crate::{
         WriteLock, //
     },
     verbs::{
-        self,
         Cq,
         Device,
         MrPool,
@@ -69,19 +69,14 @@ use crate::{
     }, //
 };
 
+use size::{
+    Sizing,
+    Wants,
+    MIN_CREDITS, //
+};
+
 /// Seconds that resolving an address or a route may take.
 const RESOLVE_LIMIT_SECS: u32 = 5;
-/// The first resources of a connection: registrations, buffers to send from, and to receive into
-/// besides those that are posted in advance. Few mounts need more at once; those that do get them
-/// ([`Connection::grow`]).
-const FIRST_MRS: u32 = 32;
-const FIRST_SENDS: u32 = 48;
-const FIRST_RECVS: u32 = 8;
-/// Registrations that there may be for each call that may be outstanding: head, pages and tail of a
-/// Long call.
-const MRS_PER_CALL: u32 = 3;
-/// The fewest credits that a connection is made for.
-const MIN_CREDITS: u32 = 4;
 /// The number of times that a message is sent again before the connection ends.
 const RETRY_COUNT: u8 = 6;
 
@@ -116,100 +111,6 @@ impl ConnectError {
 
     fn with(step: &'static str) -> impl Fn(StepError) -> Self {
         move |StepError { status, code }| Self { step, status, code }
-    }
-}
-
-/// The most registrations of `pages` pages that one chunk can need: for the pages of the largest
-/// payload, which may start anywhere in the first, and one each for the head and the tail around
-/// them.
-fn segments_per_chunk(max_payload: u32, pages: u32) -> u32 {
-    max_payload
-        .div_ceil(PAGE_SIZE)
-        .saturating_add(1)
-        .div_ceil(pages)
-        .saturating_add(2)
-}
-
-/// The wanted size of a connection, if the device can.
-struct Wants {
-    /// Calls outstanding.
-    credits: u32,
-    /// Calls from the server outstanding.
-    reverse_slots: u32,
-    /// Bytes that its buffers may take; with large inline thresholds fewer calls are outstanding.
-    memory: u64,
-}
-
-/// Sizes the queues of a connection with the inline sizes `own`, so that the device can have them.
-fn size_for(
-    device: &verbs::Limits,
-    own: &PrivateData,
-    wants: &Wants,
-    max_payload: u32,
-) -> Result<(QpSize, u32), &'static str> {
-    const TOO_SMALL: &str = "the device lacks fast registration or is too small";
-
-    // CAST: A small constant.
-    let max_segments = u32::try_from(MAX_SEGMENTS).unwrap_or(0);
-    // The largest payload, and either a page more since it may start anywhere in the first, or two
-    // for what stands around it.
-    let pages = device
-        .fast_reg_pages
-        .min(max_payload.div_ceil(PAGE_SIZE).saturating_add(2));
-    if pages == 0 || !device.mem_mgt_extensions {
-        return Err(TOO_SMALL);
-    }
-    let segments = segments_per_chunk(max_payload, pages);
-    if segments > max_segments {
-        return Err(TOO_SMALL);
-    }
-    let mut credits = wants.credits.max(MIN_CREDITS);
-    // One call must be able to go out in any case.
-    let first_mrs = segments.saturating_mul(2).max(FIRST_MRS);
-    loop {
-        // With more at once the doorbells, of which a call would still have one and a fortieth, get
-        // hardly fewer, but an idle connection has more Receives posted.
-        let recv_batch = (credits / 3).clamp(1, 40);
-        let sends = credits
-            .saturating_add(credits / 4)
-            .saturating_add(wants.reverse_slots);
-        let in_advance = wants.reverse_slots.saturating_add(recv_batch);
-        let size = QpSize {
-            sends,
-            first_sends: sends.min(FIRST_SENDS),
-            send_len: own.send.bytes(),
-            mrs_per_send: segments.saturating_mul(2),
-            mrs: credits
-                .saturating_mul(segments.min(MRS_PER_CALL))
-                .max(first_mrs),
-            first_mrs,
-            mr_pages: pages,
-            recvs: credits.saturating_add(in_advance),
-            first_recvs: credits.min(FIRST_RECVS).saturating_add(in_advance),
-            recv_len: own.receive.bytes(),
-            unsolicited: wants.reverse_slots,
-            recv_batch,
-        };
-        let fits = size.send_depth() <= device.max_wr
-            && size.recv_depth() <= device.max_wr
-            && size.completions() <= device.max_cqe;
-        let affordable = size.buffer_bytes() <= wants.memory;
-        if fits && affordable {
-            return Ok((size, credits));
-        }
-        if credits == MIN_CREDITS {
-            return Err(if fits {
-                "the memory limit is too small for the inline sizes"
-            } else {
-                TOO_SMALL
-            });
-        }
-        credits = if fits {
-            credits.saturating_sub((credits / 8).max(1))
-        } else {
-            credits / 2
-        }
-        .max(MIN_CREDITS);
     }
 }
 
@@ -280,6 +181,45 @@ struct Made {
     credits: u32,
 }
 
+impl Made {
+    fn new((qp, queue): (ConnectionQp, ConnectionSends), size: QpSize, credits: u32) -> Self {
+        Self {
+            qp,
+            queue,
+            size,
+            credits,
+        }
+    }
+}
+
+/// The reason why there is no queue pair.
+enum NotMade {
+    /// The driver refuses one of this size. The identifier is as before.
+    Refused(Id<Connection>, &'static str, Error),
+    /// Anything else.
+    Failed(ConnectError),
+}
+
+/// Makes a queue pair of `size` for `id`.
+fn make_sized(
+    connection: &Arc<Connection>,
+    id: Id<Connection>,
+    device: &Arc<Device>,
+    size: &QpSize,
+) -> Result<(ConnectionQp, ConnectionSends), NotMade> {
+    let failed = |step: &'static str| move |error| NotMade::Failed(ConnectError::at(step)(error));
+
+    let pd = Pd::new(device.clone()).map_err(failed("protection domain"))?;
+    let cq = match Cq::new(device.clone(), connection.clone(), size) {
+        Ok(cq) => cq,
+        Err(error) => return Err(NotMade::Refused(id, "completion queue", error)),
+    };
+    Endpoint::new(id, cq, pd, size).map_err(|error| match error {
+        EndpointError::Failed(error) => failed("queue pair")(error),
+        EndpointError::Refused(id, error) => NotMade::Refused(id, "queue pair", error),
+    })
+}
+
 /// Makes a queue pair for `id`. Drivers count queue entries in units of their own, so that one may
 /// refuse what it says it can have: then with half the credits, and so on.
 fn make_qp(
@@ -290,50 +230,30 @@ fn make_qp(
     own: &PrivateData,
     mut wants: Wants,
 ) -> Result<Made, ConnectError> {
+    let unfit = |step| ConnectError {
+        step,
+        status: ConnectStatus::Unreachable,
+        code: EOPNOTSUPP.to_errno(),
+    };
     let limits = device.limits();
-    let max_payload = shared.xprt.max_payload();
+    let sizing = Sizing::new(&limits, own, shared.xprt.max_payload()).map_err(unfit)?;
 
     loop {
-        let sized = size_for(&limits, own, &wants, max_payload);
-        let (size, credits) = sized.map_err(|step| ConnectError {
-            step,
-            status: ConnectStatus::Unreachable,
-            code: EOPNOTSUPP.to_errno(),
-        })?;
-        let pd = Pd::new(device.clone()).map_err(ConnectError::at("protection domain"))?;
-        let refused = match Cq::new(device.clone(), connection.clone(), &size) {
-            Ok(cq) => match Endpoint::new(id, cq, pd, &size) {
-                Ok((qp, queue)) => {
-                    return Ok(Made {
-                        qp,
-                        queue,
-                        size,
-                        credits,
-                    })
-                }
-                Err(EndpointError::Failed(error)) => {
-                    return Err(ConnectError::at("queue pair")(error))
-                }
-                Err(EndpointError::Refused(same, error)) => {
-                    id = same;
-                    ("queue pair", error)
-                }
-            },
-            Err(error) => ("completion queue", error),
+        let (size, credits) = sizing.fit(&wants).map_err(unfit)?;
+        let (same, what, error) = match make_sized(connection, id, device, &size) {
+            Ok(halves) => return Ok(Made::new(halves, size, credits)),
+            Err(NotMade::Failed(error)) => return Err(error),
+            Err(NotMade::Refused(id, what, error)) => (id, what, error),
         };
-        let (what, error) = refused;
         if credits <= MIN_CREDITS || !(error == ENOMEM || error == EINVAL) {
             return Err(ConnectError::at(what)(error));
         }
-        wants.credits = (credits / 2).max(MIN_CREDITS);
+        id = same;
+        wants = wants.fewer(credits);
+        let (peer, device, code) = (shared.xprt.peer(), device.name(), error.to_errno());
+        let fewer = wants.credits;
         pr_info!(
-            "{}: {} refuses a {} for {} credits ({}); trying {}\n",
-            shared.xprt.peer(),
-            device.name(),
-            what,
-            credits,
-            error.to_errno(),
-            wants.credits
+            "{peer}: {device} refuses a {what} for {credits} credits ({code}); trying {fewer}\n"
         );
     }
 }
@@ -347,6 +267,48 @@ struct Terms {
     size: QpSize,
     credits: u32,
     reverse_slots: u32,
+}
+
+impl Terms {
+    /// The private data that the server gets.
+    fn sent(&self) -> Option<[u8; PrivateData::LEN]> {
+        self.policy.private_data.then(|| self.own.encode())
+    }
+
+    /// The terms of both ends, after the server has sent its private data, `peer`.
+    fn negotiated(&self, peer: PeerData, (port, gid): (u32, Gid), pool: Arc<MrPool>) -> Negotiated {
+        let Self { policy, size, .. } = self;
+        let said = PrivateData::find(peer.as_slice());
+        let announced = said.unwrap_or_default();
+
+        Negotiated {
+            limits: Limits {
+                thresholds: Thresholds::for_client(&self.own, &announced),
+                page_size: PAGE_SIZE,
+                pages_per_segment: size.mr_pages,
+                // The send queue has room for the registrations of two chunks per call.
+                max_segments: size.mrs_per_send / 2,
+            },
+            credits: self.credits,
+            reverse_slots: self.reverse_slots,
+            remote_invalidation: match policy.remote_invalidation {
+                _ if policy.takes_invalidation(&announced) => RemoteInvalidation::On,
+                setting if policy.private_data => setting,
+                _ => RemoteInvalidation::Off,
+            },
+            pool,
+            facts: Facts {
+                policy: *policy,
+                rule: self.rule,
+                own: self.own,
+                peer: said,
+                bytes: peer,
+                port,
+                gid,
+                since: jiffies(),
+            },
+        }
+    }
 }
 
 /// A connection that is ready to ask the server for it.
@@ -395,6 +357,20 @@ fn policy_for(shared: &Shared) -> (Policy, Option<Name>) {
     (policy, rule)
 }
 
+/// The size that `policy` and the upper layers want.
+fn wants(shared: &Shared, policy: &Policy) -> Wants {
+    Wants {
+        credits: policy.credits.min(shared.xprt.max_requests()),
+        // An upper layer that has asked for it counts on it.
+        reverse_slots: if policy.reverse || shared.backchannel.is_set_up() {
+            REVERSE_SLOTS
+        } else {
+            1
+        },
+        memory: u64::from(policy.memory).saturating_mul(1024),
+    }
+}
+
 /// Does what can be done before the server is asked: finds the way to it, and makes a queue pair
 /// with Receives.
 fn prepare(
@@ -402,11 +378,8 @@ fn prepare(
     connection: &Arc<Connection>,
     lock: &WriteLock<'_>,
 ) -> Result<Prepared, ConnectError> {
-    let server = shared
-        .xprt
-        .server(lock)
-        .ok_or(EAFNOSUPPORT)
-        .map_err(ConnectError::at("address"))?;
+    let server = shared.xprt.server(lock).ok_or(EAFNOSUPPORT);
+    let server = server.map_err(ConnectError::at("address"))?;
     let id = resolve(shared, connection, lock)?;
     let device = id.device().map_err(ConnectError::at("device"))?;
     *shared.destination.lock() = Destination {
@@ -417,17 +390,7 @@ fn prepare(
     // All registrations are made for one call each, so the server may invalidate any of them
     // (PD-27).
     let own = policy.own();
-    // An upper layer that has asked for it counts on it.
-    let reverse_slots = if policy.reverse || shared.backchannel.is_set_up() {
-        REVERSE_SLOTS
-    } else {
-        1
-    };
-    let wants = Wants {
-        credits: policy.credits.min(shared.xprt.max_requests()),
-        reverse_slots,
-        memory: u64::from(policy.memory).saturating_mul(1024),
-    };
+    let wants = wants(shared, &policy);
     let Made {
         mut qp,
         queue,
@@ -447,7 +410,7 @@ fn prepare(
             device,
             size,
             credits,
-            reverse_slots,
+            reverse_slots: wants.reverse_slots,
         },
     })
 }
@@ -455,14 +418,9 @@ fn prepare(
 /// Asks the server for the connection, and fixes what both ends agree on.
 fn negotiate(shared: &Arc<Shared>, sender: &mut Sender, terms: Terms) -> Result<(), ConnectError> {
     let connection = &sender.connection;
-    let credits = terms.credits;
-    let bytes = terms.own.encode();
+    let sent = terms.sent();
     let params = ConnectParams {
-        private_data: if terms.policy.private_data {
-            &bytes
-        } else {
-            &[]
-        },
+        private_data: sent.as_ref().map_or(&[], |bytes| bytes),
         responder_resources: terms.device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
@@ -473,17 +431,17 @@ fn negotiate(shared: &Arc<Shared>, sender: &mut Sender, terms: Terms) -> Result<
     endpoint
         .connect(&params)
         .map_err(ConnectError::at("connecting"))?;
-    let (port, gid) = endpoint.local();
+    let local = endpoint.local();
     drop(endpoint);
     let limit = shared.xprt.connect_timeout();
     let peer = connection
         .wait_step(limit)
         .map_err(ConnectError::with("connecting"))?;
 
-    agree(shared, connection, terms, peer, (port, gid), pool);
+    agree(shared, connection, &terms, peer, local, pool);
     if let Some(program) = shared.program_to_probe() {
         sender
-            .probe(program, credits)
+            .probe(program, terms.credits)
             .map_err(ConnectError::at("asking the server"))?;
         sender
             .connection
@@ -499,53 +457,16 @@ fn negotiate(shared: &Arc<Shared>, sender: &mut Sender, terms: Terms) -> Result<
 fn agree(
     shared: &Shared,
     connection: &Connection,
-    terms: Terms,
+    terms: &Terms,
     peer: PeerData,
-    (port, gid): (u32, Gid),
+    local: (u32, Gid),
     pool: Arc<MrPool>,
 ) {
-    let Terms {
-        policy,
-        rule,
-        own,
-        device,
-        size,
-        credits,
-        reverse_slots,
-    } = terms;
-    let sent = policy.private_data.then(|| own.encode());
-    let found = PrivateData::locate(peer.as_slice());
-    let said = PrivateData::find(peer.as_slice());
-    let announced = said.unwrap_or_default();
-    let thresholds = Thresholds::for_client(&own, &announced);
+    let (sent, found) = (terms.sent(), PrivateData::locate(peer.as_slice()));
+    let negotiated = terms.negotiated(peer, local, pool);
+    let thresholds = negotiated.limits.thresholds;
 
-    connection.set_negotiated(Negotiated {
-        limits: Limits {
-            thresholds,
-            page_size: PAGE_SIZE,
-            pages_per_segment: size.mr_pages,
-            // The send queue has room for the registrations of two chunks per call.
-            max_segments: size.mrs_per_send / 2,
-        },
-        credits,
-        reverse_slots,
-        remote_invalidation: match policy.remote_invalidation {
-            _ if policy.takes_invalidation(&announced) => RemoteInvalidation::On,
-            setting if policy.private_data => setting,
-            _ => RemoteInvalidation::Off,
-        },
-        pool,
-        facts: Facts {
-            policy,
-            rule,
-            own,
-            peer: said,
-            bytes: peer,
-            port,
-            gid,
-            since: jiffies(),
-        },
-    });
+    connection.set_negotiated(negotiated);
     // Reverse messages have no chunks, so that they fit either way (BI-20).
     let reverse = thresholds.call.min(thresholds.reply).saturating_sub(28);
     shared.reverse_payload.store(reverse, Relaxed);
@@ -553,19 +474,19 @@ fn agree(
         sent.map_or(0, u64::from_be_bytes),
         found.map_or(0, u64::from_be_bytes),
         (thresholds.call, thresholds.reply),
-        credits,
+        terms.credits,
     );
     pr_info!(
         "{}: connected over {}: private data sent {}, received {}; \
          inline thresholds: call {} reply {} bytes; {} credits asked for; {}\n",
         shared.xprt.peer(),
-        device.name(),
+        terms.device.name(),
         Bytes(sent),
         Bytes(found),
         thresholds.call,
         thresholds.reply,
-        credits,
-        RuleName(rule),
+        terms.credits,
+        RuleName(terms.rule),
     );
 }
 

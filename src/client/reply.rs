@@ -33,13 +33,11 @@ use crate::{
     policy::RemoteInvalidation,
     proto::{
         classify,
-        credits,
         reply,
         usual,
         Incoming,
         Offered,
         Placed,
-        RdmaError,
         Reply,
         UsualReply, //
     },
@@ -193,9 +191,14 @@ impl Connection {
     /// Acts on any message from the server.
     #[inline(never)]
     fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received) {
-        let (stats, invalidated) = (&self.shared.stats, received.invalidated);
+        let disposition = self.judge(classify(buf.message()), received.invalidated);
 
-        let disposition = match classify(buf.message()) {
+        self.dispose(queue, buf, received, disposition);
+    }
+
+    /// Acts on a message from the server, which has invalidated a handle if that is one.
+    fn judge(&self, message: Incoming<'_>, invalidated: Option<u32>) -> Disposition {
+        match message {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
                     self.validate(&reply, offered)
@@ -207,26 +210,16 @@ impl Connection {
                 credits,
                 error,
             } => {
-                match error {
-                    RdmaError::Version { .. } => stats.version_errors.inc(),
-                    RdmaError::BadHeader => stats.header_errors.inc(),
-                }
+                self.shared.stats.count_error(&error);
                 self.answered(xid, credits, invalidated, |_| None)
             }
-            // PD-33, PD-30: nothing but a reply may invalidate a handle.
-            _ if invalidated.is_some() => {
-                self.foreign_handle();
-                Disposition::Unsolicited
-            }
+            _ if invalidated.is_some() => self.dropped(invalidated),
             Incoming::ReverseCall {
                 xid,
                 credits,
                 payload,
             } => {
-                if credits::is_zero(credits) {
-                    stats.reverse_zero_grants.inc();
-                }
-                self.reverse_call(xid, payload);
+                self.reverse_call(xid, credits, payload);
                 Disposition::Unsolicited
             }
             Incoming::BadReverseCall { xid, version } => {
@@ -237,8 +230,7 @@ impl Connection {
                 self.discard(why);
                 Disposition::Unsolicited
             }
-        };
-        self.dispose(queue, buf, received, disposition);
+        }
     }
 
     /// Ends the life of a message, and gives its buffer back, unless the reply in it has to wait.

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     proto::{
+        credits,
         encode_bare_header,
         encode_error,
         rpc::encode_system_error,
@@ -23,10 +24,14 @@ use crate::{
 };
 
 impl Connection {
-    /// The server calls us.
-    pub(super) fn reverse_call(&self, xid: u32, payload: &[u8]) {
+    /// The server calls us, and has so many `credits` for replies.
+    pub(super) fn reverse_call(&self, xid: u32, credits: u32, payload: &[u8]) {
         let stats = &self.shared.stats;
         let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+
+        if credits::is_zero(credits) {
+            stats.reverse_zero_grants.inc();
+        }
 
         self.shared.trace().cb_call(xid, len);
         match self
@@ -72,6 +77,15 @@ impl Connection {
     }
 }
 
+/// Writes the message with `reply`. Returns its length, or `None` if it does not fit.
+fn encode_reply(reply: &ReverseReply<'_>, grant: u32, message: &mut [u8]) -> Option<u32> {
+    let header = encode_bare_header(reply.xid(), grant, message).ok()?;
+    let room = message.get_mut(header..)?;
+    let payload = reply.send_buf().copy_to(room, false)?;
+
+    u32::try_from(header).ok()?.checked_add(payload)
+}
+
 impl Sender {
     /// Sends a reply to a reverse call. It takes no credit: the calls that hold them all may be
     /// waiting for this very reply (H-74).
@@ -90,14 +104,7 @@ impl Sender {
         let negotiated = connection.negotiated().ok_or(SendStatus::NotConnected)?;
         let message = buf.as_mut_slice();
 
-        let len = encode_bare_header(reply.xid(), negotiated.reverse_slots, message)
-            .ok()
-            .and_then(|header| {
-                let payload = reply
-                    .send_buf()
-                    .copy_to(message.get_mut(header..)?, false)?;
-                u32::try_from(header).ok()?.checked_add(payload)
-            })
+        let len = encode_reply(reply, negotiated.reverse_slots, message)
             .filter(|&len| len <= negotiated.limits.thresholds.call);
         // The upper layer was told how long it may be. There are no chunks to move it by; so that
         // the server does not wait for a reply that never comes, it gets an error (BI-32).

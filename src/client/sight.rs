@@ -16,7 +16,10 @@ use kernel::{
 use super::{
     connection::Connection,
     list,
-    negotiated::Negotiated,
+    negotiated::{
+        Facts,
+        Negotiated, //
+    },
     shared::Shared, //
 };
 use crate::{
@@ -195,10 +198,6 @@ impl<'a> View<'a> {
     /// Prints what both ends agreed on, and what of it is in use.
     fn agreement(&self, seq: &SeqFile, connection: &Connection, negotiated: &Negotiated) {
         let facts = &negotiated.facts;
-        let peer = facts.peer.unwrap_or_default();
-        let thresholds = &negotiated.limits.thresholds;
-        let sent = facts.own.encode();
-        let switch = |on| if on { "on" } else { "off" };
         let device = self.shared.destination.lock().device;
 
         if let Some(device) = device {
@@ -207,53 +206,8 @@ impl<'a> View<'a> {
         seq_print!(seq, "gid {}\n", facts.gid);
         seq_print!(seq, "since {} s\n", secs_since(facts.since));
         seq_print!(seq, "rule {}\n", RuleName(&facts.rule));
-        seq_print!(
-            seq,
-            "private_data_sent {}\n",
-            Hex(if facts.policy.private_data {
-                &sent
-            } else {
-                &[]
-            })
-        );
-        seq_print!(
-            seq,
-            "private_data_received {}\n",
-            Hex(facts.bytes.as_slice())
-        );
-        for (who, said, data) in [
-            ("we", facts.policy.private_data, &facts.own),
-            ("server", facts.peer.is_some(), &peer),
-        ] {
-            seq_print!(
-                seq,
-                "{}_said {} send {} receive {} remote_invalidation {}\n",
-                who,
-                if said { "that:" } else { "nothing, so:" },
-                data.send.bytes(),
-                data.receive.bytes(),
-                switch(data.remote_invalidation),
-            );
-        }
-        seq_print!(
-            seq,
-            "inline_call {} limited by {}\n",
-            thresholds.call,
-            limited_by(facts.own.send, peer.receive)
-        );
-        seq_print!(
-            seq,
-            "inline_reply {} limited by {}\n",
-            thresholds.reply,
-            limited_by(facts.own.receive, peer.send)
-        );
-        seq_print!(
-            seq,
-            "remote_invalidation {} (asked for: {})\n",
-            negotiated.remote_invalidation.as_str(),
-            facts.policy.remote_invalidation.as_str()
-        );
-        seq_print!(seq, "reverse {}\n", switch(negotiated.reverse_slots > 1));
+        private_data(seq, facts);
+        terms(seq, negotiated);
         seq_print!(
             seq,
             "credits asked {} granted {} used {} abandoned {}\n",
@@ -262,33 +216,94 @@ impl<'a> View<'a> {
             self.load.used,
             connection.abandoned_calls(),
         );
+        self.resources(seq, negotiated);
+    }
+
+    /// Prints what the connection has, and what of it is in use.
+    fn resources(&self, seq: &SeqFile, negotiated: &Negotiated) {
         if let Some(usage) = self.usage {
+            let Usage {
+                receives_posted,
+                receives_made,
+                sends_posted,
+                sends_made,
+                ..
+            } = usage;
             seq_print!(
                 seq,
-                "receives posted {} of {}\n",
-                usage.receives_posted,
-                usage.receives_made
+                "receives posted {receives_posted} of {receives_made}\n"
             );
-            seq_print!(
-                seq,
-                "sends posted {} of {}\n",
-                usage.sends_posted,
-                usage.sends_made
-            );
+            seq_print!(seq, "sends posted {sends_posted} of {sends_made}\n");
         }
+        let (used, made) = (self.registrations_used(negotiated), negotiated.pool.made());
+        seq_print!(seq, "registrations used {used} of {made}\n");
+        let limit = negotiated.facts.policy.memory;
+        seq_print!(seq, "memory {} KiB of {limit}\n", self.memory());
+    }
+}
+
+/// The word for a switch.
+fn switch(on: bool) -> &'static str {
+    if on {
+        "on"
+    } else {
+        "off"
+    }
+}
+
+/// Prints the private data of both ends, as it came and decoded.
+fn private_data(seq: &SeqFile, facts: &Facts) {
+    let (sent, peer) = (facts.own.encode(), facts.peer.unwrap_or_default());
+    let own_said = facts.policy.private_data;
+
+    seq_print!(
+        seq,
+        "private_data_sent {}\n",
+        Hex(if own_said { &sent } else { &[] })
+    );
+    let received = Hex(facts.bytes.as_slice());
+    seq_print!(seq, "private_data_received {received}\n");
+    for (who, said, data) in [
+        ("we", own_said, &facts.own),
+        ("server", facts.peer.is_some(), &peer),
+    ] {
         seq_print!(
             seq,
-            "registrations used {} of {}\n",
-            self.registrations_used(negotiated),
-            negotiated.pool.made()
-        );
-        seq_print!(
-            seq,
-            "memory {} KiB of {}\n",
-            self.memory(),
-            facts.policy.memory
+            "{}_said {} send {} receive {} remote_invalidation {}\n",
+            who,
+            if said { "that:" } else { "nothing, so:" },
+            data.send.bytes(),
+            data.receive.bytes(),
+            switch(data.remote_invalidation),
         );
     }
+}
+
+/// Prints the terms that follow from that, and the end that limits them.
+fn terms(seq: &SeqFile, negotiated: &Negotiated) {
+    let Negotiated { facts, limits, .. } = negotiated;
+    let peer = facts.peer.unwrap_or_default();
+
+    seq_print!(
+        seq,
+        "inline_call {} limited by {}\n",
+        limits.thresholds.call,
+        limited_by(facts.own.send, peer.receive)
+    );
+    seq_print!(
+        seq,
+        "inline_reply {} limited by {}\n",
+        limits.thresholds.reply,
+        limited_by(facts.own.receive, peer.send)
+    );
+    seq_print!(
+        seq,
+        "remote_invalidation {} (asked for: {})\n",
+        negotiated.remote_invalidation.as_str(),
+        facts.policy.remote_invalidation.as_str()
+    );
+    let reverse = switch(negotiated.reverse_slots > 1);
+    seq_print!(seq, "reverse {reverse}\n");
 }
 
 impl Show for Shared {

@@ -17,6 +17,7 @@ use crate::{
         CallMode,
         Discard,
         Plan,
+        RdmaError,
         ReplyMode, //
     },
     sunrpc::{
@@ -166,7 +167,7 @@ impl Stats {
         // No local port: connections do not have one.
         seq_print!(
             seq,
-            "\txprt:\trdma 0 {} {} {} {} {} {} {} {} {} ",
+            "\txprt:\trdma 0 {} {} {} {} {} {} {} {} {}",
             c.binds,
             c.connects,
             c.connect_secs,
@@ -177,34 +178,45 @@ impl Stats {
             c.requests,
             c.backlog,
         );
-        for counter in [
-            &self.read_segments,
-            &self.write_segments,
-            &self.reply_segments,
-            &self.offered_bytes,
-            &self.written_bytes,
-            &self.pullup_bytes,
-            &self.fixup_bytes,
-        ] {
-            seq_print!(seq, "{} ", counter.get());
+        for number in self.known(hardway_bytes) {
+            seq_print!(seq, " {}", number);
         }
-        seq_print!(
-            seq,
-            "{} {} {} {} ",
+        seq_print!(seq, "\n");
+    }
+
+    /// The numbers of the line that come after those of sunrpc.
+    fn known(&self, hardway_bytes: u64) -> [u64; 17] {
+        // No registration is recycled or orphaned: each lives and dies with its connection. The
+        // last number is always 0 in-tree, too.
+        let (recycled, orphaned, empty_sendctx) = (0, 0, 0);
+
+        [
+            self.read_segments.get(),
+            self.write_segments.get(),
+            self.reply_segments.get(),
+            self.offered_bytes.get(),
+            self.written_bytes.get(),
+            self.pullup_bytes.get(),
+            self.fixup_bytes.get(),
             hardway_bytes,
             self.failed_marshal.get(),
             self.bad_replies.get(),
             self.long_calls.get(),
-        );
-        // No registration is recycled or orphaned: each lives and dies with its connection. The
-        // last number is always 0 in-tree, too.
-        seq_print!(
-            seq,
-            "0 0 {} {} {} 0\n",
+            recycled,
+            orphaned,
             self.mrs_allocated.get(),
             self.local_invalidations.get(),
             self.no_send_buffer.get(),
-        );
+            empty_sendctx,
+        ]
+    }
+
+    /// Counts an error that the server has reported.
+    pub(super) fn count_error(&self, error: &RdmaError) {
+        match error {
+            RdmaError::Version { .. } => self.version_errors.inc(),
+            RdmaError::BadHeader => self.header_errors.inc(),
+        }
     }
 
     /// Counts what of a call that goes inline is copied besides its head.

@@ -104,7 +104,8 @@ impl<S> Xprt<S> {
     ///
     /// # Safety
     ///
-    /// The invariants of `XprtRef` must hold, and the requests of the object must be of a `Slots<S>`.
+    /// The invariants of `XprtRef` must hold, and the requests of the object must be those of a
+    /// `Slots<S>`.
     pub(super) unsafe fn new(raw: NonNull<XprtAlloc>) -> Result<Self, AllocError> {
         // INVARIANT: Promised by the caller. On failure the value is dropped, and with it the
         // object freed.

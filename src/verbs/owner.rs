@@ -35,8 +35,8 @@ pub(crate) struct Drained<O> {
 }
 
 impl<O: QpOwner> Drained<O> {
-    /// Waits until every request that was posted to `raw`, the queue pair of `owner`, has completed.
-    /// As [`QpOwner::drain`].
+    /// Waits until every request that was posted to `raw`, the queue pair of `owner`, has
+    /// completed. As [`QpOwner::drain`].
     pub(super) fn wait(raw: NonNull<bindings::ib_qp>, owner: O) -> Self {
         owner.drain();
         Self { raw, _owner: owner }

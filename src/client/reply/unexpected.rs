@@ -10,12 +10,17 @@ use kernel::{
 use super::{
     super::connection::{
         Connection,
-        Late, //
+        Exposed,
+        Late,
+        Request, //
     },
     Disposition,
     Replied, //
 };
-use crate::proto::Discard;
+use crate::{
+    proto::Discard,
+    sunrpc::Pinned, //
+};
 
 impl Connection {
     /// A reply to no call that waits for one. It may be a late one; only then its grant counts
@@ -73,10 +78,7 @@ impl Connection {
         }
         let Some(pinned) = self.shared.xprt.lookup(xid) else {
             if why == Discard::UndecodableError {
-                if invalidated.is_some() {
-                    self.foreign_handle();
-                }
-                return Disposition::Unsolicited;
+                return self.dropped(invalidated);
             }
             let arrival = self.late(xid, invalidated);
             if let Disposition::Late = arrival {
@@ -84,32 +86,39 @@ impl Connection {
             }
             return arrival;
         };
-        let replied = {
-            let mut state = pinned.slot().state.lock();
-            if why == Discard::UndecodableError {
-                state.undecodable = state.undecodable.saturating_add(1);
-            }
-            let counts = why != Discard::UndecodableError || state.undecodable >= 2;
-            counts
-                .then(|| state.call.replied(self.generation()))
-                .flatten()
+        let Some(exposed) = self.end_unusable(&pinned, why) else {
+            return self.dropped(invalidated);
         };
-        match replied {
-            Some(exposed) => {
-                self.report(xid, why.as_str());
-                Disposition::Reply(Replied {
-                    pinned,
-                    exposed,
-                    delivery: None,
-                })
-            }
-            None => {
-                if invalidated.is_some() {
-                    self.foreign_handle();
-                }
-                Disposition::Unsolicited
+        self.report(xid, why.as_str());
+        Disposition::Reply(Replied {
+            pinned,
+            exposed,
+            delivery: None,
+        })
+    }
+
+    /// The end of the call of `pinned` because of an unusable message, if it is one, waits for a
+    /// reply here, and is not to be spared this time. Returns what the server may still reach.
+    #[allow(clippy::option_option)]
+    fn end_unusable(&self, pinned: &Pinned<Request>, why: Discard) -> Option<Option<Exposed>> {
+        let mut state = pinned.slot().state.lock();
+
+        if why == Discard::UndecodableError {
+            state.undecodable = state.undecodable.saturating_add(1);
+            if state.undecodable < 2 {
+                return None;
             }
         }
+        state.call.replied(self.generation())
+    }
+
+    /// A message is dropped that may have invalidated a handle: nothing but a reply may (PD-33,
+    /// PD-30).
+    pub(super) fn dropped(&self, invalidated: Option<u32>) -> Disposition {
+        if invalidated.is_some() {
+            self.foreign_handle();
+        }
+        Disposition::Unsolicited
     }
 
     /// Counts a message that cannot be used.

@@ -44,6 +44,7 @@ use crate::{
     },
     trace::Trace,
     verbs::{
+        Invalidated,
         Mapped,
         MrList,
         Supply, //
@@ -145,6 +146,54 @@ impl Draft<'_> {
     }
 }
 
+/// Takes what a call has for its chunks: their lists, and the registrations that are kept. Nothing
+/// but its sender uses the call until it is posted, so that it is built without a lock.
+///
+/// # Errors
+///
+/// [`SendStatus::NotConnected`] if the call may not be sent.
+#[inline]
+fn take_lists(
+    call: &Call<'_, Request>,
+) -> Result<(KBox<Lists>, Option<MrList<Invalidated>>), Unsendable> {
+    let mut state = call.slot().state.lock();
+
+    if state.call.is_sendable() {
+        if let Some(lists) = state.lists.take() {
+            return Ok((lists, state.kept.take()));
+        }
+    }
+    Err(Unsendable::Later(SendStatus::NotConnected))
+}
+
+/// Writes the message for a call that has no chunks. Returns its length in bytes.
+///
+/// # Errors
+///
+/// [`Unsendable::Never`] if it is too long.
+#[inline(always)]
+fn encode_inline(
+    xid: u32,
+    negotiated: &Negotiated,
+    send: &XdrBuf<'_>,
+    message: &mut [u8],
+) -> Result<u32, Unsendable> {
+    let header_len = encode_bare_header(xid, negotiated.credits, message)
+        .map_err(|_| Unsendable::Never(TOO_LONG))?;
+    let room = message.get_mut(header_len..).unwrap_or(&mut []);
+    let len = send
+        .copy_to(room, false)
+        .ok_or(Unsendable::Never(TOO_LONG))?;
+    // CAST: 28. No sum wraps around: all of it is in `message`.
+    let len = len.wrapping_add(header_len as u32);
+
+    // PD-18: a longer message would cost the connection.
+    if len > negotiated.limits.thresholds.call {
+        return Err(Unsendable::Never(TOO_LONG));
+    }
+    Ok(len)
+}
+
 impl Connection {
     /// Builds the message for `call`.
     ///
@@ -179,18 +228,7 @@ impl Connection {
                 (CallMode::Inline as u32, ReplyMode::Inline as u32),
             );
         }
-        let header_len = encode_bare_header(xid, negotiated.credits, message)
-            .map_err(|_| Unsendable::Never(TOO_LONG))?;
-        let room = message.get_mut(header_len..).unwrap_or(&mut []);
-        let len = send
-            .copy_to(room, false)
-            .ok_or(Unsendable::Never(TOO_LONG))?;
-        // CAST: 28. No sum wraps around: all of it is in `message`.
-        let len = len.wrapping_add(header_len as u32);
-        // PD-18: a longer message would cost the connection.
-        if len > negotiated.limits.thresholds.call {
-            return Err(Unsendable::Never(TOO_LONG));
-        }
+        let len = encode_inline(xid, negotiated, &send, message)?;
         self.shared.stats.count_pullup(&send);
 
         let state = self.sendable(call, xid)?;
@@ -239,37 +277,9 @@ impl Connection {
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
-        let shape = CallShape {
-            send_len: send.len(),
-            send_pages: send.page_len(),
-            send_kvecs: send.kvecs(),
-            send_eligible: send.may_be_read_chunk(),
-            recv_max: receive.capacity(),
-            recv_pages: receive.page_len(),
-            recv_eligible: receive.may_be_write_chunk(),
-            opaque: call.is_opaque(),
-        };
-        let plan =
-            plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
         let xid = call.xid();
-        if Trace::is_marshal_on() {
-            self.shared.trace().marshal(
-                xid,
-                (shape.send_len, shape.send_pages, shape.recv_max),
-                (plan.call as u32, plan.reply as u32),
-            );
-        }
-        // Nothing but this sender uses the call until it is posted: it is built without a lock.
-        let (lists, kept) = {
-            let mut state = call.slot().state.lock();
-            if !state.call.is_sendable() {
-                return Err(Unsendable::Later(SendStatus::NotConnected));
-            }
-            (state.lists.take(), state.kept.take())
-        };
-        let Some(mut lists) = lists else {
-            return Err(Unsendable::Later(SendStatus::NotConnected));
-        };
+        let plan = self.plan(negotiated, call, &send, &receive)?;
+        let (mut lists, kept) = take_lists(call)?;
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's.
             call.forget_old_reply();
@@ -282,22 +292,15 @@ impl Connection {
             receive: &receive,
         };
         let supply = Supply::new(&negotiated.pool, kept);
-        let built = draft.build(supply, &mut lists, message);
-        if built.is_ok() {
+        let built = draft.build(supply, &mut lists, message).and_then(|built| {
             self.shared.stats.count_call(&plan, &send, &lists);
             if Trace::is_mr_map_on() {
                 self.trace_chunks(xid, &lists);
             }
-        }
-        let (mrs, len) = match built {
-            Ok(built) => built,
-            Err(error) => {
-                call.slot().state.lock().lists = Some(lists);
-                return Err(error);
-            }
-        };
-        match self.sendable(call, xid) {
-            Ok(mut state) => {
+            Ok((built, self.sendable(call, xid)?))
+        });
+        match built {
+            Ok(((mrs, len), mut state)) => {
                 state.lists = Some(lists);
                 state.chunked = true;
                 Ok(Built { state, mrs, len })
@@ -307,6 +310,42 @@ impl Connection {
                 Err(error)
             }
         }
+    }
+
+    /// Plans a call.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsendable::Never`] if no message can carry it.
+    #[inline]
+    fn plan(
+        &self,
+        negotiated: &Negotiated,
+        call: &Call<'_, Request>,
+        send: &XdrBuf<'_>,
+        receive: &XdrBuf<'_>,
+    ) -> Result<Plan, Unsendable> {
+        let shape = CallShape {
+            send_len: send.len(),
+            send_pages: send.page_len(),
+            send_kvecs: send.kvecs(),
+            send_eligible: send.may_be_read_chunk(),
+            recv_max: receive.capacity(),
+            recv_pages: receive.page_len(),
+            recv_eligible: receive.may_be_write_chunk(),
+            opaque: call.is_opaque(),
+        };
+        let plan =
+            plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
+
+        if Trace::is_marshal_on() {
+            self.shared.trace().marshal(
+                call.xid(),
+                (shape.send_len, shape.send_pages, shape.recv_max),
+                (plan.call as u32, plan.reply as u32),
+            );
+        }
+        Ok(plan)
     }
 
     /// Traces each segment of `lists`.

@@ -36,47 +36,61 @@ pub(super) fn expose(
     mut supply: Supply<'_>,
     lists: &mut Lists,
 ) -> Result<Option<MrList<Mapped>>> {
-    let supply = &mut supply;
     let mut mrs = None;
+
     lists.clear();
-    let mut to_read = Chunk::new(&mut mrs, supply, Access::RemoteRead);
-    match plan.call {
-        CallMode::Inline => {}
-        CallMode::ReadChunk => {
-            let position = u32::try_from(send.head().len())?;
-            to_read.add(send.page_spans(), |segment| {
-                lists.read.push(ReadSegment { position, segment })
-            })?;
-        }
-        CallMode::Long => {
-            let fill = |head: &mut [u8], tail: &mut [u8]| {
-                for (to, from) in [(head, send.head()), (tail, send.tail())] {
-                    // They are as long as what they are for; unlike this, an equality that is only
-                    // known leaves a panic behind.
-                    if let Some(to) = to.get_mut(..from.len()) {
-                        to.copy_from_slice(from);
-                    }
-                }
-            };
-            to_read.add_all(send, fill, |segment| {
-                let position = 0;
-                lists.read.push(ReadSegment { position, segment })
-            })?;
-        }
-    }
-    let mut to_write = Chunk::new(&mut mrs, supply, Access::RemoteWrite);
+    let chunk = Chunk::new(&mut mrs, &mut supply, Access::RemoteRead);
+    expose_call(plan.call, send, chunk, lists)?;
+    let mut chunk = Chunk::new(&mut mrs, &mut supply, Access::RemoteWrite);
     match plan.reply {
         ReplyMode::Inline => {}
         ReplyMode::WriteChunk => {
-            to_write.add(receive.page_spans(), |segment| lists.write.push(segment))?;
+            chunk.add(receive.page_spans(), |segment| lists.write.push(segment))?;
         }
         ReplyMode::ReplyChunk => {
             // As `Call::forget_old_reply`, and for the same reason.
             let wipe = |head: &mut [u8], _: &mut [u8]| head.fill(0);
-            to_write.add_all(receive, wipe, |segment| lists.reply.push(segment))?;
+            chunk.add_all(receive, wipe, |segment| lists.reply.push(segment))?;
         }
     }
     Ok(mrs)
+}
+
+/// Registers what the server is to read.
+#[inline]
+fn expose_call(
+    mode: CallMode,
+    send: &XdrBuf<'_>,
+    mut chunk: Chunk<'_, '_>,
+    lists: &mut Lists,
+) -> Result {
+    match mode {
+        CallMode::Inline => Ok(()),
+        CallMode::ReadChunk => {
+            let position = u32::try_from(send.head().len())?;
+            chunk.add(send.page_spans(), |segment| {
+                lists.read.push(ReadSegment { position, segment })
+            })
+        }
+        CallMode::Long => {
+            let fill = |head: &mut [u8], tail: &mut [u8]| {
+                copy(head, send.head());
+                copy(tail, send.tail());
+            };
+            chunk.add_all(send, fill, |segment| {
+                let position = 0;
+                lists.read.push(ReadSegment { position, segment })
+            })
+        }
+    }
+}
+
+/// Copies to a place of the same length. Unlike this, an equality that is only known leaves a panic
+/// behind.
+fn copy(to: &mut [u8], from: &[u8]) {
+    if let Some(to) = to.get_mut(..from.len()) {
+        to.copy_from_slice(from);
+    }
 }
 
 /// A chunk in the making.

@@ -13,7 +13,7 @@ mod module {
 }
 
 use module::proto::{
-    call, encode_error, encode::ListsHeader, Body, ChunkLists, Header, ReadSegment, Segment,
+    call, encode::ListsHeader, encode_error, Body, ChunkLists, Header, ReadSegment, Segment,
 };
 
 fuzz_target!(|bytes: &[u8]| {

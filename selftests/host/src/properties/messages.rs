@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{lists, read_segment, segment, word, Lists};
 use crate::module::proto::{
-    call, classify, encode_bare_header, encode_error, encode::ListsHeader, usual, xdr, Body,
+    call, classify, encode::ListsHeader, encode_bare_header, encode_error, usual, xdr, Body,
     CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
 };
 

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The size of a connection: what is wanted of it, and what its device can have.
+
+use super::super::request::MAX_SEGMENTS;
+use crate::{
+    os::PAGE_SIZE,
+    proto::PrivateData,
+    verbs::{
+        Limits,
+        QpSize, //
+    }, //
+};
+
+/// The first resources of a connection: registrations, buffers to send from, and to receive into
+/// besides those that are posted in advance. Few mounts need more at once; those that do get them
+/// ([`super::super::connection::Connection::grow_pool`]).
+const FIRST_MRS: u32 = 32;
+const FIRST_SENDS: u32 = 48;
+const FIRST_RECVS: u32 = 8;
+/// Registrations that there may be for each call that may be outstanding: head, pages and tail of a
+/// Long call.
+const MRS_PER_CALL: u32 = 3;
+/// The fewest credits that a connection is made for.
+pub(super) const MIN_CREDITS: u32 = 4;
+
+/// The device cannot have even the smallest connection.
+const TOO_SMALL: &str = "the device lacks fast registration or is too small";
+
+/// The wanted size of a connection, if the device can.
+#[derive(Clone, Copy)]
+pub(super) struct Wants {
+    /// Calls outstanding.
+    pub(super) credits: u32,
+    /// Calls from the server outstanding.
+    pub(super) reverse_slots: u32,
+    /// Bytes that its buffers may take; with large inline thresholds fewer calls are outstanding.
+    pub(super) memory: u64,
+}
+
+impl Wants {
+    /// The same with half the `credits` of a size that was refused.
+    pub(super) fn fewer(self, credits: u32) -> Self {
+        Self {
+            credits: (credits / 2).max(MIN_CREDITS),
+            ..self
+        }
+    }
+}
+
+/// The sizes that do not depend on the number of calls.
+pub(super) struct Sizing<'a> {
+    device: &'a Limits,
+    own: &'a PrivateData,
+    /// Pages that each registration covers.
+    pages: u32,
+    /// Registrations that one chunk can need.
+    segments: u32,
+}
+
+impl<'a> Sizing<'a> {
+    /// Sizes for `device`, the inline sizes `own` and payloads of up to `max_payload` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there are none.
+    pub(super) fn new(
+        device: &'a Limits,
+        own: &'a PrivateData,
+        max_payload: u32,
+    ) -> Result<Self, &'static str> {
+        let payload = max_payload.div_ceil(PAGE_SIZE);
+        // The largest payload, and either a page more since it may start anywhere in the first, or
+        // two for what stands around it.
+        let pages = device.fast_reg_pages.min(payload.saturating_add(2));
+        if pages == 0 || !device.mem_mgt_extensions {
+            return Err(TOO_SMALL);
+        }
+        // The pages of the payload, and one registration each for the head and the tail around
+        // them.
+        let segments = payload.saturating_add(1).div_ceil(pages).saturating_add(2);
+        // CAST: Widening.
+        if segments as usize > MAX_SEGMENTS {
+            return Err(TOO_SMALL);
+        }
+        Ok(Self {
+            device,
+            own,
+            pages,
+            segments,
+        })
+    }
+
+    /// The size of a connection with `credits`.
+    fn with(&self, credits: u32, reverse_slots: u32) -> QpSize {
+        let mrs_per_send = self.segments.saturating_mul(2);
+        // One call must be able to go out in any case.
+        let first_mrs = mrs_per_send.max(FIRST_MRS);
+        // With more at once the doorbells, of which a call would still have one and a fortieth, get
+        // hardly fewer, but an idle connection has more Receives posted.
+        let recv_batch = (credits / 3).clamp(1, 40);
+        let sends = credits
+            .saturating_add(credits / 4)
+            .saturating_add(reverse_slots);
+        let in_advance = reverse_slots.saturating_add(recv_batch);
+
+        QpSize {
+            sends,
+            first_sends: sends.min(FIRST_SENDS),
+            send_len: self.own.send.bytes(),
+            mrs_per_send,
+            mrs: credits
+                .saturating_mul(self.segments.min(MRS_PER_CALL))
+                .max(first_mrs),
+            first_mrs,
+            mr_pages: self.pages,
+            recvs: credits.saturating_add(in_advance),
+            first_recvs: credits.min(FIRST_RECVS).saturating_add(in_advance),
+            recv_len: self.own.receive.bytes(),
+            unsolicited: reverse_slots,
+            recv_batch,
+        }
+    }
+
+    /// The largest size up to the wanted one that the device can have, and its credits.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is none.
+    pub(super) fn fit(&self, wants: &Wants) -> Result<(QpSize, u32), &'static str> {
+        let mut credits = wants.credits.max(MIN_CREDITS);
+
+        loop {
+            let size = self.with(credits, wants.reverse_slots);
+            let fits = size.send_depth() <= self.device.max_wr
+                && size.recv_depth() <= self.device.max_wr
+                && size.completions() <= self.device.max_cqe;
+            if fits && size.buffer_bytes() <= wants.memory {
+                return Ok((size, credits));
+            }
+            if credits == MIN_CREDITS {
+                return Err(if fits {
+                    "the memory limit is too small for the inline sizes"
+                } else {
+                    TOO_SMALL
+                });
+            }
+            let fewer = if fits {
+                credits.saturating_sub((credits / 8).max(1))
+            } else {
+                credits / 2
+            };
+            credits = fewer.max(MIN_CREDITS);
+        }
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_size)]
+mod tests {
+    use super::*;
+
+    const PAYLOAD: u32 = 1024 * 1024 + PAGE_SIZE;
+
+    fn device() -> Limits {
+        Limits {
+            max_wr: 1 << 14,
+            max_cqe: 1 << 15,
+            fast_reg_pages: 512,
+            mem_mgt_extensions: true,
+            max_rd_atom: 16,
+        }
+    }
+
+    fn wants() -> Wants {
+        Wants {
+            credits: 128,
+            reverse_slots: 16,
+            memory: u64::MAX,
+        }
+    }
+
+    fn fit(device: &Limits, wants: &Wants) -> Result<(QpSize, u32), &'static str> {
+        Sizing::new(device, &PrivateData::default(), PAYLOAD)?.fit(wants)
+    }
+
+    /// V1-27: a Receive is posted for each call that may be outstanding, and for each reverse call.
+    #[test]
+    fn receives() {
+        for credits in [4, 5, 128, 256] {
+            let wanted = Wants { credits, ..wants() };
+            let Ok((size, had)) = fit(&device(), &wanted) else {
+                assert!(false);
+                continue;
+            };
+            assert_eq!(had, credits);
+            assert!(size.recvs >= credits + size.unsolicited + size.recv_batch);
+            assert!(size.first_recvs > size.unsolicited + size.recv_batch);
+            assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
+        }
+    }
+
+    /// A small device gets a connection that it can have; one that is too small none.
+    #[test]
+    fn small_devices() {
+        let mut limits = device();
+        limits.max_wr = 500;
+        let Ok((size, credits)) = fit(&limits, &wants()) else {
+            assert!(false);
+            return;
+        };
+        assert!((MIN_CREDITS..128).contains(&credits));
+        assert!(size.send_depth() <= 500 && size.recv_depth() <= 500);
+
+        limits.max_wr = 10;
+        assert!(fit(&limits, &wants()).is_err());
+        for (pages, extensions) in [(0, true), (8, true), (512, false)] {
+            let mut limits = device();
+            limits.fast_reg_pages = pages;
+            limits.mem_mgt_extensions = extensions;
+            assert!(fit(&limits, &wants()).is_err());
+        }
+    }
+
+    /// A limit of memory costs credits, and is kept.
+    #[test]
+    fn memory() {
+        let mut wants = wants();
+        wants.memory = 256 * 1024;
+        let Ok((size, credits)) = fit(&device(), &wants) else {
+            assert!(false);
+            return;
+        };
+        assert!(credits < 128 && size.buffer_bytes() <= wants.memory);
+        wants.memory = 1024;
+        assert!(fit(&device(), &wants).is_err());
+    }
+
+    /// A payload that starts anywhere, with head and tail, has registrations enough.
+    #[test]
+    fn segments() {
+        for pages in [32, 256, 257, 258, 512] {
+            let mut limits = device();
+            limits.fast_reg_pages = pages;
+            let Ok((size, _)) = fit(&limits, &wants()) else {
+                assert!(false);
+                continue;
+            };
+            let chunk = size.mrs_per_send / 2;
+            assert!((chunk - 2) * size.mr_pages >= PAYLOAD / PAGE_SIZE + 1);
+            assert!((chunk - 3) * size.mr_pages < PAYLOAD / PAGE_SIZE + 1);
+        }
+    }
+}
