@@ -56,6 +56,7 @@ pub(crate) use device::{
 pub(crate) use mr::{
     Access,
     Invalidated,
+    Kept,
     Mapped,
     MrList,
     MrPool,

@@ -272,7 +272,7 @@ impl Connection {
                 return self.dispose(queue, buf, received, Disposition::Unsolicited);
             };
             place(&mut pinned, delivery, &taken);
-            pinned.slot().keep(taken);
+            pinned.slot().kept.put(taken);
             self.count_remote_invalidation();
         }
         match exposed {

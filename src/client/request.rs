@@ -23,6 +23,7 @@ use crate::{
     sunrpc::Pinned,
     verbs::{
         Invalidated,
+        Kept,
         MrList,
         RecvBuffer,
         Registered, //
@@ -167,8 +168,6 @@ pub(super) struct State<C: Send + Sync + 'static> {
     pub(super) chunked: bool,
     /// Its chunks if so; not there while they are filled in.
     pub(super) lists: Option<KBox<Lists>>,
-    /// Registrations that the last call has left, for the next one. They go with the connection.
-    pub(super) kept: Option<MrList<Invalidated>>,
 }
 
 impl<C: Send + Sync + 'static> State<C> {
@@ -194,6 +193,8 @@ pub(crate) struct Request<C: Send + Sync + 'static> {
     pub(super) index: u32,
     #[pin]
     pub(super) state: SpinLock<State<C>>,
+    /// Registrations that the last call has left, for the next one. They go with the connection.
+    pub(super) kept: Kept,
     /// Signalled when the invalidation of an abandoned call is over.
     #[pin]
     pub(super) released: Completion,
@@ -211,25 +212,12 @@ impl<C: Send + Sync + 'static> Request<C> {
                     undecodable: 0,
                     chunked: false,
                     lists: Some(KBox::new(Lists::new(), GFP_KERNEL)?),
-                    kept: None,
                 },
                 "rpcrdma_rs::Request"
             ),
+            kept: Kept::new(),
             released <- Completion::new(),
         })
-    }
-
-    /// Keeps registrations for the next call.
-    #[inline]
-    pub(super) fn keep(&self, mrs: MrList<Invalidated>) {
-        let old = self.state.lock().kept.replace(mrs);
-        drop(old);
-    }
-
-    /// Gives the registrations that are kept back to their pool.
-    pub(super) fn release_kept(&self) {
-        let kept = self.state.lock().kept.take();
-        drop(kept);
     }
 
     /// Takes from the call what depends on the connection with this number, none of whose
@@ -238,16 +226,10 @@ impl<C: Send + Sync + 'static> Request<C> {
         let mut state = self.state.lock();
         let waits = state.call.depends_on(generation);
         let severed = waits.then(|| state.call.torn_down(generation));
-        let kept = state.kept.take();
 
-        // Both go to the pool, which unmaps them all at the end.
+        // They go to the pool, which unmaps them all at the end.
         drop(state);
-        drop((severed, kept));
+        drop((severed, self.kept.take()));
         waits
-    }
-
-    /// The registrations that are kept.
-    pub(super) fn count_kept(&self) -> u32 {
-        self.state.lock().kept.as_ref().map_or(0, MrList::count)
     }
 }

@@ -94,7 +94,7 @@ impl Sender {
         // Those that other requests keep, and those that came back in between, which have woken
         // nothing.
         for request in shared.slots.iter() {
-            request.release_kept();
+            drop(request.kept.take());
         }
         self.connection.build(call, message)
     }

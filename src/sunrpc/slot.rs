@@ -2,6 +2,8 @@
 
 //! The requests of a transport.
 
+mod free;
+
 use core::{
     cell::UnsafeCell,
     mem::offset_of,
@@ -12,20 +14,24 @@ use core::{
 };
 
 use kernel::{
-    new_spinlock,
     prelude::*,
     sync::{
         atomic::{
             Atomic,
             Relaxed, //
         },
-        Arc,
-        SpinLock, //
+        barrier::{
+            smp_mb,
+            Full, //
+        },
+        Arc, //
     },
     types::Opaque, //
 };
 
 use crate::bindings;
+
+use free::FreeNumbers;
 
 /// Bytes that a buffer has at least, as in-tree. What statistics count is the memory of requests
 /// that need more.
@@ -124,12 +130,22 @@ impl<D> Slot<D> {
     }
 }
 
+/// Tells whether tasks wait for a request.
+///
+/// # Safety
+///
+/// `xprt` must be valid.
+#[inline]
+unsafe fn has_backlog(xprt: *mut bindings::rpc_xprt) -> bool {
+    // SAFETY: By the safety requirements of this function. A word that changes under the lock of
+    // the queue.
+    unsafe { (&raw const (*xprt).backlog.qlen).read_volatile() != 0 }
+}
+
 /// All requests of a transport, made when it is set up.
-#[pin_data]
 pub(crate) struct Slots<D> {
     all: KVec<Pin<KBox<Slot<D>>>>,
-    #[pin]
-    free: SpinLock<KVec<u32>>,
+    free: FreeNumbers,
     /// Bytes by which buffers had to grow beyond the usual.
     grown: Atomic<u64>,
 }
@@ -150,7 +166,6 @@ impl<D> Slots<D> {
         data: impl Fn(u32) -> I,
     ) -> Result<Arc<Self>> {
         let mut all = KVec::with_capacity(count as usize, GFP_KERNEL)?;
-        let mut free = KVec::with_capacity(count as usize, GFP_KERNEL)?;
 
         for index in 0..count {
             let data = data(index);
@@ -169,17 +184,12 @@ impl<D> Slots<D> {
                 GFP_KERNEL,
             )?)?;
         }
-        for index in (0..count).rev() {
-            free.push_within_capacity(index)?;
-        }
-        Arc::pin_init(
-            pin_init!(Self {
-                all,
-                free <- new_spinlock!(free, "rpcrdma_rs::Slots"),
-                grown: Atomic::new(0),
-            }),
-            GFP_KERNEL,
-        )
+        let slots = Self {
+            all,
+            free: FreeNumbers::new(count)?,
+            grown: Atomic::new(0),
+        };
+        Ok(Arc::new(slots, GFP_KERNEL)?)
     }
 
     /// The transport's data of all requests.
@@ -224,7 +234,8 @@ impl<D> Slots<D> {
         // task is not queued.
         unsafe { bindings::xprt_add_backlog_noncongested(xprt, task) };
         // A request freed between the look and the queueing woke no task (H-9): offer it to the
-        // queue.
+        // queue. Either this finds the request, or the one that freed it finds the task.
+        smp_mb(Full);
         if let Some(rqst) = self.pop() {
             // SAFETY: `xprt` is valid and the request is free.
             unsafe { self.free(xprt, rqst) };
@@ -238,22 +249,38 @@ impl<D> Slots<D> {
     /// As `free_slot` of `struct rpc_xprt_ops`: `rqst` is a request of this table that is not used
     /// any more.
     pub(super) unsafe fn free(&self, xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) {
-        // SAFETY: The request is unused; waking a waiter zeroes it too, before the waiter sees it.
+        let mut rqst = rqst;
+
+        // SAFETY: The request is unused.
         unsafe { rqst.write_bytes(0, 1) };
-        // SAFETY: `xprt` is valid and the request is free.
-        if unsafe { bindings::xprt_wake_up_backlog(xprt, rqst) } {
-            return;
+        loop {
+            // SAFETY: By the safety requirements of this function `xprt` is valid; the request is
+            // free.
+            let taken = unsafe { has_backlog(xprt) && bindings::xprt_wake_up_backlog(xprt, rqst) };
+            if taken {
+                return;
+            }
+            // SAFETY: The request is one of this table.
+            self.free.put(unsafe { Slot::<D>::of(rqst) }.index);
+            // A task that was queued since may have looked for it in vain.
+            // SAFETY: By the safety requirements of this function `xprt` is valid.
+            if !unsafe { has_backlog(xprt) } {
+                return;
+            }
+            // Else another task has it, and looks at the queue when it frees it.
+            let Some(again) = self.pop() else {
+                return;
+            };
+            rqst = again;
         }
-        // SAFETY: The request is one of this table.
-        let index = unsafe { Slot::<D>::of(rqst) }.index;
-        // There is room: the list was made for all of them.
-        let _ = self.free.lock().push_within_capacity(index);
     }
 
+    #[inline]
     fn pop(&self) -> Option<*mut bindings::rpc_rqst> {
-        let index = self.free.lock().pop()?;
+        let index = self.free.take()?;
         Some(self.all.get(index as usize)?.rqst.get())
     }
+
     /// Sets up the encode and decode buffers of a request. Returns whether there was memory.
     ///
     /// # Safety

@@ -46,6 +46,7 @@ pub(super) use list::{
 };
 pub(crate) use list::{
     Invalidated,
+    Kept,
     Mapped,
     MrList,
     Registered,

@@ -44,7 +44,6 @@ use crate::{
     },
     trace::Trace,
     verbs::{
-        Invalidated,
         Mapped,
         MrList,
         Supply, //
@@ -146,24 +145,22 @@ impl Draft<'_> {
     }
 }
 
-/// Takes what a call has for its chunks: their lists, and the registrations that are kept. Nothing
-/// but its sender uses the call until it is posted, so that it is built without a lock.
+/// Takes the lists that a call has for its chunks. Nothing but its sender uses them until it is
+/// posted, so that it is built without a lock.
 ///
 /// # Errors
 ///
 /// [`SendStatus::NotConnected`] if the call may not be sent.
 #[inline]
-fn take_lists(
-    call: &Call<'_, Request>,
-) -> Result<(KBox<Lists>, Option<MrList<Invalidated>>), Unsendable> {
+fn take_lists(call: &Call<'_, Request>) -> Result<KBox<Lists>, Unsendable> {
     let mut state = call.slot().state.lock();
+    let lists = if state.call.is_sendable() {
+        state.lists.take()
+    } else {
+        None
+    };
 
-    if state.call.is_sendable() {
-        if let Some(lists) = state.lists.take() {
-            return Ok((lists, state.kept.take()));
-        }
-    }
-    Err(Unsendable::Later(SendStatus::NotConnected))
+    lists.ok_or(Unsendable::Later(SendStatus::NotConnected))
 }
 
 /// Writes the message for a call that has no chunks. Returns its length in bytes.
@@ -279,7 +276,7 @@ impl Connection {
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let xid = call.xid();
         let plan = self.plan(negotiated, call, &send, &receive)?;
-        let (mut lists, kept) = take_lists(call)?;
+        let mut lists = take_lists(call)?;
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's.
             call.forget_old_reply();
@@ -291,7 +288,7 @@ impl Connection {
             send: &send,
             receive: &receive,
         };
-        let supply = Supply::new(&negotiated.pool, kept);
+        let supply = Supply::new(&negotiated.pool, call.slot().kept.take());
         let built = draft.build(supply, &mut lists, message).and_then(|built| {
             self.shared.stats.count_call(&plan, &send, &lists);
             if Trace::is_mr_map_on() {

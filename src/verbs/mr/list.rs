@@ -14,7 +14,14 @@ use core::{
 use kernel::{
     ffi::c_int,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 
 use super::{
@@ -113,6 +120,69 @@ impl<S: State> Drop for MrList<S> {
         } else {
             pool.reclaim(self.head.as_ptr());
         }
+    }
+}
+
+/// A place for registrations that one call leaves for the next. Any task may put some there, or
+/// take what is there.
+///
+/// # Invariants
+///
+/// Null, or the head of a list of invalidated registrations that belongs to this value.
+pub(crate) struct Kept {
+    head: Atomic<*mut Mr>,
+    /// About as many as they are.
+    count: Atomic<u32>,
+}
+
+impl Kept {
+    /// None.
+    pub(crate) const fn new() -> Self {
+        // INVARIANT: Null.
+        Self {
+            head: Atomic::new(null_mut()),
+            count: Atomic::new(0),
+        }
+    }
+
+    /// Puts `mrs` there; what was there before goes back to its pool.
+    #[inline]
+    pub(crate) fn put(&self, mrs: MrList<Invalidated>) {
+        self.count.store(mrs.count(), Relaxed);
+        // INVARIANT: The list is given up for it.
+        let old = self.head.xchg(mrs.into_head().as_ptr(), Full);
+        drop(Self::list(old));
+    }
+
+    /// Takes what is there.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<MrList<Invalidated>> {
+        if self.head.load(Relaxed).is_null() {
+            return None;
+        }
+        self.count.store(0, Relaxed);
+        Self::list(self.head.xchg(null_mut(), Full))
+    }
+
+    /// The number of registrations that are there.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Relaxed)
+    }
+
+    /// The list that was in such a place.
+    #[inline]
+    fn list(head: *mut Mr) -> Option<MrList<Invalidated>> {
+        // INVARIANT: By the type invariants the head of such a list, which was taken out.
+        NonNull::new(head).map(|head| MrList {
+            head,
+            _state: PhantomData,
+        })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 
