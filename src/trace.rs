@@ -52,6 +52,12 @@ switches! {
 }
 
 impl Trace {
+    /// Tells whether an event about a call that goes out is on.
+    #[inline(always)]
+    pub(crate) fn is_send_on() -> bool {
+        Self::is_marshal_on() || Self::is_mr_map_on() || Self::is_post_send_on()
+    }
+
     /// A connection is wanted, after `delay` milliseconds.
     pub(crate) fn op_connect(self, addr: &CStr, port: &CStr, delay: u32) {
         // SAFETY: Both are C strings; the event copies them.

@@ -16,8 +16,10 @@ pub(super) mod state;
 use crate::{
     os::Completion,
     proto::{
+        CallMode,
         Offered,
         ReadSegment,
+        ReplyMode,
         Segment, //
     },
     sunrpc::Pinned,
@@ -102,11 +104,19 @@ impl Lists {
         self.reply.clear();
     }
 
+    /// All segments, and whether the server may write there.
+    fn segments(&self) -> impl Iterator<Item = (&Segment, bool)> {
+        let read = self.read.as_slice().iter();
+        let written = Iterator::chain(self.write.as_slice().iter(), self.reply.as_slice());
+        Iterator::chain(
+            read.map(|read| (&read.segment, false)),
+            written.map(|segment| (segment, true)),
+        )
+    }
+
     /// The handles of all segments.
     pub(super) fn handles(&self) -> impl Iterator<Item = u32> + '_ {
-        let read = self.read.as_slice().iter().map(|read| &read.segment);
-        let written = Iterator::chain(self.write.as_slice().iter(), self.reply.as_slice());
-        Iterator::chain(read, written).map(|segment| segment.handle)
+        self.segments().map(|(segment, _)| segment.handle)
     }
 }
 
@@ -174,6 +184,32 @@ impl<C: Send + Sync + 'static> State<C> {
     /// The chunks of the call, if it has any.
     pub(super) fn chunks(&self) -> Option<&Lists> {
         self.lists.as_deref().filter(|_| self.chunked)
+    }
+
+    /// The modes in which the call and its reply are transferred.
+    pub(super) fn modes(&self) -> (CallMode, ReplyMode) {
+        let Some(lists) = self.chunks() else {
+            return (CallMode::Inline, ReplyMode::Inline);
+        };
+        let call = match lists.read.as_slice().first() {
+            None => CallMode::Inline,
+            // The whole call.
+            Some(ReadSegment { position: 0, .. }) => CallMode::Long,
+            Some(_) => CallMode::ReadChunk,
+        };
+        let reply = if !lists.write.as_slice().is_empty() {
+            ReplyMode::WriteChunk
+        } else if !lists.reply.as_slice().is_empty() {
+            ReplyMode::ReplyChunk
+        } else {
+            ReplyMode::Inline
+        };
+        (call, reply)
+    }
+
+    /// All segments of its chunks, and whether the server may write there.
+    pub(super) fn segments(&self) -> impl Iterator<Item = (&Segment, bool)> {
+        self.chunks().into_iter().flat_map(Lists::segments)
     }
 
     /// The chunks that the call offers for its reply.

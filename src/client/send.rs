@@ -22,9 +22,11 @@ use super::{
         ConnectionSends,
         Exposed,
         Request, //
-    }, //
+    },
+    request::State, //
 };
 use crate::{
+    proto::Segment,
     sunrpc::{
         Call,
         SendStatus, //
@@ -166,6 +168,9 @@ impl Sender {
         } = built;
         let Self { connection, queue } = self;
 
+        if Trace::is_send_on() {
+            connection.trace_send(call, &state, len);
+        }
         call.stamp();
         let posted = queue.post(mrs, buf, len, Expects::Reply);
         match posted {
@@ -176,9 +181,6 @@ impl Sender {
                 });
                 state.call.sent(connection.generation(), exposed);
                 drop(state);
-                if Trace::is_post_send_on() {
-                    connection.shared.trace().post_send(call.xid(), len);
-                }
                 call.count_sent();
                 Ok(())
             }
@@ -193,6 +195,31 @@ impl Sender {
 }
 
 impl Connection {
+    /// Traces a call that is about to go out in a message of `len` bytes: its plan, its chunks, and
+    /// the message.
+    #[cold]
+    #[inline(never)]
+    fn trace_send(&self, call: &Call<'_, Request>, state: &State<Self>, len: u32) {
+        let (trace, xid) = (self.shared.trace(), call.xid());
+        let (send, receive) = (call.send_buf(), call.receive_buf());
+        let (call_mode, reply_mode) = state.modes();
+
+        trace.marshal(
+            xid,
+            (send.len(), send.page_len(), receive.capacity()),
+            (call_mode as u32, reply_mode as u32),
+        );
+        for (segment, writable) in state.segments() {
+            let Segment {
+                handle,
+                length,
+                offset,
+            } = *segment;
+            trace.mr_map(xid, handle, length, offset, writable);
+        }
+        trace.post_send(xid, len);
+    }
+
     /// Ends a call that can never be sent; says when another can be sent again.
     #[cold]
     fn not_sent(&self, call: &Call<'_, Request>, why: Unsendable) -> Result<(), SendStatus> {

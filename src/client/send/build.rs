@@ -33,16 +33,13 @@ use crate::{
         CallMode,
         CallShape,
         Plan,
-        ReadSegment,
-        ReplyMode,
-        Segment, //
+        ReplyMode, //
     },
     sunrpc::{
         Call,
         SendStatus,
         XdrBuf, //
     },
-    trace::Trace,
     verbs::{
         Mapped,
         MrList,
@@ -145,6 +142,32 @@ impl Draft<'_> {
     }
 }
 
+/// Plans a call that does not go inline both ways.
+///
+/// # Errors
+///
+/// [`Unsendable::Never`] if no message can carry it.
+#[inline]
+fn plan_chunks(
+    negotiated: &Negotiated,
+    call: &Call<'_, Request>,
+    send: &XdrBuf<'_>,
+    receive: &XdrBuf<'_>,
+) -> Result<Plan, Unsendable> {
+    let shape = CallShape {
+        send_len: send.len(),
+        send_pages: send.page_len(),
+        send_kvecs: send.kvecs(),
+        send_eligible: send.may_be_read_chunk(),
+        recv_max: receive.capacity(),
+        recv_pages: receive.page_len(),
+        recv_eligible: receive.may_be_write_chunk(),
+        opaque: call.is_opaque(),
+    };
+
+    plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))
+}
+
 /// Takes the lists that a call has for its chunks. Nothing but its sender uses them until it is
 /// posted, so that it is built without a lock.
 ///
@@ -218,13 +241,6 @@ impl Connection {
             return self.build_chunks(negotiated, call, message);
         }
         let xid = call.xid();
-        if Trace::is_marshal_on() {
-            self.shared.trace().marshal(
-                xid,
-                (send.len(), send.page_len(), receive.capacity()),
-                (CallMode::Inline as u32, ReplyMode::Inline as u32),
-            );
-        }
         let len = encode_inline(xid, negotiated, &send, message)?;
         self.shared.stats.count_pullup(&send);
 
@@ -275,7 +291,7 @@ impl Connection {
     ) -> Result<Built<'c>, Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let xid = call.xid();
-        let plan = self.plan(negotiated, call, &send, &receive)?;
+        let plan = plan_chunks(negotiated, call, &send, &receive)?;
         let mut lists = take_lists(call)?;
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's.
@@ -291,9 +307,6 @@ impl Connection {
         let supply = Supply::new(&negotiated.pool, call.slot().kept.take());
         let built = draft.build(supply, &mut lists, message).and_then(|built| {
             self.shared.stats.count_call(&plan, &send, &lists);
-            if Trace::is_mr_map_on() {
-                self.trace_chunks(xid, &lists);
-            }
             Ok((built, self.sendable(call, xid)?))
         });
         match built {
@@ -306,66 +319,6 @@ impl Connection {
                 call.slot().state.lock().lists = Some(lists);
                 Err(error)
             }
-        }
-    }
-
-    /// Plans a call.
-    ///
-    /// # Errors
-    ///
-    /// [`Unsendable::Never`] if no message can carry it.
-    #[inline]
-    fn plan(
-        &self,
-        negotiated: &Negotiated,
-        call: &Call<'_, Request>,
-        send: &XdrBuf<'_>,
-        receive: &XdrBuf<'_>,
-    ) -> Result<Plan, Unsendable> {
-        let shape = CallShape {
-            send_len: send.len(),
-            send_pages: send.page_len(),
-            send_kvecs: send.kvecs(),
-            send_eligible: send.may_be_read_chunk(),
-            recv_max: receive.capacity(),
-            recv_pages: receive.page_len(),
-            recv_eligible: receive.may_be_write_chunk(),
-            opaque: call.is_opaque(),
-        };
-        let plan =
-            plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
-
-        if Trace::is_marshal_on() {
-            self.shared.trace().marshal(
-                call.xid(),
-                (shape.send_len, shape.send_pages, shape.recv_max),
-                (plan.call as u32, plan.reply as u32),
-            );
-        }
-        Ok(plan)
-    }
-
-    /// Traces each segment of `lists`.
-    #[cold]
-    fn trace_chunks(&self, xid: u32, lists: &Lists) {
-        let trace = self.shared.trace();
-        let map = |segment: &Segment, writable| {
-            let Segment {
-                handle,
-                length,
-                offset,
-            } = *segment;
-            trace.mr_map(xid, handle, length, offset, writable);
-        };
-
-        for ReadSegment { segment, .. } in lists.read.as_slice() {
-            map(segment, false);
-        }
-        for segment in lists.write.as_slice() {
-            map(segment, true);
-        }
-        for segment in lists.reply.as_slice() {
-            map(segment, true);
         }
     }
 }
