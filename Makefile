@@ -32,6 +32,7 @@ help: ## Show this list
 	@echo "  KERNEL=stock|test: the guests boot Debian's kernel (default), or one that is built here (15 minutes, once);"
 	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (8 GB; default ~/.cache/rpcrdma-rs);'
 	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison;'
+	@echo '  RESUME=y leaves out VM tests that the same module has passed in an earlier run with RESUME=y;'
 	@echo '  RPCRDMA_ACCEL=tcg|kvm overrides the choice of the harness'
 
 ifdef KDIR

@@ -44,7 +44,8 @@ vm() {
 	local kernel=$1
 	shift
 	# shellcheck disable=SC2086 # patterns are words
-	selftests/harness/run.sh test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} "$@" ${TESTS:-}
+	selftests/harness/run.sh test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} \
+		${RESUME:+--resume} "$@" ${TESTS:-}
 }
 
 # Makes the kernel that is built here, if there is the time for it, and then runs a command. An unfinished build is

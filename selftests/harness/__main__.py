@@ -47,6 +47,9 @@ def common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--small", action="store_true", help="a tenth of the data, for the debug kernel")
     command.add_argument("--rounds", type=int, default=2, help="rounds of the mount/unmount/unload test")
     command.add_argument("--patience", type=int, default=0, help="how often to repeat a test that is only too slow")
+    command.add_argument(
+        "--resume", action="store_true", help="leave out what this module has passed in an earlier run"
+    )
     command.add_argument("--until", type=float, default=math.inf, metavar="EPOCH", help="begin no test after this time")
     command.add_argument("--smp", type=int, default=2, help="virtual CPUs per guest")
     command.add_argument("--module", type=Path, help=f"default: {OUR_MODULE}")
@@ -62,6 +65,7 @@ def options_of(args: argparse.Namespace) -> Options:
         small=args.small,
         rounds=args.rounds,
         patience=args.patience,
+        resume=args.resume,
         until=args.until,
         smp=args.smp,
         module_parameters=args.parameters,

@@ -25,6 +25,7 @@ class Options:
     small: bool = False
     rounds: int = 2
     patience: int = 0
+    resume: bool = False  # leave out what has passed before
     until: float = math.inf  # seconds since the epoch; no test begins later
     smp: int = 2
     memory: int = 1280  # MiB per guest

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from . import klog, kmemleak
 from .config import Options
+from .earlier import Earlier
 from .guest import CommandFailed, DiedAtBoot, Guest, GuestError, GuestTimeout, indent
 from .pair import Late, Pair
 from .registry import Skip, Test
@@ -49,10 +50,16 @@ class Runner:
         self.device = options.device
         self.leaks_watched: list[Guest] = []
         self.passed = self.failed = self.repeated = 0
+        self.earlier = Earlier(options) if options.resume else None
 
     def run(self, tests: list[Test]) -> int:
         """Runs the tests; 0 if all passed and there was one."""
         left_out: list[Test] = []
+        if self.earlier is not None:
+            before = len(tests)
+            tests = [test for test in tests if test.title not in self.earlier]
+            self.passed = before - len(tests)
+            print(f"{self.passed} of {before} tests have passed in an earlier run of this module")
         try:
             for number, test in enumerate(tests):
                 if self._time_is_up():
@@ -107,6 +114,8 @@ class Runner:
             self.drop_pair()
             return
         self.passed += 1
+        if self.earlier is not None:
+            self.earlier.add(title)
         print(f"ok     {title} ({time.monotonic() - start:.1f} s)")
 
     def _pair_for(self, test: Test) -> Pair:
