@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .listing import Listing
 from .symbols import Function, Symbols
 
 # Functions of the kernel that copy, with the register that has the number of bytes when they are entered.
@@ -70,6 +71,8 @@ class Tally:
 
 
 USER = Function("(user space)", "", "user space")
+# What the transport does itself, counted as if they were functions.
+LOCK, ATOMIC = (Function(name, "", "transport") for name in ("(lock)", "(atomic)"))
 
 
 class Counting:
@@ -80,6 +83,7 @@ class Counting:
         self.out = directory / "count.out"
         self.symbols = symbols
         self.sites = sites
+        self.transport: Listing | None = None  # the module of the transport that is loaded
         self._taken = 0
         for old in directory.glob("count.out*"):
             old.unlink()
@@ -109,6 +113,10 @@ class Counting:
             elif kind == "b":
                 function, offset = self.symbols.find(int(words[0], 16))
                 tally.instructions[function] += int(words[1], 16) * int(words[2])
+                if self.transport is not None and function.part == "transport":
+                    locks, atomics = self.transport.within(function.name, offset, int(words[1], 16))
+                    tally.entries[LOCK] += locks * int(words[2])
+                    tally.entries[ATOMIC] += atomics * int(words[2])
                 if offset == 0:
                     tally.entries[function] += int(words[2])
                 elif name := self.sites.get((function.name, offset)):

@@ -31,7 +31,8 @@ every second one, or every one. The column ``/ repaired`` compares with the same
 Instructions
 ============
 
-The part of the transport is its own code alone. Doorbells, completions and registrations are per operation.
+The part of the transport is its own code alone. Locks are those that it takes itself, sunrpc's included, atomics its
+instructions with a lock prefix. Doorbells, completions and registrations are per operation.
 
 ::
 

@@ -46,6 +46,8 @@ EVENTS: dict[str, Callable[[Tally], float]] = {
     "local invalidations": invalidations(True),
     "remote invalidations": invalidations(False),
     "completions": entries_of("rxe_cq_post"),
+    "own locks": entries_of("(lock)"),
+    "own atomics": entries_of("(atomic)"),
     "polls": entries_of("rxe_poll_cq"),
     "interrupts": entries_of("vring_interrupt"),
     "timer ticks": entries_of("update_process_times"),

@@ -20,6 +20,7 @@ from harness.rules import ROOT
 from . import rows
 from .clients import Client
 from .counter import Counting, Tally
+from .listing import Listing
 from .lockstep import Lockstep
 from .symbols import Symbols, return_sites
 
@@ -78,6 +79,7 @@ class Lab:
         self.server = self.pair.server
         shutil.copy(BUILT / "load", self.client.share / "load")
         self._current = self.clients[0]
+        self._listings: dict[str, Listing] = {}
         for client in clients:
             client.place(self.pair)
         modules = rpcload.modules(options)
@@ -146,7 +148,16 @@ class Lab:
         if self.counting:
             self.client.run("grep -F '[' /proc/kallsyms >/share/kallsyms")
             self.counting.symbols.load_modules((self.client.share / "kallsyms").read_text())
+            self.counting.transport = self._listing(self._current)
             self.counting.take()
+
+    def _listing(self, client: Client) -> Listing:
+        """The instructions of a client's module."""
+        if client.name not in self._listings:
+            options = self.pair.options
+            ours = options.module if client.family == "ours" else next(options.modules.rglob("rpcrdma.ko*"))
+            self._listings[client.name] = Listing(client.module or ours)
+        return self._listings[client.name]
 
     def count(self, words: str, timeout: float = 300.0) -> Tally:
         """Runs the load program under the counting emulator."""

@@ -18,7 +18,7 @@ SHOWN = 20  # functions that are not the transport's in a row's profile
 
 HEAD = (
     f"{'instructions per operation':38} {'ours':>11} {'in-tree':>11} {'ratio':>6} {'spread':>13}"
-    f" {'transport':>13} {'doorbells':>11} {'completions':>11} {'registr.':>9} {'inval. l+r':>15} {'copied':>15}"
+    f" {'transport':>13} {'locks':>9} {'atomics':>11} {'doorbells':>11} {'completions':>11} {'registr.':>9} {'inval. l+r':>15} {'copied':>15}"
 )
 PAIR = ("ours", "in-tree")  # the two that every table has
 WORSE = 1.01  # ours / another client
@@ -88,7 +88,8 @@ class Line:
         inval = "/".join(f"{a}+{b}" for a, b in zip(local, remote, strict=True))
         return (
             f"{self.name:38} {self.middle('ours'):11,.0f} {self.middle('in-tree'):11,.0f}"
-            f" {f'{ratio:.3f}' if ratio else '-':>6} {spread:>13} {both('transport'):>13} {both('doorbells', 2):>11}"
+            f" {f'{ratio:.3f}' if ratio else '-':>6} {spread:>13} {both('transport'):>13} {both('own locks', 1):>9} {both('own atomics', 1):>11}"
+            f" {both('doorbells', 2):>11}"
             f" {both('completions', 2):>11} {both('registrations', 1):>9} {inval:>15} {both('bytes copied by transport'):>15}"
             + "".join(f" {self.ratio(other) or 0:9.3f}" for other in self.others)
         )
