@@ -14,7 +14,9 @@ from .symbols import demangled
 FUNCTION = re.compile(r"([0-9a-f]{16}) <(\S+)>:$")
 INSTRUCTION = re.compile(r"\s+([0-9a-f]+):\t(.*)$")
 # The operand of a call that takes a lock.
-LOCK = re.compile(r"R_X86_64_(?:PLT|PC)32\s+(_raw_(?:spin|read|write)_lock\w*|mutex_lock\w*|down_(?:read|write)\w*)-0x4$")
+LOCK = re.compile(
+    r"R_X86_64_(?:PLT|PC)32\s+(_raw_(?:spin|read|write)_lock\w*|mutex_lock\w*|down_(?:read|write)\w*)-0x4$"
+)
 ATOMIC = re.compile(r"lock |xchg .*\(")
 
 

@@ -155,6 +155,11 @@ class Connection:
         self.ops.post_send(self._qp, addr, len(message), self._out.lkey, handle)
         self._outstanding += 1
 
+    def immediate(self):
+        """Writes nothing, with immediate data."""
+        self.ops.post_immediate(self._qp)
+        self._outstanding += 1
+
     def receive(self):
         """The messages that have come."""
         verbs.get_cq_event(self._channel, byref(c_void_p()), byref(c_void_p()))

@@ -26,6 +26,10 @@ class Send:
     handle: int | None = None
 
 
+class Immediate:
+    """Sends no message, but takes a Receive all the same: an RDMA Write with immediate data."""
+
+
 class Disconnect:
     """Ends the connection."""
 
@@ -186,6 +190,7 @@ MODES = {
         q.reply(),
     ],
     "oversize": lambda q: [q.reply(payload=q.payload + bytes(300000))],
+    "immediate": lambda q: [Immediate(), q.reply()],
     "disconnect": lambda q: [Disconnect()],
     "hold": lambda q: [Hold()],
     "never": lambda q: [],

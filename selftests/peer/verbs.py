@@ -16,7 +16,7 @@ PORT_SPACE_TCP = 0x106
 QPT_RC = 2
 ACCESS_LOCAL_WRITE = 1
 # enum ibv_wr_opcode, enum ibv_send_flags
-WR_SEND, WR_SEND_WITH_INV = 2, 9
+WR_WRITE_WITH_IMM, WR_SEND, WR_SEND_WITH_INV = 1, 2, 9
 SEND_SIGNALED = 2
 # enum ibv_wc_opcode: Receives have this bit.
 WC_RECV = 128
@@ -229,6 +229,11 @@ class Ops:
         wr = SendWr(sg_list=ctypes.pointer(sge), num_sge=1 if length else 0, opcode=WR_SEND, send_flags=SEND_SIGNALED)
         if handle is not None:
             wr.opcode, wr.invalidate_rkey = WR_SEND_WITH_INV, handle
+        self._check("post_send", self._post_send(qp, ctypes.addressof(wr), byref(c_void_p())))
+
+    def post_immediate(self, qp):
+        """Posts a signalled RDMA Write of nothing with immediate data, which takes a Receive of the client."""
+        wr = SendWr(num_sge=0, opcode=WR_WRITE_WITH_IMM, send_flags=SEND_SIGNALED)
         self._check("post_send", self._post_send(qp, ctypes.addressof(wr), byref(c_void_p())))
 
     def post_recv(self, qp, ident, addr, length, lkey):

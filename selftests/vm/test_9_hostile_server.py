@@ -443,6 +443,18 @@ def oversize(pair: Pair) -> None:
         assert risen.get("connect_count") == 1 and sent == 2, (risen, sent)
 
 
+@test("an RDMA Write with immediate data", "V1-15", "V1-122", "H-24", limit=120, device="rxe")
+def immediate(pair: Pair) -> None:
+    """It takes a Receive that no message came into. The connection ends, and the call is sent again on the next one."""
+    with hostile(pair) as server:
+        told, risen, sent = misbehave(pair, server, "immediate")
+        assert ABSENT in told, told
+        assert risen.get("connect_count") == 1 and len(server.of("connect")) == 2, risen
+        assert sent == 2, f"the call was sent {sent} times"
+        how = ends(pair.client, server.port)
+        assert how[0] == "an RDMA Write with immediate data has come", how
+
+
 @test("backward call with chunks", "BI-30", "BI-3", "V1-40", limit=90, device="rxe")
 def backward_chunks(pair: Pair) -> None:
     """It is refused with BADHEADER, nothing of it is fetched, and the call with the same xid is not mixed up with it."""

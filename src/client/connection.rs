@@ -440,20 +440,17 @@ impl Connection {
         // Calls without a reply keep their place in sunrpc, to be sent again; so do those whose
         // invalidation the drain did not complete. A task that abandons its call before the end
         // finds that it has to wait for this teardown.
-        let mut waiting = 0usize;
         for request in self.shared.slots.iter() {
-            waiting = waiting.wrapping_add(request.tear_down(self.generation).into());
+            request.tear_down(self.generation);
         }
         if let Some(qp) = qp {
             qp.finish(&drained);
         }
         // The queue pair goes before the calls do, in case that the drain has failed.
         drop(drained);
-        if waiting != 0 {
-            for request in self.shared.slots.iter() {
-                let reference = request.state.lock().call.drained(self.generation);
-                drop(reference);
-            }
+        for request in self.shared.slots.iter() {
+            let reference = request.state.lock().call.drained(self.generation);
+            drop(reference);
         }
     }
 }

@@ -257,15 +257,13 @@ impl<C: Send + Sync + 'static> Request<C> {
     }
 
     /// Takes from the call what depends on the connection with this number, none of whose
-    /// completions is still to come. Tells whether the call waits for its queue pair to go.
-    pub(super) fn tear_down(&self, generation: u64) -> bool {
+    /// completions is still to come.
+    pub(super) fn tear_down(&self, generation: u64) {
         let mut state = self.state.lock();
-        let waits = state.call.depends_on(generation);
-        let severed = waits.then(|| state.call.torn_down(generation));
+        let severed = state.call.torn_down(generation);
 
         // They go to the pool, which unmaps them all at the end.
         drop(state);
         drop((severed, self.kept.take()));
-        waits
     }
 }

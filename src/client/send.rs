@@ -94,7 +94,8 @@ impl Sender {
         self.connection.grow_pool();
         shared.xprt.wait_for_buffer_space();
         // Those that other requests keep, and those that came back in between, which have woken
-        // nothing.
+        // nothing. Either this finds them, or who puts them there finds that a sender waits.
+        smp_mb(Full);
         for request in shared.slots.iter() {
             drop(request.kept.take());
         }

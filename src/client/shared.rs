@@ -84,7 +84,8 @@ pub(crate) struct Shared {
     pub(super) current: SpinLock<Option<Arc<Connection>>>,
     /// Set once sunrpc has asked for a connection, before which its object is not complete.
     pub(super) started: Atomic<bool>,
-    /// Set when a server that must not invalidate has done so ([`RemoteInvalidation::Strict`]).
+    /// Set when a server that must not invalidate has done so
+    /// ([`crate::policy::RemoteInvalidation::Strict`]).
     pub(super) distrusted: Atomic<bool>,
     /// The ends of the last connections.
     #[pin]

@@ -201,7 +201,7 @@ impl<S> Xprt<S> {
     }
 
     /// Sets how many calls may be unanswered: what `credits` says under the lock under which calls
-    /// let go of theirs ([`Transport::released`]).
+    /// let go of theirs ([`super::Transport::released`]).
     #[inline]
     pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
         let xprt = self.as_ptr();

@@ -18,16 +18,26 @@ pub(crate) struct Received {
     pub(crate) invalidated: Option<u32>,
 }
 
-/// The status of a work request that failed. Apart from the status nothing of a failed completion
-/// is valid, so nothing else is kept.
+/// The cause of a failure, in words. Apart from the status nothing of a failed completion is valid,
+/// so nothing else is kept.
 #[derive(Clone, Copy)]
-pub(crate) struct Failure(bindings::ib_wc_status);
+pub(crate) struct Failure(&'static CStr);
 
 impl Failure {
+    /// A Receive has completed that no message came into: its length is that of the memory that
+    /// was written.
+    pub(super) const WITH_IMMEDIATE: Self = Self(c"an RDMA Write with immediate data has come");
+
+    /// The failure of a work request with this status.
+    #[cold]
+    fn of(status: bindings::ib_wc_status) -> Self {
+        // SAFETY: The function accepts any value and returns a string constant.
+        Self(unsafe { text(bindings::ib_wc_status_msg(status)) })
+    }
+
     /// The cause in words.
     pub(crate) fn as_str(&self) -> &'static CStr {
-        // SAFETY: The function accepts any value and returns a string constant.
-        unsafe { text(bindings::ib_wc_status_msg(self.0)) }
+        self.0
     }
 }
 
@@ -69,6 +79,6 @@ pub(super) unsafe fn outcome(wc: *mut bindings::ib_wc) -> Result<(), Failure> {
     // SAFETY: By the safety requirements of this function `wc` is valid.
     match unsafe { (*wc).status } {
         bindings::ib_wc_status_IB_WC_SUCCESS => Ok(()),
-        status => Err(Failure(status)),
+        status => Err(Failure::of(status)),
     }
 }

@@ -273,23 +273,26 @@ unsafe extern "C" fn recv_done<H: CompletionHandler>(
 ) {
     // SAFETY: By the safety requirements of this function.
     let (context, cqe, result) = unsafe { (context::<H>(cq), cqe(wc), outcome(wc)) };
-    let result = result.map(|()| {
+    let result = result.and_then(|()| {
         // SAFETY: `wc` is valid and successful, so that all its fields are.
-        let (len, flags) = unsafe { ((*wc).byte_len, (*wc).wc_flags) };
+        let (opcode, len, flags) = unsafe { ((*wc).opcode, (*wc).byte_len, (*wc).wc_flags) };
+        if opcode != bindings::ib_wc_opcode_IB_WC_RECV {
+            return Err(Failure::WITH_IMMEDIATE);
+        }
         let with_invalidate =
             flags.unsigned_abs() & bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE != 0;
 
-        Received {
+        Ok(Received {
             len,
             invalidated: with_invalidate.then(|| {
                 // SAFETY: The flag says that this is the field in use.
                 unsafe { *(*wc).ex.invalidate_rkey.as_ref() }
             }),
-        }
+        })
     });
     let len = result.map_or(0, |received| received.len);
     // SAFETY: Every completion of this kind is of a Receive buffer's request, and the first and
-    // only one.
+    // only one. If a message has come, the device has written that many bytes.
     let buf = unsafe { RecvBuffer::from_completion(cqe, len) };
     // SAFETY: This is a callback of the queue.
     let queue = unsafe { context.queue() };

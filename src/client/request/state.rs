@@ -322,7 +322,7 @@ impl<M, R, C> RequestState<M, R, C> {
     /// Tells whether the call depends on the connection with this number: the server may reach its
     /// memory there, or could when this connection ended.
     #[inline]
-    pub(crate) fn depends_on(&self, generation: u64) -> bool {
+    fn depends_on(&self, generation: u64) -> bool {
         let (State::Sent {
             generation: of,
             exposed: Some(_),
@@ -343,6 +343,10 @@ impl<M, R, C> RequestState<M, R, C> {
     /// The connection with this number is being torn down, and none of its completions is still to
     /// come.
     pub(crate) fn torn_down(&mut self, generation: u64) -> Severed<M, R> {
+        // Nearly all do not: their state need not be moved to find that.
+        if !self.depends_on(generation) {
+            return Severed::Nothing;
+        }
         let (severed, connection) = match core::mem::replace(&mut self.0, State::Idle) {
             State::Sent {
                 generation: of,
@@ -373,6 +377,9 @@ impl<M, R, C> RequestState<M, R, C> {
     /// The connection with this number is drained and its queue pair is gone. Returns a reference
     /// to it, to be dropped.
     pub(crate) fn drained(&mut self, generation: u64) -> Option<C> {
+        if !self.depends_on(generation) {
+            return None;
+        }
         match core::mem::replace(&mut self.0, State::Idle) {
             State::AwaitingDrain {
                 generation: of,

@@ -65,9 +65,12 @@ impl FreeNumbers {
     /// Puts back a number that was taken. A full barrier.
     #[inline]
     pub(super) fn put(&self, number: u32) {
-        // There is a word for each number, with the bit clear: adding it sets it.
+        // There is a word for each number.
         if let Some(word) = self.words.get((number / BITS) as usize) {
-            word.fetch_add(1u64 << (number % BITS), Full);
+            let mut now = word.load(Relaxed);
+            while let Err(changed) = word.cmpxchg(now, now | (1u64 << (number % BITS)), Full) {
+                now = changed;
+            }
         }
     }
 }
