@@ -149,7 +149,7 @@ impl Kept {
     #[inline]
     pub(crate) fn put(&self, mrs: MrList<Invalidated>) {
         self.count.store(mrs.count(), Relaxed);
-        // INVARIANT: The list is given up for it.
+        // INVARIANT: The head of an invalidated list, which is consumed.
         let old = self.head.xchg(mrs.into_head().as_ptr(), Full);
         drop(Self::list(old));
     }
