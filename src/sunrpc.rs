@@ -19,9 +19,11 @@
 mod address;
 mod backchannel;
 mod class;
+mod memory;
 mod ops;
 mod rqst;
 mod slot;
+mod spin;
 mod status;
 mod write_lock;
 mod xdr_buf;

@@ -25,7 +25,9 @@ use kernel::{
 
 use super::{
     slot,
+    spin::SpinGuard,
     xprt::{
+        names,
         window,
         XprtAlloc, //
     },
@@ -219,7 +221,7 @@ unsafe extern "C" fn free_slot<T: Transport>(
 /// For sunrpc to call, as said above.
 unsafe extern "C" fn set_port<T: Transport>(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
     // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { setup::set_port(xprt, port) }
+    unsafe { names::set_port(xprt, port) }
 }
 
 /// # Safety
@@ -282,34 +284,26 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
 ///
 /// For sunrpc to call, as said above, under `transport_lock`.
 unsafe extern "C" fn release_request<T: Transport>(task: *mut bindings::rpc_task) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    // The request still belongs to the task.
-    let rqst = unsafe { (*task).tk_rqstp };
-
-    // SAFETY: The request is valid.
-    if unsafe { bindings::bc_prealloc(rqst) } != 0 {
-        // A reverse reply has only looked as if it had a credit (`Backchannel::deliver`).
-        // SAFETY: The field changes only under the lock, which is held.
-        unsafe { (*rqst).rq_cong = 0 };
-        return;
-    }
-    // SAFETY: The request has left the queues of sunrpc, so that the field is final.
-    if unsafe { (*rqst).rq_reply_bytes_recvd } == 0 {
-        // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of
-        // it. Requests that are not reverse calls are those of slots.
-        let (transport, slot) = unsafe {
-            (
-                transport::<T>((*rqst).rq_xprt),
-                slot::Slot::<T::Slot>::of(rqst),
-            )
-        };
-        if let Some(credits) = transport.released(&slot.data) {
-            // SAFETY: The field changes only under the lock, which is held.
-            unsafe { (*(*rqst).rq_xprt).cwnd = window(credits) };
+    // SAFETY: sunrpc calls this with a task of a transport of the class. Its request is still that
+    // of the task, and has left the queues of sunrpc, so that its fields are final but for those
+    // that change under the lock, which is held, as the window of the transport does. Requests that
+    // are not reverse calls are those of slots.
+    unsafe {
+        let rqst = (*task).tk_rqstp;
+        if bindings::bc_prealloc(rqst) != 0 {
+            // A reverse reply has only looked as if it had a credit (`Backchannel::deliver`).
+            (*rqst).rq_cong = 0;
+            return;
         }
+        if (*rqst).rq_reply_bytes_recvd == 0 {
+            let xprt = (*rqst).rq_xprt;
+            let slot = slot::Slot::<T::Slot>::of(rqst);
+            if let Some(credits) = transport::<T>(xprt).released(&slot.data) {
+                (*xprt).cwnd = window(credits);
+            }
+        }
+        bindings::xprt_release_rqst_cong(task);
     }
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { bindings::xprt_release_rqst_cong(task) };
 }
 
 /// Fills in the pages that the upper layer has left to the transport.
@@ -385,10 +379,9 @@ unsafe extern "C" fn set_connect_timeout(
     // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
     // The lock is valid, and the fields change only under it.
     unsafe {
-        bindings::spin_lock(&raw mut (*xprt).transport_lock);
+        let _lock = SpinGuard::take(&raw mut (*xprt).transport_lock);
         (*xprt).connect_timeout = (*xprt).connect_timeout.min(connect);
         (*xprt).max_reconnect_timeout = (*xprt).max_reconnect_timeout.min(reconnect);
-        bindings::spin_unlock(&raw mut (*xprt).transport_lock);
     }
 }
 

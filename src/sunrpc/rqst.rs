@@ -11,9 +11,11 @@ use kernel::ffi::c_int;
 
 use super::{
     slot::Slot,
+    spin::SpinGuard,
     xdr_buf::{
         pad_of,
-        XdrBuf, //
+        XdrBuf,
+        XdrBufMut, //
     }, //
 };
 use crate::{
@@ -108,13 +110,11 @@ impl<'a, D> Call<'a, D> {
     /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
     pub(crate) fn forget_old_reply(&self) {
         const WORDS: usize = 8;
-        // SAFETY: Set up at encoding, and not changed until the reply comes.
-        let [head] = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf.head };
+        // SAFETY: Set up at encoding, and until the call is sent nothing else touches its memory.
+        let mut buf = unsafe { XdrBufMut::new(&(*self.rqst.as_ptr()).rq_rcv_buf) };
 
-        if head.iov_len >= WORDS && !head.iov_base.is_null() {
-            // SAFETY: The head has room for `iov_len` bytes, and until the call is sent nothing
-            // else touches it.
-            unsafe { head.iov_base.cast::<u8>().write_bytes(0, WORDS) };
+        if buf.head_room() >= WORDS {
+            buf.write_head(&[0; WORDS]);
         }
     }
 
@@ -165,22 +165,19 @@ impl<D> Pinned<D> {
     /// `xprt` must be valid, with requests from a `Slots<D>`.
     #[inline]
     pub(super) unsafe fn lookup(xprt: NonNull<bindings::rpc_xprt>, xid: u32) -> Option<Self> {
-        // SAFETY: `xprt` is valid.
-        let lock = unsafe { &raw mut (*xprt.as_ptr()).queue_lock };
-
-        // SAFETY: An initialised lock; looking up and pinning belong into one section.
-        unsafe { bindings::spin_lock(lock) };
-        // SAFETY: The lock is held.
-        let rqst = NonNull::new(unsafe { bindings::xprt_lookup_rqst(xprt.as_ptr(), xid.to_be()) });
-        if let Some(rqst) = rqst {
-            // SAFETY: Found under the lock, so it is valid.
-            unsafe { bindings::xprt_pin_rqst(rqst.as_ptr()) };
-        }
-        // SAFETY: Taken above.
-        unsafe { bindings::spin_unlock(lock) };
+        // SAFETY: `xprt` is valid, and with it its lock.
+        let lock = unsafe { SpinGuard::take(&raw mut (*xprt.as_ptr()).queue_lock) };
+        // SAFETY: The lock is held, and a request that is found under it is valid. Looking up and
+        // pinning belong into one section.
+        let rqst = unsafe {
+            let rqst = NonNull::new(bindings::xprt_lookup_rqst(xprt.as_ptr(), xid.to_be()))?;
+            bindings::xprt_pin_rqst(rqst.as_ptr());
+            rqst
+        };
+        drop(lock);
 
         // INVARIANT: Pinned above.
-        rqst.map(|rqst| Self {
+        Some(Self {
             rqst,
             cut: 0,
             _slot: PhantomData,
@@ -192,6 +189,13 @@ impl<D> Pinned<D> {
     pub(crate) fn slot(&self) -> &D {
         // SAFETY: By the type invariants.
         &unsafe { Slot::of(self.rqst.as_ptr()) }.data
+    }
+
+    /// The buffer of the reply.
+    #[inline]
+    fn receive_buf(&mut self) -> XdrBufMut<'_> {
+        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
+        unsafe { XdrBufMut::new(&(*self.rqst.as_ptr()).rq_rcv_buf) }
     }
 
     /// Copies the inline part of a reply to where the upper layer will decode it. `placed` bytes
@@ -208,18 +212,13 @@ impl<D> Pinned<D> {
         payload: &[u8],
         placed: Option<u32>,
     ) -> Result<(u32, u32), TooLong> {
-        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
-        let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
-        let [head] = &rcv_buf.head;
+        let mut buf = self.receive_buf();
 
         // Most replies are small.
-        if payload.len() > head.iov_len {
+        if payload.len() > buf.head_room() {
             return self.fill_parts(payload, placed);
         }
-        // SAFETY: The head has room for `iov_len` bytes and is distinct from the Receive buffer.
-        unsafe {
-            core::ptr::copy_nonoverlapping(payload.as_ptr(), head.iov_base.cast(), payload.len())
-        };
+        buf.write_head(payload);
         // CAST: The head is shorter than 4 GiB.
         let len = payload.len() as u32;
         let Some(placed) = placed else {
@@ -229,7 +228,7 @@ impl<D> Pinned<D> {
             .checked_add(placed)
             .and_then(|sum| sum.checked_add(pad_of(placed)));
         let total = total
-            .filter(|&total| total <= rcv_buf.buflen)
+            .filter(|&total| total <= buf.capacity())
             .ok_or(TooLong)?;
         self.cut_head(payload.len());
         Ok((total, 0))
@@ -239,75 +238,39 @@ impl<D> Pinned<D> {
     /// head that has only `len` bytes is cut rather than the data moved (H-22).
     #[inline]
     fn cut_head(&mut self, len: usize) {
-        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
-        let [head] = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf.head };
+        let room = self.receive_buf().head_room();
 
-        if len < head.iov_len {
-            self.cut = head.iov_len.wrapping_sub(len);
+        if len < room {
+            self.cut = room.wrapping_sub(len);
             self.resize_head(self.cut.wrapping_neg());
         }
     }
 
     /// As [`Self::fill`], for replies of which a part goes behind the head.
     fn fill_parts(&mut self, payload: &[u8], placed: Option<u32>) -> Result<(u32, u32), TooLong> {
-        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
-        let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
+        let mut buf = self.receive_buf();
         let len = u32::try_from(payload.len()).map_err(|_| TooLong)?;
         let skip = placed
             .unwrap_or(0)
             .checked_add(pad_of(placed.unwrap_or(0)))
             .ok_or(TooLong)?;
         let total = len.checked_add(skip).ok_or(TooLong)?;
-        if total > rcv_buf.buflen {
+        if total > buf.capacity() {
             return Err(TooLong);
         }
 
-        let head = &rcv_buf.head[0];
-        let inline = payload.len().min(head.iov_len);
-        let (first, mut rest) = payload.split_at_checked(inline).ok_or(TooLong)?;
-        if inline != 0 {
-            // SAFETY: The head has room for `iov_len` bytes and is distinct from the Receive
-            // buffer.
-            unsafe { core::ptr::copy_nonoverlapping(first.as_ptr(), head.iov_base.cast(), inline) };
-        }
+        let inline = buf.write_head(payload);
         if placed.is_some() {
             self.cut_head(inline);
         }
-        if rest.is_empty() {
-            return Ok((total, 0));
-        }
-
-        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
-        let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
-        // SAFETY: As `receive_buf`.
-        let mut pages = unsafe { XdrBuf::new(rcv_buf) }.page_spans();
-        pages.leave_out(skip);
-        let mut copied = 0;
-        for span in pages {
-            let n = span.write(rest);
-            copied = n.saturating_add(copied);
-            rest = rest.get(n..).unwrap_or(&[]);
-            if rest.is_empty() {
-                break;
-            }
-        }
-        if !rest.is_empty() {
-            let tail = &rcv_buf.tail[0];
-            let at = skip.saturating_sub(rcv_buf.page_len) as usize;
-            if at
-                .checked_add(rest.len())
-                .is_none_or(|end| end > tail.iov_len)
-            {
-                return Err(TooLong);
-            }
-            // SAFETY: The tail has room for `iov_len` bytes, which the range was checked against.
-            unsafe {
-                core::ptr::copy_nonoverlapping(
-                    rest.as_ptr(),
-                    tail.iov_base.cast::<u8>().add(at),
-                    rest.len(),
-                )
-            };
+        let mut buf = self.receive_buf();
+        let rest = payload.get(inline..).unwrap_or(&[]);
+        let copied = buf.write_pages(skip, rest);
+        let rest = rest.get(copied..).unwrap_or(&[]);
+        // CAST: Widening.
+        let at = skip.saturating_sub(buf.page_len()) as usize;
+        if buf.write_tail(at, rest) != rest.len() {
+            return Err(TooLong);
         }
         Ok((total, u32::try_from(copied).unwrap_or(u32::MAX)))
     }
@@ -315,21 +278,13 @@ impl<D> Pinned<D> {
     /// Brings a reply of `len` bytes, of which the peer has written the first ones to `head` and
     /// those behind the pages to `tail`, to where the upper layer will decode it.
     pub(crate) fn place(&mut self, head: &[u8], tail: &[u8], len: u32) {
-        // SAFETY: Pinned, so that only the holder of this value uses the buffers of the request.
-        let rcv_buf = unsafe { &(*self.rqst.as_ptr()).rq_rcv_buf };
-        let ([to_head], [to_tail]) = (&rcv_buf.head, &rcv_buf.tail);
-        let behind = (len as usize)
-            .saturating_sub(head.len())
-            .saturating_sub(rcv_buf.page_len as usize);
+        let mut buf = self.receive_buf();
+        // CAST: Widening.
+        let (len, pages) = (len as usize, buf.page_len() as usize);
+        let behind = len.saturating_sub(head.len()).saturating_sub(pages);
 
-        for (from, to, len) in [(head, to_head, len as usize), (tail, to_tail, behind)] {
-            let len = len.min(from.len()).min(to.iov_len);
-            if len != 0 {
-                // SAFETY: The part has room for `iov_len` bytes and is distinct from the memory of
-                // a registration.
-                unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.iov_base.cast(), len) };
-            }
-        }
+        buf.write_head(head.get(..len).unwrap_or(head));
+        buf.write_tail(0, tail.get(..behind).unwrap_or(tail));
     }
 
     /// Hands the reply of `len` bytes up and lets go of the request. Nothing the peer can reach
@@ -398,16 +353,12 @@ impl<D> Pinned<D> {
 #[inline]
 unsafe fn unpin(rqst: NonNull<bindings::rpc_rqst>, last: impl FnOnce()) {
     // SAFETY: A pinned request is valid, and its transport outlives its tasks.
-    let lock = unsafe { &raw mut (*(*rqst.as_ptr()).rq_xprt).queue_lock };
+    let _lock = unsafe { SpinGuard::take(&raw mut (*(*rqst.as_ptr()).rq_xprt).queue_lock) };
 
-    // SAFETY: An initialised lock.
-    unsafe { bindings::spin_lock(lock) };
     last();
     // SAFETY: By the safety requirements of this function the pin is the caller's; the lock is
     // held.
     unsafe { bindings::xprt_unpin_rqst(rqst.as_ptr()) };
-    // SAFETY: Taken above.
-    unsafe { bindings::spin_unlock(lock) };
 }
 
 impl<D> Drop for Pinned<D> {

@@ -7,10 +7,7 @@ mod free;
 use core::{
     cell::UnsafeCell,
     mem::offset_of,
-    ptr::{
-        null_mut,
-        NonNull, //
-    }, //
+    ptr::NonNull, //
 };
 
 use kernel::{
@@ -29,6 +26,7 @@ use kernel::{
     types::Opaque, //
 };
 
+use super::memory::Memory;
 use crate::bindings;
 
 use free::FreeNumbers;
@@ -37,26 +35,23 @@ use free::FreeNumbers;
 /// that need more.
 const USUAL: usize = 2048;
 
-/// Memory from kmalloc that a request encodes into or decodes from. Grows, never shrinks.
+/// Memory that a request encodes into or decodes from. Grows, never shrinks.
 struct Buffer {
-    mem: *mut u8,
+    mem: Option<Memory>,
     len: usize,
 }
 
 impl Buffer {
-    const EMPTY: Self = Self {
-        mem: null_mut(),
-        len: 0,
-    };
+    const EMPTY: Self = Self { mem: None, len: 0 };
 
     /// Makes the buffer at least `len` bytes long; its content is lost. Returns its start. Adds
     /// `len` to `grown` when the buffer was too short and `len` is more than [`USUAL`].
     #[inline]
     fn ensure(&mut self, len: usize, grown: &Atomic<u64>) -> Option<NonNull<u8>> {
-        if len > self.len || self.mem.is_null() {
+        if len > self.len || self.mem.is_none() {
             self.grow(len, grown)?;
         }
-        NonNull::new(self.mem)
+        self.mem.as_ref().map(Memory::as_ptr)
     }
 
     #[cold]
@@ -65,21 +60,13 @@ impl Buffer {
             grown.add(len as u64, Relaxed);
         }
         let len = len.max(USUAL).checked_next_power_of_two()?;
-        // SAFETY: Any size will do, and these are the flags for memory that a call needs.
-        let mem = unsafe { bindings::kmalloc(len, bindings::rpc_task_gfp_mask()) };
-        let mem = NonNull::new(mem)?;
-        // SAFETY: `self.mem` is null or from kmalloc, and no request uses it any more.
-        unsafe { bindings::kfree(self.mem.cast()) };
-        self.mem = mem.as_ptr().cast();
+        // SAFETY: Any size will do, these are the flags for memory that a call needs, and what
+        // comes back is ours.
+        let mem =
+            unsafe { Memory::from_raw(bindings::kmalloc(len, bindings::rpc_task_gfp_mask())) };
+        self.mem = Some(mem?);
         self.len = len;
         Some(())
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: Null or from kmalloc.
-        unsafe { bindings::kfree(self.mem.cast()) };
     }
 }
 

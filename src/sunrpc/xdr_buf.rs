@@ -184,6 +184,91 @@ impl<'a> XdrBuf<'a> {
     }
 }
 
+/// The `struct xdr_buf` of a reply, to write into: its parts need not have been written yet.
+///
+/// # Invariants
+///
+/// The buffer is one of a request that sunrpc keeps while the view lives: a part that has a length
+/// has as much linear-map memory, or as many pages. Nothing else uses that memory meanwhile.
+pub(super) struct XdrBufMut<'a>(&'a bindings::xdr_buf);
+
+impl<'a> XdrBufMut<'a> {
+    /// Views `buf`.
+    ///
+    /// # Safety
+    ///
+    /// The type invariants must hold during `'a`.
+    #[inline]
+    pub(super) unsafe fn new(buf: &'a bindings::xdr_buf) -> Self {
+        // INVARIANT: Promised by the caller.
+        Self(buf)
+    }
+
+    /// Bytes there is room for in all.
+    #[inline]
+    pub(super) fn capacity(&self) -> u32 {
+        self.0.buflen
+    }
+
+    /// Bytes there is room for before the pages.
+    #[inline]
+    pub(super) fn head_room(&self) -> usize {
+        let [head] = &self.0.head;
+        head.iov_len
+    }
+
+    /// Bytes there is room for in pages.
+    #[inline]
+    pub(super) fn page_len(&self) -> u32 {
+        self.0.page_len
+    }
+
+    /// Copies what fits of `from` into the head. Returns how many bytes that were.
+    #[inline]
+    pub(super) fn write_head(&mut self, from: &[u8]) -> usize {
+        let [head] = &self.0.head;
+        self.write(head, 0, from)
+    }
+
+    /// Copies what fits of `from` into the pages, behind the first `skip` bytes there. Returns how
+    /// many bytes that were.
+    pub(super) fn write_pages(&mut self, skip: u32, from: &[u8]) -> usize {
+        let mut pages = XdrBuf(self.0).page_spans();
+        let mut rest = from;
+
+        pages.leave_out(skip);
+        for span in pages {
+            if rest.is_empty() {
+                break;
+            }
+            rest = rest.get(span.write(rest)..).unwrap_or(&[]);
+        }
+        from.len().saturating_sub(rest.len())
+    }
+
+    /// Copies what fits of `from` into the tail, from its byte `at` on. Returns how many bytes that
+    /// were.
+    pub(super) fn write_tail(&mut self, at: usize, from: &[u8]) -> usize {
+        let [tail] = &self.0.tail;
+        self.write(tail, at, from)
+    }
+
+    #[inline]
+    fn write(&mut self, to: &bindings::kvec, at: usize, from: &[u8]) -> usize {
+        let len = from.len().min(to.iov_len.saturating_sub(at));
+
+        if len != 0 {
+            // SAFETY: By the type invariants the part has memory for its length, which `at + len`
+            // does not exceed, and nothing else uses it; so `from` is other memory.
+            unsafe {
+                let to = to.iov_base.cast::<u8>().add(at);
+                core::ptr::copy_nonoverlapping(from.as_ptr(), to, len);
+            }
+        }
+        len
+    }
+}
+
 /// Cuts linear-map memory, written or not, into pages.
 ///
 /// # Invariants
@@ -338,6 +423,27 @@ mod tests {
         let buf = raw(b"", b"", PAGE_SIZE);
         // SAFETY: The parts are constants, and nothing looks at the pages.
         assert!(!unsafe { XdrBuf::new(&buf) }.is_joinable());
+    }
+
+    /// H-23: of a reply as much is written as there is room for, and nothing beside it.
+    #[test]
+    fn writes_no_further_than_the_part() {
+        let (mut head, mut tail) = (*b"........", *b"........");
+        let mut buf = raw(&[], &[], 0);
+        buf.head[0].iov_base = head.as_mut_ptr().cast();
+        buf.head[0].iov_len = 4;
+        buf.tail[0].iov_base = tail.as_mut_ptr().cast();
+        buf.tail[0].iov_len = 6;
+        // SAFETY: The parts are not used but through the view while it lives.
+        let mut buf = unsafe { XdrBufMut::new(&buf) };
+
+        assert_eq!(buf.write_head(b"abcdef"), 4);
+        assert_eq!(buf.write_tail(3, b"uvwxyz"), 3);
+        assert_eq!(buf.write_tail(6, b"x"), 0);
+        assert_eq!(buf.write_tail(usize::MAX, b"x"), 0);
+        assert_eq!(buf.write_pages(0, b"x"), 0);
+        assert_eq!(&head, b"abcd....");
+        assert_eq!(&tail, b"...uvw..");
     }
 
     /// RFC 4506 section 4: everything is a multiple of four bytes.

@@ -2,19 +2,28 @@
 
 //! The transport object, and the right to connect it.
 
+/// Reads a field of the object behind a handle. Others may change it meanwhile, as `READ_ONCE` says
+/// it in C; of one with several words each is read as it was at some moment.
+macro_rules! read_once {
+    ($xprt:expr, $field:ident $(. $part:ident)?) => {{
+        let xprt: &Xprt<_> = $xprt;
+        // SAFETY: The object is valid as long as its handle, and any bits are a value of the field.
+        unsafe { (&raw const (*xprt.as_ptr()).$field $(. $part)?).read_volatile() }
+    }};
+}
+
 mod info;
+pub(super) mod names;
 
 pub(crate) use info::Load;
 
 use core::{
     marker::PhantomData,
-    mem::ManuallyDrop,
     net::SocketAddr,
     ptr::NonNull, //
 };
 
 use kernel::{
-    alloc::AllocError,
     ffi::{
         c_int,
         c_void, //
@@ -26,6 +35,7 @@ use kernel::{
 use super::{
     address::socket_address,
     rqst::Pinned,
+    spin::SpinGuard,
     ConnectStatus,
     Slots,
     WriteLock, //
@@ -68,15 +78,14 @@ unsafe impl Sync for XprtRef {}
 impl Drop for XprtRef {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the object is ours and nothing refers to it any more:
-        // sunrpc has called `destroy`, or has never seen it.
+        // sunrpc has called `destroy`, or has never seen it. The reference to the module goes last,
+        // since the module may go from there on.
         unsafe {
             let xprt = &raw mut (*self.raw.as_ptr()).xprt;
-            free_addresses(xprt);
+            names::free(xprt);
             bindings::xprt_free(xprt);
+            bindings::module_put(os::this_module());
         }
-        // SAFETY: The reference that belongs to this value. Last, since the module may go from here
-        // on.
-        unsafe { bindings::module_put(os::this_module()) };
     }
 }
 
@@ -100,15 +109,26 @@ impl<S> Clone for Xprt<S> {
 }
 
 impl<S> Xprt<S> {
-    /// Takes over the memory of a transport object.
+    /// Allocates a transport object in `net` for up to `requests` requests. sunrpc holds the module
+    /// during the call.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     ///
     /// # Safety
     ///
-    /// The invariants of `XprtRef` must hold, and the requests of the object must be those of a
-    /// `Slots<S>`.
-    pub(super) unsafe fn new(raw: NonNull<XprtAlloc>) -> Result<Self, AllocError> {
-        // INVARIANT: Promised by the caller. On failure the value is dropped, and with it the
-        // object freed.
+    /// The object must get the methods of a [`super::Transport`] whose requests have data of type
+    /// `S`, and no others.
+    pub(super) unsafe fn alloc(net: os::Net<'_>, requests: u32) -> Result<Self> {
+        // SAFETY: The namespace is valid.
+        let raw =
+            unsafe { bindings::xprt_alloc(net.as_ptr(), size_of::<XprtAlloc>(), 0, requests) };
+        let raw = NonNull::new(raw.cast()).ok_or(ENOMEM)?;
+        // SAFETY: The module is there, since its code runs.
+        unsafe { bindings::__module_get(os::this_module()) };
+        // INVARIANT: Allocated with the size of an `XprtAlloc`, and with a reference to the module.
+        // Without memory the value is dropped, and with it the object freed.
         Ok(Self {
             memory: Arc::new(XprtRef { raw }, GFP_KERNEL)?,
             _slot: PhantomData,
@@ -130,8 +150,7 @@ impl<S> Xprt<S> {
 
     /// The number by which sunrpc names the transport in sysfs and debugfs.
     pub(crate) fn id(&self) -> u32 {
-        // SAFETY: The object is valid; the number is fixed when it is allocated.
-        unsafe { (*self.as_ptr()).id }
+        read_once!(self, id)
     }
 
     /// Tells whether sunrpc may send over it.
@@ -144,8 +163,7 @@ impl<S> Xprt<S> {
     /// The number of the connection, as sunrpc counts them.
     #[inline]
     pub(crate) fn connect_cookie(&self) -> u32 {
-        // SAFETY: A word that changes under the write lock.
-        unsafe { (&raw const (*self.as_ptr()).connect_cookie).read_volatile() }
+        read_once!(self, connect_cookie)
     }
 
     /// Asks sunrpc to close the connection. May be called from any process context; returns at
@@ -204,38 +222,33 @@ impl<S> Xprt<S> {
     /// let go of theirs ([`super::Transport::released`]).
     #[inline]
     pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
-        let xprt = self.as_ptr();
-
-        // SAFETY: A word that changes only under the lock taken below; reading it first saves that
-        // in the usual case.
-        if unsafe { (&raw const (*xprt).cwnd).read_volatile() } != window(credits()) {
-            self.store_credits(credits);
+        // Reading it first saves the lock in the usual case.
+        if read_once!(self, cwnd) != window(credits()) {
+            self.store_window(&self.lock(), credits());
         }
     }
 
-    fn store_credits(&self, credits: impl Fn() -> u32) {
-        let xprt = self.as_ptr();
+    /// The lock under which the accounting of credits changes.
+    #[inline]
+    fn lock(&self) -> SpinGuard<'_> {
+        // SAFETY: The object and its lock are there as long as the handle.
+        unsafe { SpinGuard::take(&raw mut (*self.as_ptr()).transport_lock) }
+    }
 
-        // SAFETY: The object and its lock are valid, and the field changes only under the lock.
-        unsafe {
-            bindings::spin_lock(&raw mut (*xprt).transport_lock);
-            (*xprt).cwnd = window(credits());
-            bindings::spin_unlock(&raw mut (*xprt).transport_lock);
-        }
+    fn store_window(&self, _lock: &SpinGuard<'_>, credits: u32) {
+        // SAFETY: The object is valid, and the field changes only under the lock.
+        unsafe { (*self.as_ptr()).cwnd = window(credits) };
     }
 
     /// Sets how many calls may be unanswered to a larger number than before, outside the completion
     /// of a call, which would wake a sender: wakes one (H-66).
     pub(crate) fn raise_credits(&self, credits: impl Fn() -> u32) {
-        let xprt = self.as_ptr();
+        let lock = self.lock();
 
-        self.store_credits(credits);
-        // SAFETY: The object and its lock are valid; sunrpc changes the bit under the same lock.
-        unsafe {
-            bindings::spin_lock(&raw mut (*xprt).transport_lock);
-            bindings::xprt_clear_cwnd_wait(xprt);
-            bindings::spin_unlock(&raw mut (*xprt).transport_lock);
-        }
+        self.store_window(&lock, credits());
+        // SAFETY: The object is valid; sunrpc changes the bit under the same lock.
+        unsafe { bindings::xprt_clear_cwnd_wait(self.as_ptr()) };
+        drop(lock);
         // A task that waits for a credit sleeps on the same queue as those that wait for buffers.
         self.wait_for_buffer_space();
         self.space_available();
@@ -243,30 +256,24 @@ impl<S> Xprt<S> {
 
     /// Starts the accounting of credits again, with one: no call holds a credit (V1-31).
     pub(crate) fn reset_credits(&self, slots: &Slots<S>) {
-        let xprt = self.as_ptr();
+        let lock = self.lock();
 
-        // SAFETY: The object and its lock are valid.
-        unsafe { bindings::spin_lock(&raw mut (*xprt).transport_lock) };
         for rqst in slots.rqsts() {
             // SAFETY: The requests live as long as the table; the field changes only under the
             // lock.
             unsafe { (*rqst).rq_cong = 0 };
         }
-        // SAFETY: The fields change only under the lock.
-        unsafe {
-            (*xprt).cong = 0;
-            (*xprt).cwnd = usize::try_from(bindings::RPC_CWNDSCALE).unwrap_or(256);
-        }
-        // SAFETY: Taken above.
-        unsafe { bindings::spin_unlock(&raw mut (*xprt).transport_lock) };
+        // SAFETY: The object is valid, and the field changes only under the lock.
+        unsafe { (*self.as_ptr()).cong = 0 };
+        self.store_window(&lock, 1);
     }
 
     /// The server's address as it is now.
     pub(crate) fn address(&self, _lock: &WriteLock<'_>) -> bindings::__kernel_sockaddr_storage {
-        // SAFETY: The object is valid. The host changes only under the write lock. The port is
-        // stored by rpcbind, while the transport is not bound, and it is bound when it connects; if
-        // another task binds it again meanwhile, either port may be read.
-        unsafe { (&raw const (*self.as_ptr()).addr).read_volatile() }
+        // The host changes only under the write lock. The port is stored by rpcbind, while the
+        // transport is not bound, and it is bound when it connects; if another task binds it again
+        // meanwhile, either port may be read.
+        read_once!(self, addr)
     }
 
     /// The server's address and port as they are now; `None` for a family that is not of IP.
@@ -279,14 +286,12 @@ impl<S> Xprt<S> {
 
     /// The time limit of an attempt to connect, in jiffies.
     pub(crate) fn connect_timeout(&self) -> usize {
-        // SAFETY: The object is valid; a word that is only ever lowered.
-        unsafe { (&raw const (*self.as_ptr()).connect_timeout).read_volatile() }
+        read_once!(self, connect_timeout)
     }
 
     /// The requests that the transport may have.
     pub(crate) fn max_requests(&self) -> u32 {
-        // SAFETY: The object is valid; fixed when it is allocated.
-        unsafe { (*self.as_ptr()).max_reqs }
+        read_once!(self, max_reqs)
     }
 
     /// Tells whether a swap file is behind the transport.
@@ -297,14 +302,14 @@ impl<S> Xprt<S> {
 
     /// The network namespace that the transport belongs to.
     pub(crate) fn net(&self) -> os::Net<'_> {
-        // SAFETY: The object is valid and holds a reference to its namespace.
-        unsafe { os::Net::new((*self.as_ptr()).xprt_net) }
+        let net = read_once!(self, xprt_net);
+        // SAFETY: The object holds a reference to its namespace as long as the handle is there.
+        unsafe { os::Net::new(net) }
     }
 
     /// The largest READ or WRITE payload that the upper layer may use, in bytes.
     pub(crate) fn max_payload(&self) -> u32 {
-        // SAFETY: Set at set-up, never changed.
-        u32::try_from(unsafe { (*self.as_ptr()).max_payload }).unwrap_or(u32::MAX)
+        u32::try_from(read_once!(self, max_payload)).unwrap_or(u32::MAX)
     }
 
     /// The pause before the next attempt to connect, in jiffies; makes the one after that wait
@@ -335,6 +340,8 @@ impl<S> Xprt<S> {
 /// The write lock of `xprt` is held with [`cookie`].
 pub(crate) struct ConnectLock<S> {
     xprt: Xprt<S>,
+    /// The errno that the tasks are woken with.
+    wake_with: c_int,
 }
 
 /// The cookie that the write lock is held with: distinct from every task, and the same for all
@@ -353,7 +360,10 @@ impl<S> ConnectLock<S> {
         // SAFETY: By the safety requirements of this function `task` holds the write lock.
         let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
         // INVARIANT: Taken above.
-        taken.then_some(Self { xprt })
+        taken.then_some(Self {
+            xprt,
+            wake_with: ConnectStatus::Retry.to_errno(),
+        })
     }
 
     /// The lock as a proof.
@@ -363,9 +373,8 @@ impl<S> ConnectLock<S> {
     }
 
     /// There is a connection, complete and ready to send on.
-    pub(crate) fn established(self) {
-        let this = ManuallyDrop::new(self);
-        let xprt = this.xprt.as_ptr();
+    pub(crate) fn established(mut self) {
+        let xprt = self.xprt.as_ptr();
 
         // SAFETY: The object is valid, and these fields change only under the write lock, which is
         // held.
@@ -379,21 +388,17 @@ impl<S> ConnectLock<S> {
             bindings::xprt_set_connected(xprt);
         }
         // The sleepers look again, and find a connection.
-        this.release(EAGAIN.to_errno());
-        // SAFETY: `this` is not used again.
-        drop(unsafe { core::ptr::read(&this.xprt) });
+        self.wake_with = EAGAIN.to_errno();
     }
 
     /// There is no connection, and nothing is left of the attempt.
-    pub(crate) fn failed(self, status: ConnectStatus) {
-        let this = ManuallyDrop::new(self);
-
-        this.release(status.to_errno());
-        // SAFETY: `this` is not used again.
-        drop(unsafe { core::ptr::read(&this.xprt) });
+    pub(crate) fn failed(mut self, status: ConnectStatus) {
+        self.wake_with = status.to_errno();
     }
+}
 
-    fn release(&self, status: c_int) {
+impl<S> Drop for ConnectLock<S> {
+    fn drop(&mut self) {
         let xprt = self.xprt.as_ptr();
 
         // Waking comes first. On the same queue sleep the calls that wait for their reply: one that
@@ -402,37 +407,9 @@ impl<S> ConnectLock<S> {
         // SAFETY: The object is valid, and by the type invariants the lock is held with this
         // cookie.
         unsafe {
-            bindings::xprt_wake_pending_tasks(xprt, status);
+            bindings::xprt_wake_pending_tasks(xprt, self.wake_with);
             bindings::xprt_clear_connecting(xprt);
             bindings::xprt_unlock_connect(xprt, cookie(&self.xprt));
         }
-    }
-}
-
-impl<S> Drop for ConnectLock<S> {
-    fn drop(&mut self) {
-        self.release(ConnectStatus::Retry.to_errno());
-    }
-}
-
-/// Frees the strings of a transport object.
-///
-/// # Safety
-///
-/// `xprt` must be valid, and nothing may read the strings any more.
-unsafe fn free_addresses(xprt: *mut bindings::rpc_xprt) {
-    const CONSTANT: [u32; 2] = [
-        bindings::rpc_display_format_t_RPC_DISPLAY_PROTO,
-        bindings::rpc_display_format_t_RPC_DISPLAY_NETID,
-    ];
-
-    // SAFETY: By the safety requirements of this function nothing else uses the strings.
-    let strings = unsafe { &mut (*xprt).address_strings };
-    for (i, string) in (0u32..).zip(strings.iter_mut()) {
-        if !CONSTANT.contains(&i) {
-            // SAFETY: Null, or from `kstrdup`.
-            unsafe { bindings::kfree((*string).cast()) };
-        }
-        *string = core::ptr::null();
     }
 }

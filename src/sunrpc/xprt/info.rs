@@ -3,12 +3,14 @@
 //! Properties of a transport object: its peer, and the counters of sunrpc.
 
 use kernel::{
-    ffi::c_char,
     fmt,
     str::CStr, //
 };
 
-use super::Xprt;
+use super::{
+    names,
+    Xprt, //
+};
 use crate::{
     bindings,
     os, //
@@ -22,11 +24,8 @@ impl<S> Xprt<S> {
             port: [0; 8],
         };
         let copy = |which: u32, to: &mut [u8]| {
-            // SAFETY: The object is valid, and the index is below the length of the array.
-            let string = unsafe {
-                let strings = (&raw const (*self.as_ptr()).address_strings).cast::<*const c_char>();
-                strings.add(which as usize).read_volatile()
-            };
+            // SAFETY: The object is valid, and `which` one of the constants below.
+            let string = unsafe { names::place(self.as_ptr(), which).read_volatile() };
             if !string.is_null() {
                 // SAFETY: A C string that is freed, if ever, only after all readers are gone that
                 // hold the lock of RCU, as this one does.
@@ -40,31 +39,14 @@ impl<S> Xprt<S> {
         };
 
         let _rcu = kernel::sync::rcu::read_lock();
-        copy(
-            bindings::rpc_display_format_t_RPC_DISPLAY_ADDR,
-            &mut peer.host,
-        );
-        copy(
-            bindings::rpc_display_format_t_RPC_DISPLAY_PORT,
-            &mut peer.port,
-        );
+        copy(names::ADDR, &mut peer.host);
+        copy(names::PORT, &mut peer.port);
         peer
     }
 
     /// The work that sunrpc has, and what keeps it from being sent.
     pub(crate) fn load(&self) -> Load {
-        let xprt = self.as_ptr();
-
-        // SAFETY: The object is valid. Each field is a word that others change meanwhile.
-        let (state, used, window, waiting, backlog) = unsafe {
-            (
-                (&raw const (*xprt).state).read_volatile(),
-                (&raw const (*xprt).cong).read_volatile(),
-                (&raw const (*xprt).cwnd).read_volatile(),
-                (&raw const (*xprt).xmit_queuelen.counter).read_volatile(),
-                (&raw const (*xprt).backlog.qlen).read_volatile(),
-            )
-        };
+        let (state, used) = (read_once!(self, state), read_once!(self, cong));
         let is_set = |bit: u32| state & (1 << bit) != 0;
 
         Load {
@@ -72,20 +54,16 @@ impl<S> Xprt<S> {
             connecting: is_set(bindings::XPRT_CONNECTING),
             no_space: is_set(bindings::XPRT_WRITE_SPACE),
             used: used >> bindings::RPC_CWNDSHIFT,
-            congested: used >= window,
-            waiting: usize::try_from(waiting).unwrap_or(0),
-            backlog: backlog as usize,
+            congested: used >= read_once!(self, cwnd),
+            waiting: usize::try_from(read_once!(self, xmit_queuelen.counter)).unwrap_or(0),
+            backlog: read_once!(self, backlog.qlen) as usize,
         }
     }
 
     /// sunrpc's own counters, for the statistics line.
     pub(crate) fn counters(&self) -> Counters {
-        // SAFETY: The object is valid. Others count meanwhile, so that the copy may mix moments;
-        // each counter is a word.
-        let (stat, last_used) = unsafe {
-            let xprt = self.as_ptr();
-            ((&raw const (*xprt).stat).read_volatile(), (*xprt).last_used)
-        };
+        // Others count meanwhile, so that the copy may mix moments.
+        let (stat, last_used) = (read_once!(self, stat), read_once!(self, last_used));
         let secs = |ticks: usize| ticks.checked_div(os::secs_to_jiffies(1)).unwrap_or(0);
 
         Counters {
