@@ -10,15 +10,16 @@
 //! | module | decides |
 //! |---|---|
 //! | [`private_data`] | what both ends say about themselves, and the inline thresholds |
-//! | [`mod@plan`], [`segments`] | which transfer mode a call and its reply use |
-//! | [`encode`] | the bytes of a transport header we send |
-//! | [`header`], [`chunk`] | what a received transport header says |
-//! | [`incoming`] | what a client makes of a received message |
-//! | [`reply`] | whether a reply keeps to what its call offered |
-//! | [`mod@usual`] | both in one look, for the usual replies |
-//! | [`call`] | what a responder makes of a received message |
 //! | [`credits`] | how many calls may be unanswered |
+//! | [`chunk`], [`segments`] | segments and their lists, and how many a transfer takes |
 //! | [`rpc`] | the few RPC messages that a transport writes itself |
+//! | [`v1::plan`] | which transfer mode a call and its reply use |
+//! | [`v1::encode`], [`v1::message`] | the bytes of a transport header, or a whole message, we send |
+//! | [`v1::header`] | what a received transport header says |
+//! | [`v1::incoming`] | what a client makes of a received message |
+//! | [`v1::reply`] | whether a reply keeps to what its call offered |
+//! | [`v1::usual`] | both in one look, for the usual replies |
+//! | [`v1::call`] | what a responder makes of a received message |
 //!
 //! Source: RFC 8797 and draft-ietf-nfsv4-rfc5666bis-04; section numbers in the files are those of
 //! the latter.
@@ -35,19 +36,13 @@
 // The codec is symmetric and the module's two ends use one half each; the tests use both.
 #![allow(dead_code)]
 
-pub(crate) mod call;
 pub(crate) mod chunk;
 pub(crate) mod credits;
 pub(crate) mod defect;
-pub(crate) mod encode;
-pub(crate) mod header;
-pub(crate) mod incoming;
-pub(crate) mod plan;
 pub(crate) mod private_data;
-pub(crate) mod reply;
 pub(crate) mod rpc;
 pub(crate) mod segments;
-pub(crate) mod usual;
+pub(crate) mod v1;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod vectors;
 pub(crate) mod xdr;
@@ -64,47 +59,53 @@ pub(crate) use self::{
         WriteList, //
     },
     defect::Defect,
-    encode::{
-        encode_bare_header,
-        encode_error,
-        CallHeader,
-        EncodeError, //
-    },
-    header::{
-        Body,
-        DecodeError,
-        Header,
-        RdmaError, //
-    },
-    incoming::{
-        classify,
-        Discard,
-        Incoming,
-        Reply, //
-    },
-    plan::{
-        is_inline,
-        plan,
-        CallMode,
-        CallShape,
-        Limits,
-        Plan,
-        PlanError,
-        ReplyMode, //
-    },
     private_data::{
         InlineSize,
         PrivateData,
         Thresholds, //
     },
-    reply::{
-        Malformed,
-        Offered,
-        Placed, //
-    },
     rpc::Program,
-    usual::{
-        usual,
-        UsualReply, //
-    },
+    v1::{
+        encode::{
+            encode_bare_header,
+            encode_error,
+            CallHeader,
+            EncodeError, //
+        },
+        header::{
+            Body,
+            DecodeError,
+            Header,
+            RdmaError, //
+        },
+        incoming::{
+            classify,
+            Discard,
+            Incoming,
+            Reply, //
+        },
+        message::{
+            encode_null_call,
+            encode_system_error, //
+        },
+        plan::{
+            is_inline,
+            plan,
+            CallMode,
+            CallShape,
+            Limits,
+            Plan,
+            PlanError,
+            ReplyMode, //
+        },
+        reply::{
+            Malformed,
+            Offered,
+            Placed, //
+        },
+        usual::{
+            usual,
+            UsualReply, //
+        }, //
+    }, //
 };

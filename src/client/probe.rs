@@ -20,7 +20,7 @@ use super::{
 use crate::{
     proto::{
         credits,
-        rpc::encode_null_call,
+        encode_null_call,
         Program, //
     },
     sunrpc::ConnectStatus,

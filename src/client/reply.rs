@@ -33,8 +33,8 @@ use crate::{
     policy::RemoteInvalidation,
     proto::{
         classify,
-        reply,
         usual,
+        v1::reply,
         Incoming,
         Offered,
         Placed,

@@ -11,7 +11,7 @@ use crate::{
         credits,
         encode_bare_header,
         encode_error,
-        rpc::encode_system_error,
+        encode_system_error,
         EncodeError,
         RdmaError, //
     },

@@ -13,7 +13,9 @@ mod module {
 }
 
 use module::proto::{
-    call, encode::ListsHeader, encode_error, Body, ChunkLists, Header, ReadSegment, Segment,
+    encode_error,
+    v1::{call, encode::ListsHeader},
+    Body, ChunkLists, Header, ReadSegment, Segment,
 };
 
 fuzz_target!(|bytes: &[u8]| {

@@ -14,7 +14,7 @@ mod module {
     pub(crate) mod proto;
 }
 
-use module::proto::{classify, reply, usual, Incoming, Offered, Placed, Segment};
+use module::proto::{classify, usual, v1::reply, Incoming, Offered, Placed, Segment};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[writes, replies], rest)) = bytes.split_first_chunk() else {

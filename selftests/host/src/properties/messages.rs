@@ -6,8 +6,9 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{lists, read_segment, segment, word, Lists};
 use crate::module::proto::{
-    call, classify, encode::ListsHeader, encode_bare_header, encode_error, usual, xdr, Body,
-    CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
+    classify, encode_bare_header, encode_error, usual,
+    v1::{call, encode::ListsHeader},
+    xdr, Body, CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
 };
 
 /// The decoded lists, owned.

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 
 use crate::module::proto::{
-    plan::is_inline, plan::plan, segments::most_segments, CallHeader, CallMode, CallShape, Limits,
-    Plan, PlanError, ReadSegment, ReplyMode, Segment, Thresholds,
+    is_inline, plan, segments::most_segments, CallHeader, CallMode, CallShape, Limits, Plan,
+    PlanError, ReadSegment, ReplyMode, Segment, Thresholds,
 };
 
 /// The segments that a piece really takes which starts at byte `start` of a page.

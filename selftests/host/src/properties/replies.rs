@@ -6,8 +6,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::Lists;
 use crate::module::proto::{
-    classify, header::Header, reply, usual, Body, Incoming, Malformed, Offered, Placed, Reply,
-    Segment,
+    classify, usual, v1::reply, Body, Header, Incoming, Malformed, Offered, Placed, Reply, Segment,
 };
 
 /// Lengths as a responder fills segments with `bytes` bytes, one after the other.

@@ -16,7 +16,7 @@
 //! registered, so the plan counts with the most it can take: what the header then really needs is
 //! never more.
 
-use super::{
+use super::super::{
     chunk::{
         read_list_len,
         reply_chunk_len,

@@ -9,8 +9,10 @@
 //! has said all that it is going to say.
 
 use super::{
-    chunk::ChunkLists,
-    defect::Defect,
+    super::{
+        chunk::ChunkLists,
+        defect::Defect, //
+    },
     header::{
         direction,
         rpc,
@@ -18,7 +20,7 @@ use super::{
         DecodeError,
         Header,
         RdmaError, //
-    },
+    }, //
 };
 
 /// A reply to one of our calls, not yet compared with the call.
@@ -26,7 +28,7 @@ use super::{
 pub(crate) struct Reply<'a> {
     /// The xid of the call.
     pub(crate) xid: u32,
-    /// The credits word, unchecked; see [`super::credits::grant`].
+    /// The credits word, unchecked; see [`super::super::credits::grant`].
     pub(crate) credits: u32,
     /// The chunk lists as they came back.
     pub(crate) chunks: ChunkLists<'a>,
@@ -207,7 +209,7 @@ fn defective(xid: u32, what: Defect) -> Incoming<'static> {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_incoming))]
 mod tests {
-    use super::super::vectors::*;
+    use super::super::super::vectors::*;
     use super::*;
 
     // TV-V1-2, 5, 8, BI-28: replies.

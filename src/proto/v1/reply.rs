@@ -8,12 +8,12 @@
 //! and offsets are always ours.
 
 use super::{
-    chunk::{
+    super::chunk::{
         Segment,
         WriteChunk,
         WriteList, //
     },
-    incoming::Reply,
+    incoming::Reply, //
 };
 
 /// Bytes of the smallest RPC reply: xid, REPLY, MSG_DENIED, AUTH_ERROR and a reason.
@@ -213,14 +213,16 @@ fn total(bytes: u64) -> Result<u32, Malformed> {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_reply))]
 mod tests {
-    use super::super::{
-        incoming::{
-            classify,
-            Incoming, //
+    use super::{
+        super::{
+            super::vectors::*,
+            incoming::{
+                classify,
+                Incoming, //
+            }, //
         },
-        vectors::*, //
+        *, //
     };
-    use super::*;
 
     // V1-100, V1-101, TV-M-15: without chunks a reply is inline, whatever was offered.
     #[test]

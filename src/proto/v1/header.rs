@@ -15,7 +15,7 @@
 //! versions and its version word repeats that of the message it is about, so it is decoded whatever
 //! that word holds.
 
-use super::{
+use super::super::{
     chunk::ChunkLists,
     defect::Defect,
     xdr::Reader, //
@@ -244,7 +244,7 @@ pub(crate) fn direction(xid: u32, payload: &[u8]) -> Result<u32, Defect> {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_header))]
 mod tests {
-    use super::super::vectors::*;
+    use super::super::super::vectors::*;
     use super::*;
 
     // TV-V1-1, 2, V1-4, V1-10: prefix, empty lists, payload.

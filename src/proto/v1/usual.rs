@@ -4,10 +4,13 @@
 //!
 //! Most replies are an `RDMA_MSG` without chunks, or with a Write chunk of one segment. Their words
 //! stand at fixed places. Anything else, and anything that is wrong with a message, is left to
-//! [`super::classify`] and [`super::reply::check`], with which this agrees about all that it tells.
+//! [`super::incoming::classify`] and [`super::reply::check`], with which this agrees about all that it tells.
 
 use super::{
-    chunk::Segment,
+    super::{
+        chunk::Segment,
+        xdr::Reader, //
+    },
     header::{
         rpc,
         Proc,
@@ -16,8 +19,7 @@ use super::{
     reply::{
         Offered,
         Placed, //
-    },
-    xdr::Reader, //
+    }, //
 };
 
 /// A reply of the usual form, not yet compared with its call.
@@ -25,7 +27,7 @@ use super::{
 pub(crate) struct UsualReply {
     /// The xid of the call.
     pub(crate) xid: u32,
-    /// The credits word, unchecked; see [`super::credits::grant`].
+    /// The credits word, unchecked; see [`super::super::credits::grant`].
     pub(crate) credits: u32,
     /// The only segment of the only Write chunk, if there is one.
     pub(crate) written: Option<Segment>,
@@ -86,7 +88,7 @@ impl UsualReply {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_usual))]
 mod tests {
-    use super::super::vectors::*;
+    use super::super::super::vectors::*;
     use super::*;
 
     // V1-100, V1-91: replies without chunks, and with a Write chunk of one segment.

@@ -4,7 +4,7 @@
 //! if not (sections 4.4.5, 5.5.1 and 5.5.2).
 
 use super::{
-    defect::Defect,
+    super::defect::Defect,
     header::{
         direction,
         Body,
@@ -70,7 +70,7 @@ pub(crate) fn answer(error: &DecodeError) -> Option<RdmaError> {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_call))]
 mod tests {
-    use super::super::vectors::*;
+    use super::super::super::vectors::*;
     use super::*;
 
     // TV-V1-1, 3, 4, 6, 7, 9, 10: nothing wrong.

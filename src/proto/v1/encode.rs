@@ -4,21 +4,23 @@
 //! direction).
 
 use super::{
-    chunk::{
-        ReadSegment,
-        Segment, //
+    super::{
+        chunk::{
+            ReadSegment,
+            Segment, //
+        },
+        xdr::{
+            pair,
+            NoRoom,
+            Writer, //
+        }, //
     },
     header::{
         Proc,
         RdmaError,
         MIN_LEN,
         VERSION, //
-    },
-    xdr::{
-        pair,
-        NoRoom,
-        Writer, //
-    },
+    }, //
 };
 
 /// A header that was not written.
@@ -218,7 +220,7 @@ fn put_chunk(out: &mut Writer<'_>, chunk: &[Segment]) -> Result<(), EncodeError>
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_encode))]
 mod tests {
-    use super::super::{
+    use super::super::super::{
         chunk::{
             read_list_len,
             reply_chunk_len,
