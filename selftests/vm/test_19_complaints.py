@@ -343,8 +343,8 @@ def locked_down(pair: Pair, says: Says) -> None:
     The last test of these guests: lockdown cannot be taken back.
     """
     client = pair.client
-    client.run("mountpoint -q /sys/kernel/security || mount -t securityfs securityfs /sys/kernel/security")
-    if client.run(f"test -e {LOCKDOWN}", check=False).rc != 0:
+    securityfs = "mountpoint -q /sys/kernel/security || mount -t securityfs securityfs /sys/kernel/security"
+    if client.run(securityfs, check=False).rc != 0 or client.run(f"test -e {LOCKDOWN}", check=False).rc != 0:
         raise Skip("this kernel has no lockdown")
     client.run(f"echo integrity >{LOCKDOWN}; grep -q '\\[integrity\\]' {LOCKDOWN}")
     tool(pair, f"rule add locked inline_send=8192 port={NFS_PORT}")
