@@ -7,6 +7,7 @@ counts once more when it is tried again.
 """
 
 import errno
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from harness import resources
@@ -16,6 +17,7 @@ from harness.pair import MOUNT_POINT, Pair
 from harness.registry import test
 from harness.rpcload import FILES, Load, Outcome, loaded
 
+from .test_8_private_data import parameters
 from .test_9_hostile_server import NFS, hostile
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -237,6 +239,32 @@ def pieces(pair: Pair, remote: int) -> None:
         assert load.bad_calls() == 0
     if ours:
         pair.client.run(f"echo 1 >{parameter}")
+
+
+@test(
+    "more registrations than the send queue has room for, credits {credits}",
+    *("H-34", "H-4"),
+    limit=120,
+    cases=[{"credits": 128}, {"credits": 4}],
+)
+def registrations(pair: Pair, credits: int) -> None:
+    """The queue has room for one with each message, and for one message more of these, which have six: the sender has to
+    wait now and then, with 4 credits for nearly every call. That costs no connection, and ends."""
+    ours = pair.options.client == "ours"
+    words = "call=16384 call_in=pages call_base=512 reply=16384 reply_in=pages reply_base=512"
+    with parameters(pair, credits=credits, reverse=0) if ours else nullcontext(), loaded(pair) as load:
+        load.open()
+        # There is a buffer and a Receive for each call afterwards.
+        load.one("run count=512 depth=128 call=500 reply=500").good()
+        for seed in range(3):
+            outcome = load.one(f"run count=256 depth=128 seed={seed} {words}", timeout=60).good()
+            assert outcome.values["calls"] == 256, str(outcome)
+            check_counters(outcome)
+            if ours:
+                assert outcome.counted["connect_count"] == 0, str(outcome)
+                assert outcome.counted["local_invalidates"] == 6 * 256, str(outcome)
+                assert credits > 4 or outcome.counted["empty_sendctx"] > 0, f"nothing waited\n{outcome}"
+        assert load.bad_calls() == 0
 
 
 @test("reply shorter than its Reply chunk", "V1-50", "V1-99", "V1-100", "V1-102")

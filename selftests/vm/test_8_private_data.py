@@ -20,7 +20,7 @@ from peer.driver import Peer, connections, peer
 
 from .guest import pattern
 
-DEFAULTS = {"max_inline_send": 4096, "max_inline_receive": 4096, "credits": 128, "remote_invalidation": 1}
+DEFAULTS = {"max_inline_send": 4096, "max_inline_receive": 4096, "credits": 128, "remote_invalidation": 1, "reverse": 1}
 CLIENT_DEFAULT = "f6ab0e1801010303"
 NFS, READ, WRITE = 100003, 6, 7
 # More than the headers of a small call or reply take, and less than the smallest threshold.

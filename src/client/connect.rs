@@ -286,7 +286,7 @@ impl Terms {
                 thresholds: Thresholds::for_client(&self.own, &announced),
                 page_size: PAGE_SIZE,
                 pages_per_segment: size.mr_pages,
-                // The send queue has room for the registrations of two chunks per call.
+                // No message is built before the send queue has room for those of two chunks.
                 max_segments: size.mrs_per_send / 2,
             },
             credits: self.credits,

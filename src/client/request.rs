@@ -89,7 +89,7 @@ pub(super) struct Lists {
 
 impl Lists {
     /// No chunks.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             read: List::new(),
             write: List::new(),
@@ -176,7 +176,8 @@ pub(super) struct State<C: Send + Sync + 'static> {
     pub(super) undecodable: u32,
     /// Set when that call has chunks.
     pub(super) chunked: bool,
-    /// Its chunks if so; not there while they are filled in.
+    /// Its chunks if so; not there while they are filled in, nor before the first call that has
+    /// any.
     pub(super) lists: Option<KBox<Lists>>,
 }
 
@@ -247,7 +248,7 @@ impl<C: Send + Sync + 'static> Request<C> {
                     xid: 0,
                     undecodable: 0,
                     chunked: false,
-                    lists: Some(KBox::new(Lists::new(), GFP_KERNEL)?),
+                    lists: None,
                 },
                 "rpcrdma_rs::Request"
             ),

@@ -123,10 +123,13 @@ impl Sender {
         }
         let Connection { shared, .. } = &*self.connection;
 
-        // The device has all buffers, and enough of them are signalled: a completion will tell. Or
-        // all Receives wait for replies: one of those will, or the growth of the queue pair.
+        // The device has all buffers, or no room for more registrations, and enough Sends are
+        // signalled: a completion will tell. Or all Receives wait for replies: one of those will,
+        // or the growth of the queue pair.
         shared.stats.no_send_buffer.inc();
-        self.connection.grow_buffers();
+        if !self.queue.is_short_of_room() {
+            self.connection.grow_buffers();
+        }
         shared.xprt.wait_for_buffer_space();
         // Either this finds what has come in between, or the completion handler, which looks for a
         // sender that waits after it has put something there, finds that there is one.

@@ -8,13 +8,13 @@ use crate::bindings;
 
 /// A spinlock of an object of sunrpc, held while this lives.
 ///
-/// `SpinLock::from_raw` of the kernel crate would do as well, but for its calls: this one is inlined
-/// where helpers are, twice on the way of each call.
+/// `SpinLock::from_raw` of the kernel crate would do as well, but for its calls: this one is
+/// inlined where helpers are, twice on the way of each call.
 ///
 /// # Invariants
 ///
-/// The running task has taken the lock, which stays during `'a`. Not `Send`: it is released where it
-/// was taken.
+/// The running task has taken the lock, which stays during `'a`. Not `Send`: it is released where
+/// it was taken.
 pub(super) struct SpinGuard<'a> {
     lock: *mut bindings::spinlock_t,
     _object: PhantomData<&'a *mut ()>,

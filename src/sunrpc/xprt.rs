@@ -125,7 +125,7 @@ impl<S> Xprt<S> {
         let raw =
             unsafe { bindings::xprt_alloc(net.as_ptr(), size_of::<XprtAlloc>(), 0, requests) };
         let raw = NonNull::new(raw.cast()).ok_or(ENOMEM)?;
-        // SAFETY: The module is there, since its code runs.
+        // SAFETY: By the class that it is setting up a transport of, sunrpc holds the module.
         unsafe { bindings::__module_get(os::this_module()) };
         // INVARIANT: Allocated with the size of an `XprtAlloc`, and with a reference to the module.
         // Without memory the value is dropped, and with it the object freed.
@@ -235,6 +235,7 @@ impl<S> Xprt<S> {
         unsafe { SpinGuard::take(&raw mut (*self.as_ptr()).transport_lock) }
     }
 
+    /// Sets the congestion window, under the lock of [`Self::lock`].
     fn store_window(&self, _lock: &SpinGuard<'_>, credits: u32) {
         // SAFETY: The object is valid, and the field changes only under the lock.
         unsafe { (*self.as_ptr()).cwnd = window(credits) };

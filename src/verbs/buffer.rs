@@ -126,6 +126,8 @@ struct SendInner {
     cqe: bindings::ib_cqe,
     /// The number of the Send that the buffer was last posted for.
     number: u32,
+    /// The registrations that were posted with it.
+    mrs: u32,
     wr: bindings::ib_send_wr,
     sge: bindings::ib_sge,
     buf: DmaBuffer,
@@ -152,6 +154,7 @@ impl SendBuffer {
             SendInner {
                 cqe: bindings::ib_cqe { done: Some(done) },
                 number: 0,
+                mrs: 0,
                 wr: pin_init::zeroed(),
                 sge: buf.sge(0),
                 buf,
@@ -179,6 +182,18 @@ impl SendBuffer {
     #[inline]
     pub(super) fn number(&self) -> u32 {
         self.0.number
+    }
+
+    /// The registrations that were posted with it.
+    #[inline]
+    pub(super) fn mrs(&self) -> u32 {
+        self.0.mrs
+    }
+
+    /// Notes how many registrations are posted with it.
+    #[inline]
+    pub(super) fn set_mrs(&mut self, mrs: u32) {
+        self.0.mrs = mrs;
     }
 
     /// The number of the Send whose completion entry is `cqe`.

@@ -20,6 +20,10 @@ use core::ptr::{
 };
 
 use kernel::{
+    alloc::flags::{
+        GFP_NOWAIT,
+        __GFP_NOWARN, //
+    },
     bindings::dma_data_direction,
     error::from_err_ptr,
     ffi::c_int,
@@ -93,8 +97,8 @@ struct Mr {
     next: *mut Mr,
     /// The pool that it is from, as long as it is the first of a list.
     pool: Option<Arc<MrPool>>,
-    /// A page for the two ends of a joined registration: the head at its end, the tail at its
-    /// beginning, so that neither leaves a gap to the pages between them.
+    /// A page for the two ends of a joined registration, once there was one: the head at its end,
+    /// the tail at its beginning, so that neither leaves a gap to the pages between them.
     margin: KVec<u8>,
     /// Bytes of head and tail; none unless it is a joined registration.
     ends: (usize, usize),
@@ -121,9 +125,6 @@ impl Mr {
             sg.inc_len(pages as usize);
         }
 
-        // kmalloc aligns what is as large as a page to its size.
-        let margin = KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_KERNEL)?;
-
         // SAFETY: `pd` is valid.
         let raw = from_err_ptr(unsafe {
             bindings::ib_alloc_mr(pd.as_ptr(), bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, pages)
@@ -137,7 +138,7 @@ impl Mr {
                 raw,
                 next: null_mut(),
                 pool: None,
-                margin,
+                margin: KVec::new(),
                 ends: (0, 0),
                 sg,
                 nents: 0,
@@ -170,13 +171,20 @@ impl Mr {
     }
 
     /// Covers a head of `ends.0` bytes, `pages` and a tail of `ends.1` bytes. Head and tail are
-    /// in the margin, where `prepare` gets at them. `None` if there is not enough room, or a gap.
+    /// in the margin, where `prepare` gets at them. `None` if there is not enough room or no memory
+    /// for it, or a gap.
     fn join(
         &mut self,
         ends: (usize, usize),
         pages: impl Iterator<Item = PageSpan>,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Option<Extent> {
+        if self.margin.is_empty() {
+            // A sender is not to wait for memory, which it can do without. kmalloc aligns what is as
+            // large as a page to its size.
+            self.margin =
+                KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_NOWAIT | __GFP_NOWARN).ok()?;
+        }
         let (tail, rest) = self.margin.split_at_mut_checked(ends.1)?;
         let gap = rest.len().checked_sub(ends.0)?;
         let (_, head) = rest.split_at_mut_checked(gap)?;

@@ -24,6 +24,7 @@ use super::{
     MrPool,
     PostError,
     QpOwner,
+    QpSize,
     Registered,
     SendBuffer, //
 };
@@ -59,8 +60,13 @@ pub(crate) struct SendQueue<O: QpOwner> {
     posted: Ring<SendBuffer>,
     /// Buffers that there are.
     allocated: usize,
-    /// As many free buffers, or less, are few.
+    /// As many free buffers, or less, are few. Any number is while `room` is short, so that the way
+    /// of most messages has one comparison for both.
     few: usize,
+    /// Registrations that the send queue has room for.
+    room: u32,
+    /// Registrations that one message may need.
+    most_mrs: u32,
     /// The number of the last Send.
     last: u32,
     /// Messages that were sent and expect a reply.
@@ -74,13 +80,12 @@ pub(crate) struct SendQueue<O: QpOwner> {
 unsafe impl<O: QpOwner> Send for SendQueue<O> {}
 
 impl<O: QpOwner> SendQueue<O> {
-    /// The send queue of `raw`, for at most `sends` buffers.
+    /// The send queue of `raw`, of at least the depth of `size`.
     ///
     /// # Safety
     ///
-    /// `raw` must be a queue pair that stays valid as long as `owner`, with a send queue for
-    /// `sends` messages, and whose completions count in `counters` alone. There must be no other
-    /// value for it.
+    /// `raw` must be a queue pair that stays valid as long as `owner`, and whose completions count
+    /// in `counters` alone. There must be no other value for it.
     ///
     /// # Errors
     ///
@@ -90,8 +95,10 @@ impl<O: QpOwner> SendQueue<O> {
         owner: O,
         counters: Arc<Counters>,
         pool: Arc<MrPool>,
-        sends: u32,
+        size: &QpSize,
     ) -> Result<Self> {
+        let sends = size.sends;
+
         // INVARIANT: Nothing is posted yet; the rest is promised by the caller.
         Ok(Self {
             raw,
@@ -102,6 +109,8 @@ impl<O: QpOwner> SendQueue<O> {
             posted: Ring::new(sends as usize)?,
             allocated: 0,
             few: 0,
+            room: size.posted_mrs,
+            most_mrs: size.mrs_per_send,
             last: 0,
             calls: 0,
             unsignalled: 0,
@@ -110,8 +119,9 @@ impl<O: QpOwner> SendQueue<O> {
         })
     }
 
-    /// A buffer for the next message, or `None` while the device has all of them, or while there is
-    /// no Receive for what the message `expects`.
+    /// A buffer for the next message, or `None` while the device has all of them or the send queue
+    /// has no room for its registrations, or while there is no Receive for what the message
+    /// `expects`. The room is there for one buffer at a time.
     #[inline]
     pub(crate) fn take(&mut self, expects: Expects) -> Option<SendBuffer> {
         if let Expects::Reply = expects {
@@ -121,8 +131,25 @@ impl<O: QpOwner> SendQueue<O> {
         }
         if self.free.len() <= self.few {
             self.reclaim();
+            if self.is_short_of_room() {
+                return None;
+            }
         }
         self.free.pop()
+    }
+
+    /// Tells whether the send queue may have no room for the registrations of another message.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.room < self.most_mrs
+    }
+
+    /// Sets the number of free buffers that are few.
+    fn set_few(&mut self) {
+        self.few = if self.is_short_of_room() {
+            usize::MAX
+        } else {
+            self.allocated / 8
+        };
     }
 
     /// Takes back the buffers of Sends that are complete.
@@ -133,8 +160,10 @@ impl<O: QpOwner> SendQueue<O> {
             .posted
             .pop_if(|buf| !is_before(completed, buf.number()))
         {
+            self.room = self.room.saturating_add(buf.mrs());
             self.put(buf);
         }
+        self.set_few();
     }
 
     /// Gives a buffer back that was not posted after all.
@@ -147,7 +176,7 @@ impl<O: QpOwner> SendQueue<O> {
     /// Adds a buffer that was made for this queue pair.
     pub(super) fn add(&mut self, buf: SendBuffer) {
         self.allocated = self.allocated.saturating_add(1);
-        self.few = self.allocated / 8;
+        self.set_few();
         self.put(buf);
     }
 
@@ -174,11 +203,19 @@ impl<O: QpOwner> SendQueue<O> {
         if foreign || !buf.is_of(self.pool.pd()) {
             return Err(PostError::Closed);
         }
+        let count = mrs.as_ref().map_or(0, MrList::count);
+        buf.set_mrs(count);
+        if count != 0 {
+            // Cannot be: `take` has seen that there is room.
+            let left = self.room.checked_sub(count);
+            self.room = left.ok_or(PostError::Device(ENOBUFS))?;
+            self.set_few();
+        }
         if let Expects::Reply = expects {
             self.calls = self.calls.wrapping_add(1);
         }
-        // Completions are asked for now and then; always while buffers are few, so that the queue
-        // cannot run dry with nothing left to complete.
+        // Completions are asked for now and then; always while buffers or room are few, so that the
+        // queue cannot run dry with nothing left to complete.
         let unsignalled = self.unsignalled.saturating_add(1);
         let signalled = unsignalled >= self.signal_batch || self.free.len() < self.few;
         self.unsignalled = if signalled { 0 } else { unsignalled };

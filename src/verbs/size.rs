@@ -13,6 +13,9 @@ pub(crate) struct QpSize {
     pub(crate) send_len: u32,
     /// Registrations that may be posted together with one message.
     pub(crate) mrs_per_send: u32,
+    /// Registrations that may be on the send queue at once, at least as many as go with a message.
+    /// A sender for whose message there may be no room waits.
+    pub(crate) posted_mrs: u32,
     /// Registrations there may be, hence local invalidations that may be outstanding.
     pub(crate) mrs: u32,
     /// Registrations there are at first.
@@ -32,11 +35,11 @@ pub(crate) struct QpSize {
 }
 
 impl QpSize {
-    /// Depth of the send queue: every message with all its registrations, every invalidation, the
-    /// spare message, one marker for the drain.
+    /// Depth of the send queue: the messages, registrations, every invalidation, the spare message,
+    /// one marker for the drain.
     pub(crate) fn send_depth(&self) -> u32 {
         self.sends
-            .saturating_mul(self.mrs_per_send.saturating_add(1))
+            .saturating_add(self.posted_mrs)
             .saturating_add(self.mrs)
             .saturating_add(2)
     }

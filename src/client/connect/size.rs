@@ -15,8 +15,8 @@ use crate::{
 /// The first resources of a connection: registrations, buffers to send from, and to receive into
 /// besides those that are posted in advance. Few mounts need more at once; those that do get them
 /// ([`super::super::connection::Connection::grow_pool`]).
-const FIRST_MRS: u32 = 32;
-const FIRST_SENDS: u32 = 48;
+const FIRST_MRS: u32 = 8;
+const FIRST_SENDS: u32 = 24;
 const FIRST_RECVS: u32 = 8;
 /// Registrations that there may be for each call that may be outstanding: head, pages and tail of a
 /// Long call.
@@ -104,11 +104,19 @@ impl<'a> Sizing<'a> {
             .saturating_add(reverse_slots);
         let in_advance = reverse_slots.saturating_add(recv_batch);
 
+        // As if each message came with a payload in pages, and one with all that it may have. Some
+        // have more registrations, for head and tail or in both directions, and then others have
+        // none, or wait.
+        let mrs_of_payload = self.segments.saturating_sub(2).max(1);
+
         QpSize {
             sends,
             first_sends: sends.min(FIRST_SENDS),
             send_len: self.own.send.bytes(),
             mrs_per_send,
+            posted_mrs: sends
+                .saturating_mul(mrs_of_payload)
+                .saturating_add(mrs_per_send),
             mrs: credits
                 .saturating_mul(self.segments.min(MRS_PER_CALL))
                 .max(first_mrs),
@@ -197,6 +205,9 @@ mod tests {
             assert!(size.recvs >= credits + size.unsolicited + size.recv_batch);
             assert!(size.first_recvs > size.unsolicited + size.recv_batch);
             assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
+            // H-34: the send queue holds what is posted: each message, with its payload.
+            assert!(size.posted_mrs >= size.sends && size.posted_mrs >= size.mrs_per_send);
+            assert!(size.send_depth() > size.sends + size.posted_mrs + size.mrs);
         }
     }
 

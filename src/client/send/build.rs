@@ -3,6 +3,10 @@
 //! The message for a call.
 
 use kernel::{
+    alloc::flags::{
+        GFP_ATOMIC,
+        __GFP_NOWARN, //
+    },
     prelude::*,
     sync::lock::{
         spinlock::SpinLockBackend,
@@ -168,22 +172,30 @@ fn plan_chunks(
     plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))
 }
 
-/// Takes the lists that a call has for its chunks. Nothing but its sender uses them until it is
-/// posted, so that it is built without a lock.
+/// Takes the lists that a request has for the chunks of its calls; the first such call makes them.
+/// Nothing but its sender uses them until it is posted, so that it is built without a lock.
 ///
 /// # Errors
 ///
-/// [`SendStatus::NotConnected`] if the call may not be sent.
+/// [`SendStatus::NotConnected`] if the call may not be sent, [`SendStatus::NoMemory`].
 #[inline]
 fn take_lists(call: &Call<'_, Request>) -> Result<KBox<Lists>, Unsendable> {
     let mut state = call.slot().state.lock();
-    let lists = if state.call.is_sendable() {
-        state.lists.take()
-    } else {
-        None
-    };
+    if !state.call.is_sendable() {
+        return Err(Unsendable::Later(SendStatus::NotConnected));
+    }
+    let lists = state.lists.take();
 
-    lists.ok_or(Unsendable::Later(SendStatus::NotConnected))
+    drop(state);
+    lists.map_or_else(make_lists, Ok)
+}
+
+#[cold]
+fn make_lists() -> Result<KBox<Lists>, Unsendable> {
+    // Not GFP_KERNEL: reclaim might wait for a page that this connection has to write back. A sender
+    // that has no memory holds up those behind it, so it may go deeper than others.
+    KBox::new(Lists::new(), GFP_ATOMIC | __GFP_NOWARN)
+        .map_err(|_| Unsendable::Later(SendStatus::NoMemory))
 }
 
 /// Writes the message for a call that has no chunks. Returns its length in bytes.

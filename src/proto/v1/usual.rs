@@ -4,7 +4,8 @@
 //!
 //! Most replies are an `RDMA_MSG` without chunks, or with a Write chunk of one segment. Their words
 //! stand at fixed places. Anything else, and anything that is wrong with a message, is left to
-//! [`super::incoming::classify`] and [`super::reply::check`], with which this agrees about all that it tells.
+//! [`super::incoming::classify`] and [`super::reply::check`], with which this agrees about all that
+//! it tells.
 
 use super::{
     super::{
