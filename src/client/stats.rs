@@ -115,7 +115,7 @@ counters! {
         mrs_allocated,
         /// Registrations that we invalidated.
         local_invalidations,
-        /// Times that no Send buffer was free, or no Receive for the reply, or no room on the queue.
+        /// Times that there was no Send buffer, no Receive for the reply, or no room on the queue.
         no_send_buffer,
     }
     debugfs {

@@ -180,7 +180,7 @@ impl Mr {
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Option<Extent> {
         if self.margin.is_empty() {
-            // A sender is not to wait for memory, which it can do without. kmalloc aligns what is as
+            // A sender is not to wait for memory that it can do without. kmalloc aligns what is as
             // large as a page to its size.
             self.margin =
                 KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_NOWAIT | __GFP_NOWARN).ok()?;

@@ -124,8 +124,9 @@ impl<O: QpOwner> Qp<O> {
         let spare = SendBuffer::new(pd, size.send_len as usize, callbacks.spare)?;
         // SAFETY: By the safety requirements of this function; this is the only send queue of
         // `raw`.
-        let mut sends =
-            unsafe { SendQueue::new(raw, owner.clone(), counters.clone(), pool.clone(), size) }?;
+        let sends =
+            unsafe { SendQueue::new(raw, owner.clone(), counters.clone(), pool.clone(), size) };
+        let mut sends = sends?;
         let first = unallocated
             .at_most(size.first_sends, size.first_recvs)
             .make()?;

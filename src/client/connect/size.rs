@@ -16,7 +16,7 @@ use crate::{
 /// besides those that are posted in advance. Few mounts need more at once; those that do get them
 /// ([`super::super::connection::Connection::grow_pool`]).
 const FIRST_MRS: u32 = 8;
-const FIRST_SENDS: u32 = 24;
+const FIRST_SENDS: u32 = 48;
 const FIRST_RECVS: u32 = 8;
 /// Registrations that there may be for each call that may be outstanding: head, pages and tail of a
 /// Long call.

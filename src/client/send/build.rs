@@ -192,8 +192,8 @@ fn take_lists(call: &Call<'_, Request>) -> Result<KBox<Lists>, Unsendable> {
 
 #[cold]
 fn make_lists() -> Result<KBox<Lists>, Unsendable> {
-    // Not GFP_KERNEL: reclaim might wait for a page that this connection has to write back. A sender
-    // that has no memory holds up those behind it, so it may go deeper than others.
+    // Not GFP_KERNEL: reclaim might wait for a page that this connection has to write back. A
+    // sender that has no memory holds up those behind it, so it may go deeper than others.
     KBox::new(Lists::new(), GFP_ATOMIC | __GFP_NOWARN)
         .map_err(|_| Unsendable::Later(SendStatus::NoMemory))
 }

@@ -100,8 +100,8 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     // Side protocols (mount, locks, rpcbind) read this and go over TCP.
     fields.prot = bindings::IPPROTO_TCP as c_int;
     fields.addrlen = args.addrlen;
-    // SAFETY: The address is `addrlen` bytes long, which fits; with it the object is complete as far
-    // as the functions below go, and nothing else uses it yet.
+    // SAFETY: The address is `addrlen` bytes long, which fits; with it the object is complete
+    // enough for the functions below, and nothing else uses it yet.
     unsafe {
         core::ptr::copy_nonoverlapping(
             args.dstaddr.cast::<u8>(),
