@@ -80,12 +80,13 @@ pub(crate) struct SendQueue<O: QpOwner> {
 unsafe impl<O: QpOwner> Send for SendQueue<O> {}
 
 impl<O: QpOwner> SendQueue<O> {
-    /// The send queue of `raw`, of at least the depth of `size`.
+    /// The send queue of `raw`.
     ///
     /// # Safety
     ///
-    /// `raw` must be a queue pair that stays valid as long as `owner`, and whose completions count
-    /// in `counters` alone. There must be no other value for it.
+    /// `raw` must be a queue pair whose send queue has at least the depth of `size`, that stays
+    /// valid as long as `owner`, and whose completions count in `counters` alone. There must be no
+    /// other value for it.
     ///
     /// # Errors
     ///
