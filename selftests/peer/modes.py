@@ -190,7 +190,7 @@ MODES = {
         q.reply(),
     ],
     "oversize": lambda q: [q.reply(payload=q.payload + bytes(300000))],
-    "immediate": lambda q: [Immediate(), q.reply()],
+    "immediate": lambda q: [Immediate()],
     "disconnect": lambda q: [Disconnect()],
     "hold": lambda q: [Hold()],
     "never": lambda q: [],

@@ -445,7 +445,8 @@ def oversize(pair: Pair) -> None:
 
 @test("an RDMA Write with immediate data", "V1-15", "V1-122", "H-24", limit=120, device="rxe")
 def immediate(pair: Pair) -> None:
-    """It takes a Receive that no message came into. The connection ends, and the call is sent again on the next one."""
+    """It takes a Receive that no message came into. The connection ends, and the call is sent again on the next one. The
+    peer sends no reply on the first: one that came before the queue pair has left its state would be taken."""
     with hostile(pair) as server:
         told, risen, sent = misbehave(pair, server, "immediate")
         assert ABSENT in told, told
