@@ -15,9 +15,11 @@
  *	user INSTRUCTIONS
  *	b ADDRESS INSTRUCTIONS-OF-THE-BLOCK EXECUTIONS
  *	c ADDRESS RETURN-ADDRESS CALLS BYTES
+ *	s KIND INSTRUCTIONS ENTRIES
  *
  * (b: a block; c: a copying function and who called it; the first two numbers
- * of a line are hexadecimal).
+ * of such a line are hexadecimal; s: a context of the kernel, see context.c,
+ * whose addresses come in the file OUT.contexts).
  *
  * Arguments: out=OUT, and copy=ADDRESS:REGISTER any number of times for
  * functions of the kernel that copy as many bytes as REGISTER says.
@@ -26,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "context.h"
 #include "mark.h"
 #include "qemu-plugin.h"
 
@@ -57,7 +60,9 @@ struct copies {
 
 EXPORT int qemu_plugin_version = 4;
 
+static uint64_t plugin;
 static const char *out = "count.out";
+static char contexts[4096];
 static unsigned int files;
 static bool counting;
 
@@ -74,7 +79,7 @@ static unsigned int copied_count;
 static struct qemu_plugin_register *stack_pointer;
 static struct g_byte_array *buffer;
 
-static void fail(const char *why)
+void fail(const char *why)
 {
 	qemu_plugin_outs(why);
 	fprintf(stderr, "count: %s\n", why);
@@ -107,7 +112,7 @@ static uint32_t block_of(uint64_t addr, uint32_t insns)
 	}
 }
 
-static uint64_t read_register(struct qemu_plugin_register *reg)
+uint64_t read_register(struct qemu_plugin_register *reg)
 {
 	uint64_t value = 0;
 
@@ -117,7 +122,7 @@ static uint64_t read_register(struct qemu_plugin_register *reg)
 	return value;
 }
 
-static uint64_t return_address(void)
+uint64_t return_address(void)
 {
 	uint64_t value = 0;
 	uint64_t sp = read_register(stack_pointer);
@@ -150,10 +155,15 @@ static void on_copy(unsigned int cpu, void *data)
 	c->bytes += read_register(probe->reg);
 }
 
+static void follow(uint64_t id);
+
 static void on_start(unsigned int cpu, void *data)
 {
 	uint64_t *now = counters();
 
+	if (context_load())
+		qemu_plugin_reset(plugin, follow);
+	context_start();
 	for (uint32_t i = 0; i < block_count; i++)
 		blocks[i].base = now[i];
 	copied_count = 0;
@@ -187,6 +197,7 @@ static void on_stop(unsigned int cpu, void *data)
 			(unsigned long long)c->caller,
 			(unsigned long long)c->calls,
 			(unsigned long long)c->bytes);
+	context_write(file);
 	if (fclose(file) || rename(partial, name))
 		fail("cannot write");
 }
@@ -223,6 +234,7 @@ static void on_translation(uint64_t id, struct qemu_plugin_tb *tb)
 		look_for_marks(tb, insns);
 		return;
 	}
+	context_follow(tb, addr, insns);
 	for (struct probe *p = probes; p < probes + probe_count; p++)
 		if (p->addr == addr)
 			qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, 0),
@@ -239,6 +251,7 @@ static void on_vcpu(uint64_t id, unsigned int cpu)
 	for (unsigned int i = 0; i < all->len; i++) {
 		if (!strcmp(regs[i].name, "rsp"))
 			stack_pointer = regs[i].handle;
+		context_register(regs[i].name, regs[i].handle);
 		for (struct probe *p = probes; p < probes + probe_count; p++)
 			if (!strcmp(regs[i].name, p->reg_name))
 				p->reg = regs[i].handle;
@@ -246,6 +259,12 @@ static void on_vcpu(uint64_t id, unsigned int cpu)
 	for (struct probe *p = probes; p < probes + probe_count; p++)
 		if (!p->reg)
 			fail("no such register");
+}
+
+/* What is translated from here on is counted. */
+static void follow(uint64_t id)
+{
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 }
 
 EXPORT int qemu_plugin_install(uint64_t id, const struct qemu_info *info,
@@ -262,9 +281,12 @@ EXPORT int qemu_plugin_install(uint64_t id, const struct qemu_info *info,
 		else
 			return -1;
 	}
+	plugin = id;
+	snprintf(contexts, sizeof(contexts), "%s.contexts", out);
+	context_init(contexts);
 	buffer = g_byte_array_new();
 	board = qemu_plugin_scoreboard_new(BLOCKS * sizeof(uint64_t));
 	qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	follow(id);
 	return 0;
 }

@@ -75,6 +75,11 @@ USER = Function("(user space)", "", "user space")
 LOCK, ATOMIC = (Function(name, "", "transport") for name in ("(lock)", "(atomic)"))
 
 
+def context(kind: str) -> Function:
+    """A context of the kernel, whose instructions are counted as if they were the entries of a function."""
+    return Function(f"({kind})", "", "rest")
+
+
 class Counting:
     """One counting guest."""
 
@@ -85,6 +90,7 @@ class Counting:
         self.sites = sites
         self.transport: Listing | None = None  # the module of the transport that is loaded
         self._taken = 0
+        self._contexts: list[tuple[str, int]] = []
         for old in directory.glob("count.out*"):
             old.unlink()
 
@@ -93,6 +99,15 @@ class Counting:
         words = [f"file={self.plugin}", f"out={self.out}"]
         words += [f"copy={self.symbols.addresses[name]:x}:{register}" for name, register in COPIES.items()]
         return ("-plugin", ",".join(words))
+
+    def follow(self) -> None:
+        """Has the emulator follow the contexts of the modules that are loaded now, from the next mark on."""
+        contexts = self.symbols.contexts()
+        if contexts != self._contexts:
+            partial = Path(f"{self.out}.contexts.partial")
+            partial.write_text("".join(f"{kind} {address:x}\n" for kind, address in contexts))
+            partial.rename(f"{self.out}.contexts")
+            self._contexts = contexts
 
     def take(self) -> list[Tally]:
         """What was counted since the last call, one Tally for each pair of marks."""
@@ -121,8 +136,15 @@ class Counting:
                     tally.entries[function] += int(words[2])
                 elif name := self.sites.get((function.name, offset)):
                     tally.entries[Function(name, function.module, function.part)] += int(words[2])
+            elif kind == "s":
+                tally.entries[context(words[0])] += int(words[1])
+                tally.entries[context(f"{words[0]} entered")] += int(words[2])
             else:
                 caller, _ = self.symbols.find(int(words[1], 16))
                 tally.copies[caller] += int(words[2])
                 tally.copied[caller] += int(words[3])
+        kernel = tally.total - tally.instructions[USER]
+        followed = tally.entered(*(f"({kind})" for kind in ("other", "send", "reply", "adapter")))
+        if followed != kernel:
+            raise RuntimeError(f"the kernel executed {kernel} instructions, of which {followed} have a context")
         return tally

@@ -24,15 +24,22 @@ the distance between the smallest and the largest sample. Rows of which not most
 
 The in-tree module means to signal one Send in many; once it has registered memory, a slip of its count makes it signal
 every second one, or every one. The column ``/ repaired`` compares with the same module without the slip (one line, which
-``make bench`` changes in a copy).
+``make bench`` changes in a copy). ``its host`` compares the host parts of both.
 
 {verdict}
 
 Instructions
 ============
 
-The part of the transport is its own code alone. Locks are those that it takes itself, sunrpc's included, atomics its
-instructions with a lock prefix. Doorbells, completions and registrations are per operation.
+The host part is all but what the processor does for the software adapter and its network, by context: whatever runs between
+the call of a function of soft-RoCE, the interrupt of the network adapter or the poll of its queue, and the return from it. What
+the transport column has is the code of the transport alone.
+
+The stages bound a connection, since each runs once at a time: what sunrpc and the transport do to send under the lock of the
+transport, and what they do in the handler of completions, both without the adapter.
+
+Locks are those that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix. Doorbells,
+completions, registrations and bytes copied are per operation; a burst is the operations for each run of the handler.
 
 ::
 

@@ -37,8 +37,17 @@ def invalidations(local: bool) -> Callable[[Tally], float]:
     return count
 
 
+def adapter_left_out(tally: Tally) -> float:
+    """Instructions outside of the software adapter and its network."""
+    return tally.total - tally.entered("(adapter)")
+
+
 # rxe copies the list of buffers of each Send and each Receive that is posted, and of nothing else.
 EVENTS: dict[str, Callable[[Tally], float]] = {
+    "host part": adapter_left_out,
+    "send stage": entries_of("(send)"),
+    "reply stage": entries_of("(reply)"),
+    "reply runs": entries_of("(reply entered)"),
     "doorbells": entries_of("rxe_post_send", "rxe_post_recv"),
     "sends posted": copies_by("rxe_post_send"),
     "receives posted": copies_by("rxe_post_recv"),

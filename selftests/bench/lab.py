@@ -148,6 +148,7 @@ class Lab:
         if self.counting:
             self.client.run("grep -F '[' /proc/kallsyms >/share/kallsyms")
             self.counting.symbols.load_modules((self.client.share / "kallsyms").read_text())
+            self.counting.follow()
             self.counting.transport = self._listing(self._current)
             self.counting.take()
 

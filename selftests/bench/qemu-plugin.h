@@ -45,18 +45,27 @@ struct g_byte_array {
 
 enum { QEMU_PLUGIN_INLINE_ADD_U64 };
 enum { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS };
+enum { QEMU_PLUGIN_COND_NEVER, QEMU_PLUGIN_COND_ALWAYS, QEMU_PLUGIN_COND_EQ };
 
 typedef void (*tb_trans_fn)(uint64_t id, struct qemu_plugin_tb *tb);
 typedef void (*vcpu_fn)(uint64_t id, unsigned int cpu);
 typedef void (*exec_fn)(unsigned int cpu, void *data);
+typedef void (*simple_fn)(uint64_t id);
 
 void qemu_plugin_outs(const char *text);
+void qemu_plugin_reset(uint64_t id, simple_fn fn);
 void qemu_plugin_register_vcpu_init_cb(uint64_t id, vcpu_fn fn);
 void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, tb_trans_fn fn);
 void qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(struct qemu_plugin_tb *tb,
 						       int op,
 						       struct qemu_plugin_u64 to,
 						       uint64_t amount);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, exec_fn fn,
+					  int flags, void *data);
+void qemu_plugin_register_vcpu_tb_exec_cond_cb(struct qemu_plugin_tb *tb,
+					       exec_fn fn, int flags, int cond,
+					       struct qemu_plugin_u64 left,
+					       uint64_t right, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
 					    exec_fn fn, int flags, void *data);
 

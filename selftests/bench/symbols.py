@@ -68,6 +68,20 @@ DIRECTORIES = [
 ]
 
 
+# Where a context begins that is counted apart (context.c): the software adapter with its network, what a connection does
+# under the lock that serializes its sends, what it does for its completions; and where tasks change. All of the adapter's
+# module belongs to the first.
+CONTEXTS = {
+    "common_interrupt": "adapter",
+    "net_rx_action": "adapter",
+    "net_tx_action": "adapter",
+    "call_transmit": "send",
+    "ib_cq_poll_work": "reply",
+    "__switch_to": "switch",
+}
+ADAPTERS = ("rdma_rxe", "siw")
+
+
 @dataclass(frozen=True)
 class Function:
     """A function, with the module it is in (none: the kernel image) and the part it counts to."""
@@ -108,6 +122,18 @@ class Symbols:
                 found[address] = Function(name, module, self.part(name, module))
         ordered = sorted(found.items())
         return [address for address, _ in ordered], [function for _, function in ordered]
+
+    def contexts(self) -> list[tuple[str, int]]:
+        """Where contexts begin, by kind."""
+        found = []
+        for table in (self._image, self._modules):
+            for address, function in zip(*table, strict=True):
+                kind = "adapter" if function.module in ADAPTERS else CONTEXTS.get(function.name)
+                if kind:
+                    found.append((kind, address))
+        if missing := {"adapter", *CONTEXTS.values()} - {kind for kind, _ in found}:
+            raise RuntimeError(f"the guest has no function of: {', '.join(sorted(missing))}")
+        return found
 
     def part(self, name: str, module: str) -> str:
         """The part of the kernel that a function belongs to."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -16,10 +17,6 @@ Record = dict[str, str | float]  # strings where it comes from a file
 NEAR = 0.02  # of the median: samples this near to one another agree
 SHOWN = 20  # functions that are not the transport's in a row's profile
 
-HEAD = (
-    f"{'instructions per operation':38} {'ours':>11} {'in-tree':>11} {'ratio':>6} {'spread':>13}"
-    f" {'transport':>13} {'locks':>9} {'atomics':>11} {'doorbells':>11} {'completions':>11} {'registr.':>9} {'inval. l+r':>15} {'copied':>15}"
-)
 PAIR = ("ours", "in-tree")  # the two that every table has
 WORSE = 1.01  # ours / another client
 
@@ -76,23 +73,72 @@ class Line:
         """The clients besides the pair."""
         return [name for name in self.samples if name not in PAIR]
 
-    def text(self) -> str:
-        """The line of the terminal's table."""
-        ratio = self.ratio()
-        spread = f"{100 * self.spread('ours'):.1f}% {100 * self.spread('in-tree'):.1f}%"
+    def both(self, column: str, digits: int = 0) -> str:
+        """The medians of a column, ours / in-tree."""
+        return "/".join(f"{self.middle(transport, column):,.{digits}f}" for transport in PAIR)
 
-        def both(column: str, digits: int = 0) -> str:
-            return "/".join(f"{self.middle(t, column):.{digits}f}" for t in PAIR)
+    def shown(self, other: str = "in-tree", column: str = "instructions") -> str:
+        """The ratio, for people."""
+        ratio = self.ratio(other, column)
+        return f"{ratio:.3f}" if ratio else "-"
 
-        local, remote = (both(f"{where} invalidations", 1).split("/") for where in ("local", "remote"))
-        inval = "/".join(f"{a}+{b}" for a, b in zip(local, remote, strict=True))
-        return (
-            f"{self.name:38} {self.middle('ours'):11,.0f} {self.middle('in-tree'):11,.0f}"
-            f" {f'{ratio:.3f}' if ratio else '-':>6} {spread:>13} {both('transport'):>13} {both('own locks', 1):>9} {both('own atomics', 1):>11}"
-            f" {both('doorbells', 2):>11}"
-            f" {both('completions', 2):>11} {both('registrations', 1):>9} {inval:>15} {both('bytes copied by transport'):>15}"
-            + "".join(f" {self.ratio(other) or 0:9.3f}" for other in self.others)
+    def spreads(self) -> str:
+        """How far the samples of both lie apart."""
+        return " ".join(f"{100 * self.spread(transport):.1f}%" for transport in PAIR)
+
+    def invalidations(self) -> str:
+        """Local + remote ones, ours / in-tree."""
+        return "/".join(
+            "+".join(f"{self.middle(transport, f'{where} invalidations'):.1f}" for where in ("local", "remote"))
+            for transport in PAIR
         )
+
+    def burst(self) -> str:
+        """Operations for each run of a handler of completions, ours / in-tree."""
+        runs = (self.middle(transport, "reply runs") for transport in PAIR)
+        return "/".join(f"{1 / run:.1f}" if run else "-" for run in runs)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its title, its width, and what it has for a line."""
+
+    title: str
+    width: int
+    value: Callable[[Line], str]
+
+
+def costs(others: list[str]) -> list[Column]:
+    """What an operation costs."""
+    columns = [
+        Column("ours", 11, lambda line: f"{line.middle('ours'):,.0f}"),
+        Column("in-tree", 11, lambda line: f"{line.middle('in-tree'):,.0f}"),
+        Column("ratio", 6, Line.shown),
+        Column("spread", 13, Line.spreads),
+        Column("host part", 19, lambda line: line.both("host part")),
+        Column("ratio", 6, lambda line: line.shown(column="host part")),
+        Column("transport", 13, lambda line: line.both("transport")),
+        Column("ratio", 6, lambda line: line.shown(column="transport")),
+        Column("send stage", 13, lambda line: line.both("send stage")),
+        Column("reply stage", 15, lambda line: line.both("reply stage")),
+    ]
+    for other in others:
+        columns.append(Column(f"/ {other}", 10, lambda line, other=other: line.shown(other)))
+        columns.append(Column("its host", 8, lambda line, other=other: line.shown(other, "host part")))
+    return columns
+
+
+HAPPENED = [
+    Column("locks", 9, lambda line: line.both("own locks", 1)),
+    Column("atomics", 11, lambda line: line.both("own atomics", 1)),
+    Column("doorbells", 11, lambda line: line.both("doorbells", 2)),
+    Column("completions", 11, lambda line: line.both("completions", 2)),
+    Column("burst", 9, Line.burst),
+    Column("registr.", 9, lambda line: line.both("registrations", 1)),
+    Column("inval. l+r", 15, Line.invalidations),
+    Column("copied", 13, lambda line: line.both("bytes copied by transport")),
+    Column("copied by adapter", 21, lambda line: line.both("bytes copied by rxe")),
+]
 
 
 def lines(records: list[Record]) -> list[Line]:
@@ -106,10 +152,22 @@ def lines(records: list[Record]) -> list[Line]:
 
 
 def table(records: list[Record]) -> str:
-    """The terminal's table. Where a column has a / it is ours / in-tree; those at the end are ours / another client's."""
+    """The terminal's tables. Where a value has a / it is ours / in-tree; the columns at the end of the first are ours / another
+    client's."""
     all_lines = lines(records)
-    others = "".join(f" {'/ ' + other:>9}" for other in (all_lines[0].others if all_lines else []))
-    return "\n".join([HEAD + others, *(line.text() for line in all_lines)])
+    others = all_lines[0].others if all_lines else []
+    return "\n\n".join(
+        "\n".join(
+            [
+                " ".join([f"{title:38}", *(f"{column.title:>{column.width}}" for column in columns)]),
+                *(
+                    " ".join([f"{line.name:38}", *(f"{column.value(line):>{column.width}}" for column in columns)])
+                    for line in all_lines
+                ),
+            ]
+        )
+        for title, columns in (("instructions per operation", costs(others)), ("per operation", HAPPENED))
+    )
 
 
 def profile(records: list[Record], functions: list[Record]) -> str:
@@ -173,12 +231,17 @@ def summary(records: list[Record]) -> str:
         over = [name for name, difference in more.items() if round(difference, 2) > 0]
         text.append(f"{column} of transport rows: {len(some) - len(over)} of {len(some)} at or below the in-tree ones")
         text += [f"    above: {name}" for name in over]
+    for what, column, limit in (("host part", "host part", 0.95), ("own instructions", "transport", 0.90)):
+        over = [line for line in all_lines if (line.ratio(column=column) or 0) > limit]
+        text.append(f"{what}: {len(all_lines) - len(over)} of {len(all_lines)} at or below {limit:.2f}")
     for other in all_lines[0].others if all_lines else ():
         over = [line.name for line in all_lines if (line.ratio(other) or 0) > WORSE]
         middle = median(line.ratio(other) or 0 for line in all_lines)
         rows = f"{len(all_lines) - len(over)} of {len(all_lines)} at or below {WORSE:.2f}"
         text.append(f"rows against {other}: {rows}, median {middle:.3f}")
         text += [f"    above: {name}" for name in over]
+        middle = median(line.ratio(other, "host part") or 0 for line in all_lines)
+        text.append(f"host part against {other}: median {middle:.3f}")
     loose = apart(records)
     text.append(f"most samples within 2 %: {len(all_lines) - len(loose)} of {len(all_lines)} rows")
     text += [f"    apart: {name}" for name in loose]

@@ -17,7 +17,7 @@ fi
 
 mkdir -p $out
 flags=(-O2 -Wall -Wextra -Werror -Wno-unused-parameter)
-gcc "${flags[@]}" -fPIC -shared -fvisibility=hidden -o $out/count.so $here/count.c
+gcc "${flags[@]}" -fPIC -shared -fvisibility=hidden -o $out/count.so $here/count.c $here/context.c
 gcc "${flags[@]}" -o $out/load $here/load.c
 
 [ ! -e "$venv/.complete" ] || exit 0
