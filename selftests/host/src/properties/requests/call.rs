@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The two ends of a call: who sends it, and its task.
+
+use super::*;
+
+impl Model {
+    pub(super) fn sender(&self, world: &World, next: &mut Next) -> Result<(), String> {
+        let mut new = world.clone();
+        let current = world.current;
+        let open = world.conns[current as usize - 1].teardown == OPEN;
+        let again = world.sent_on != 0;
+        let sendable = world.request.is_sendable() && !(again && self.is(Mistake::SendableOnce));
+        match world.sender {
+            Sender::Idle => {
+                if !(open && world.to_send && world.task == Task::Waits) {
+                    return Ok(());
+                }
+                new.pins += 1;
+                let here = world.sent_on == current;
+                new.sender = if here { Sender::Close } else { Sender::Build };
+                next.push(("sender begins", new));
+            }
+            // Whoever sends has waited for the teardown of the connection before, so what the module checks here is true.
+            Sender::Build | Sender::Post if !sendable => {
+                return Err("to be sent, and cannot be".into())
+            }
+            Sender::Build => {
+                new.sender = Sender::Post;
+                next.push(("sender builds", new));
+            }
+            Sender::Post => {
+                if world.reachable() {
+                    return Err("sent while memory was reachable".into());
+                }
+                if open {
+                    if !self.is_tame(current) {
+                        let mut refused = new.clone();
+                        refused.conn(current).reachable = true;
+                        refused.sender = Sender::Close;
+                        self.step(Op::Sent, &mut refused.request, Request::send_failed);
+                        next.push(("the device refuses the Send", refused));
+                    }
+
+                    // With registrations, and without any.
+                    for exposed in [
+                        Some(Exposed {
+                            connection: current,
+                            mrs: Mrs,
+                        }),
+                        None,
+                    ] {
+                        let mut new = new.clone();
+                        new.conn(current).reachable = exposed.is_some();
+                        new.conn(current).replies = 2;
+                        new.to_send = false;
+                        new.sent_on = current;
+                        new.sender = Sender::Idle;
+                        new.unpin();
+                        let exposed = exposed.filter(|_| !self.is(Mistake::ExposesNothing));
+                        self.step(Op::Sent, &mut new.request, |r| r.sent(current, exposed));
+                        next.push(("sent", new));
+                    }
+                } else {
+                    new.sender = Sender::Close;
+                    self.step(Op::Sent, &mut new.request, Request::send_failed);
+                    next.push(("connection is closed", new));
+                }
+            }
+            Sender::Close => {
+                new.conn(current).close();
+                if world.conns[current as usize - 1].teardown == Teardown::Over {
+                    new.sender = Sender::Idle;
+                    new.unpin();
+                }
+                next.push(("sender closes", new));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn task(&self, world: &World, next: &mut Next) -> Result<(), String> {
+        let mut new = world.clone();
+        let current = world.current;
+        match world.task {
+            Task::Waits => {
+                if self.killable {
+                    let mut killed = world.clone();
+                    killed.waiting = false;
+                    killed.to_send = false;
+                    killed.task = Task::Killed;
+                    next.push(("the task is killed", killed));
+                }
+                let lost = world.conns[world.sent_on.max(1) as usize - 1].teardown != OPEN;
+                if world.replied {
+                    new.task = Task::Killed;
+                } else if lost && world.sent_on != 0 && !world.to_send {
+                    // It is to be sent again.
+                    new.waiting = false;
+                    new.task = Task::Encodes;
+                } else {
+                    return Ok(());
+                }
+            }
+            Task::Encodes if world.pins == 0 => {
+                new.task = Task::Waits;
+                if !world.replied {
+                    new.waiting = true;
+                    new.to_send = true;
+                }
+            }
+            Task::Killed if world.pins == 0 => new.task = Task::Abandons,
+            Task::Abandons => {
+                new.task = Task::Records;
+                if self.step(Op::Abandon, &mut new.request, |r| r.abandon(current)) {
+                    if world.replied {
+                        return Err("a call counts as abandoned although it has its reply".into());
+                    }
+                    new.conn(current).abandoned += 1;
+                }
+            }
+            Task::Records => {
+                new.task = Task::Releases;
+                if world.request.abandoned_on() == Some(current) {
+                    new.recorded = true;
+                    new.conn(current).record = true;
+                }
+            }
+            Task::Releases => self.release(&mut new),
+            Task::WaitsFor(generation) => {
+                let mut tired = world.clone();
+                tired.task = Task::Ends(generation, true);
+                next.push(("the task has waited long enough", tired));
+                if !world.signal {
+                    return Ok(());
+                }
+                new.task = if world.request.is_releasing() {
+                    Task::Ends(generation, true)
+                } else {
+                    self.step(Op::Released, &mut new.request, Request::released);
+                    Task::Done
+                };
+            }
+            Task::Ends(generation, tell) => {
+                new.conn(generation).close();
+                if world.conns[generation as usize - 1].teardown == Teardown::Over {
+                    if tell {
+                        self.step(Op::Released, &mut new.request, Request::released);
+                    }
+                    new.task = Task::Done;
+                }
+            }
+            Task::Encodes | Task::Killed | Task::Done => return Ok(()),
+        }
+        if new.task == Task::Done {
+            self.check_released(&new)?;
+        }
+        next.push(("the task goes on", new));
+        Ok(())
+    }
+
+    fn release(&self, new: &mut World) {
+        let exposed = |world: &World| match world.request.clone().release() {
+            ReleaseAction::Invalidate { .. } => Some(Mistake::ReleasesExposed),
+            ReleaseAction::EndConnection(_) => Some(Mistake::ReleasesUndrained),
+            ReleaseAction::Done { .. } => None,
+        };
+        if self.mistake.is_some() && exposed(new) == self.mistake {
+            new.request = Request::new();
+        }
+        let (replied, then) = match self.step(Op::Release, &mut new.request, Request::release) {
+            ReleaseAction::Done { replied } => (replied, Task::Done),
+            ReleaseAction::EndConnection(generation) => (false, Task::Ends(generation, false)),
+            ReleaseAction::Invalidate { exposed, replied } => {
+                let generation = exposed.connection;
+                new.signal = false;
+                let conn = new.conn(generation);
+                conn.invalidating = conn.teardown == OPEN;
+                let posted = conn.invalidating;
+                let then = if posted {
+                    Task::WaitsFor(generation)
+                } else {
+                    Task::Ends(generation, true)
+                };
+                (replied, then)
+            }
+        };
+        if replied && new.recorded {
+            let current = new.current;
+            new.conn(current).record = false;
+        }
+        new.task = then;
+    }
+
+    fn check_released(&self, world: &World) -> Result<(), String> {
+        if world.reachable() {
+            return Err("memory is released while it is reachable".into());
+        }
+        if !world.request.is_idle() {
+            return Err("the next call finds the state of this one".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The walk through all orders.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::*;
+
+impl Model {
+    /// All that can happen next.
+    fn successors(&self, world: &World) -> Result<Next, String> {
+        let mut next = Vec::new();
+        self.sender(world, &mut next)?;
+        self.task(world, &mut next)?;
+        for generation in [1, 2] {
+            self.peer(world, generation, &mut next);
+            self.handler(world, generation, &mut next)?;
+            self.teardown(world, generation, &mut next);
+        }
+        // Who connects holds the lock under which calls are sent.
+        if world.current == 1
+            && world.conns[0].teardown == Teardown::Over
+            && world.sender == Sender::Idle
+        {
+            next.push((
+                "connected again",
+                World {
+                    current: 2,
+                    ..world.clone()
+                },
+            ));
+        }
+        Ok(next)
+    }
+
+    /// All that can happen next, if what holds everywhere holds here.
+    fn look(&self, world: &World) -> Result<Next, String> {
+        let next = self.successors(world)?;
+        if next.is_empty() {
+            self.check_end(world)?;
+        }
+        // Once the task is gone, those that count on a connection in use are those that are remembered.
+        let odd = |conn: &&Conn| conn.teardown == OPEN && conn.abandoned != i8::from(conn.record);
+        if let Some(conn) = world
+            .conns
+            .iter()
+            .find(odd)
+            .filter(|_| world.task == Task::Done)
+        {
+            return Err(format!(
+                "{} abandoned calls, record: {}",
+                conn.abandoned, conn.record
+            ));
+        }
+        match next.iter().find(|(_, new)| new.pins < 0) {
+            Some((step, _)) => Err(format!("unpinned twice by: {step}")),
+            None => Ok(next),
+        }
+    }
+
+    /// What is wrong where nothing can happen any more.
+    fn check_end(&self, world: &World) -> Result<(), String> {
+        if world.task != Task::Done {
+            return Err(format!("stuck in {:?}", world.task));
+        }
+        if !self.killable && !world.replied {
+            return Err("no reply, and nobody has killed the call".into());
+        }
+        if world.pins != 0 {
+            return Err("the call stays pinned".into());
+        }
+        Ok(())
+    }
+
+    /// Walks through all orders; the number of states and of steps.
+    pub(super) fn explore(&self) -> Result<(usize, usize), String> {
+        let mut seen = HashSet::new();
+        let mut came: BTreeMap<usize, (usize, &'static str)> = BTreeMap::new();
+        let mut worlds = vec![World::new()];
+        seen.insert(World::new());
+        let (mut at, mut steps) = (0, 0);
+        while at < worlds.len() {
+            let world = worlds[at].clone();
+            let next = match self.look(&world) {
+                Ok(next) => next,
+                Err(why) => {
+                    let mut told = vec![format!("{why}: {world:?}")];
+                    while let Some((before, step)) = came.get(&at) {
+                        told.push((*step).into());
+                        at = *before;
+                    }
+                    told.reverse();
+                    return Err(told.join("\n"));
+                }
+            };
+            for (step, new) in next {
+                steps += 1;
+                if new != world && seen.insert(new.clone()) {
+                    came.insert(worlds.len(), (at, step));
+                    worlds.push(new);
+                }
+            }
+            at += 1;
+        }
+        Ok((worlds.len(), steps))
+    }
+}
