@@ -77,7 +77,7 @@ def count(args: argparse.Namespace, accelerator: str) -> str:
 
 def by_the_clock(args: argparse.Namespace, accelerator: str) -> speed.Values:
     """Measures what cannot be counted."""
-    options = BenchOptions(accel=accelerator)
+    options = BenchOptions(accel=accelerator, memory=speed.CROWD_GUEST)
     options.module = args.module or options.module
     with started(Lab(options, compared(args.timed, args, options))) as lab:
         return speed.Speed(lab, args.speed_visits).run()

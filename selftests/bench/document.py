@@ -51,6 +51,8 @@ By the clock
 Measured without counting, in turns of a few seconds. Under emulation only the ratios mean anything; they are means over
 the turns, each compared with the one of the other transport next to it, with the interval in which they lie by a chance of
 95 %. The last column compares this module with itself, loaded once more: what it differs from 1 is the error of the method.
+The memory of a connection is that of fifteen more of a mount, and of a thousand clients with one each; busy ones have moved
+payloads in both directions.
 
 ::
 

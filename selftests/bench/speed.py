@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import time
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -24,6 +25,12 @@ SECONDS = 2
 CONNECTIONS = 15  # besides the first, nconnect's most
 RECONNECTS = 4
 BUSY = 8  # requests of 1 MiB on each of them at a time
+CROWD = 1000  # clients with a connection each, of which sixteen say too little
+CROWD_VISITS = 1
+CROWD_GUEST = 8192  # MiB that a guest needs for them
+BUSY_CROWD = (
+    "run each=1 verify=0 count=4 depth=4 call=65536 call_in=pages call_ddp=1 reply=65536 reply_in=pages reply_ddp=1"
+)
 # Free pages in the lists of each processor count as used: one page in so many may be there. 0 lets the kernel choose, and
 # it chooses many times what a connection takes.
 FREE_LISTS = "echo {} >/proc/sys/vm/percpu_pagelist_high_fraction"
@@ -76,7 +83,7 @@ class Speed:
         self.lab = lab
         self.visits = visits
         self.values: Values = {}
-        self.progress = Progress(len(lab.clients) * (visits * (len(LOADS) + 1) + MEMORY_VISITS))
+        self.progress = Progress(len(lab.clients) * (visits * (len(LOADS) + 1) + MEMORY_VISITS + CROWD_VISITS))
 
     def run(self) -> Values:
         """All visits, in short turns; memory does not depend on how busy the machine is."""
@@ -89,6 +96,8 @@ class Speed:
                 self._connections(client.name)
                 if visit < MEMORY_VISITS:
                     self._memory(client.name)
+                if visit < CROWD_VISITS:
+                    self._crowd(client.name)
         return self.values
 
     def _note(self, what: str, transport: str, value: float) -> None:
@@ -117,6 +126,26 @@ class Speed:
         for name, before, after in zip(("idle", "busy"), one, many, strict=True):
             self._note(f"memory of a {name} connection KiB", transport, (after - before) / CONNECTIONS)
         self.progress.step(f"{transport:7} memory")
+
+    def _crowd(self, transport: str) -> None:
+        """Memory of each of a thousand connections, how long it takes to make them, and to end them."""
+        control = f"echo '{{}}' >{rows.CONTROL}"
+        self.lab.client.run(FREE_LISTS.format(FEW))
+        with self.lab.setting(rows.ECHO):
+            before = sum(resources.memory(self.lab.client).values())
+            self.lab.client.run(control.format(f"crowd clients={CROWD}"), 600)
+            self._note(f"{CROWD} connections: made, us each", transport, numbers(self.lab)["connect_ns"] / 1000 / CROWD)
+            for name in ("idle", "busy"):
+                held = sum(resources.memory(self.lab.client).values()) - before
+                self._note(f"{CROWD} connections: memory KiB each, {name}", transport, held / CROWD)
+                if name == "idle":
+                    self.lab.client.run(control.format(BUSY_CROWD), 900)
+            start = time.monotonic()
+            self.lab.client.run(control.format("close"), 600)
+            self._note(f"{CROWD} connections: ended, us each", transport, (time.monotonic() - start) * 1e6 / CROWD)
+            self.lab.client.run(control.format(rows.ECHO.client))
+        self.lab.client.run(FREE_LISTS.format(0))
+        self.progress.step(f"{transport:7} {CROWD} connections")
 
     def _held(self, connections: int) -> tuple[int, int]:
         """KiB that the client holds with so many connections, before and after they were busy."""

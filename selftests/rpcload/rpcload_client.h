@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The parts of rpcload.ko: commands (rpcload_main.c) make runs (rpcload_run.c) of calls
- * (rpcload_call.c), and have calls of the server served (rpcload_reverse.c).
+ * (rpcload_call.c), by one client or a crowd (rpcload_crowd.c), and have calls of the server served
+ * (rpcload_reverse.c).
  */
 #ifndef RPCLOAD_CLIENT_H
 #define RPCLOAD_CLIENT_H
@@ -92,6 +93,11 @@ void rpcload_call_prepare(struct rpcload_call *call, u32 number);
 
 int rpcload_run(struct rpc_clnt *clnt, const struct rpcload_params *params,
 		struct rpcload_result *result);
+
+int rpcload_crowd_open(const struct rpc_create_args *args, u32 count);
+void rpcload_crowd_close(void);
+u32 rpcload_crowd_size(void);
+int rpcload_crowd_run(const struct rpcload_params *params, struct rpcload_result *result);
 
 int rpcload_reverse_start(struct rpc_xprt *xprt, u32 threads);
 void rpcload_reverse_stop(struct rpc_xprt *xprt);

@@ -14,16 +14,21 @@
  *	(rpcload.h describes the program). With idle=1 the connection ends when nobody uses it.
  *   idle seconds=N
  *	Sets how long that takes, instead of what the transport has chosen. Needs idle=1.
+ *   crowd clients=N
+ *	Makes that many more clients like the open one, each with a connection of its own.
  *   close
+ *	Closes them, too.
  *   reconnect
  *	Has the transport give up its connection, and times a call of NULL over the next one.
  *   run [proc=null|echo] [count=N] [depth=N] [verify=0|1] [seed=N] [answer=0|1]
+ *       [each=0|1]
  *       [call=BYTES] [call_in=head|pages|tail|parts] [call_ddp=0|1] [call_base=BYTES]
  *       [reply=BYTES] [reply_in=head|pages|tail|parts] [reply_ddp=0|1] [reply_base=BYTES]
  *       [reply_room=BYTES] [reply_end=0|1] [flip=none|call|reply] [vary=0|1]
  *	Makes count calls, depth of them at a time. call and reply are the bytes of data in an
  *	ECHO's argument and result. A call may have up to 2 MiB, to see what becomes of one that
  *	no transport takes; the service takes 1 MiB.
+ *	each		whether the crowd makes the calls, as many over one client after another.
  *	..._in		where in their buffer these are. "parts" is some in each of the three. Head
  *			and tail are contiguous memory, and take 64 KiB at most.
  *	..._ddp		marks the pages as fit for direct placement, so that the transport may take
@@ -53,7 +58,8 @@
  *
  * Reading the file gives lines NAME=VALUE about the last command: "command", and "error" (0 or a
  * negative errno), with "reason" if there is more to say; after open and reconnect "connect_ns",
- * "connects" (connections made since open) and "idle_seconds" (0 if it stays for ever); after run "calls" (made, whether or not they failed),
+ * "connects" (connections made since open) and "idle_seconds" (0 if it stays for ever); after crowd
+ * "clients" and "connect_ns" (of all); after run "calls" (made, whether or not they failed),
  * "errors", "call_mismatches" (as the server reported them), "reply_mismatches", "mismatches"
  * (their sum), "total_ns" (from the start of the first call to the end of the last), and "min_ns",
  * "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns" (of the calls that did not fail).
@@ -84,6 +90,7 @@
 #define MAX_LINE	512
 #define MAX_DEPTH	1024
 #define MAX_COUNT	SZ_4M
+#define MAX_CROWD	SZ_16K
 #define NFS_PORT	20049
 
 enum { PROGRAM_ECHO, PROGRAM_NFS };
@@ -100,6 +107,8 @@ static const char *const flavors[] = { "null", "unix", NULL };
 static DEFINE_MUTEX(lock);
 static struct rpc_clnt *client;
 static u32 client_program;
+static struct sockaddr_storage address;
+static struct rpc_create_args arguments;
 static char result[1024];
 static size_t result_len;
 static char reason[160];
@@ -204,6 +213,7 @@ static void close_client(void)
 {
 	if (!client)
 		return;
+	rpcload_crowd_close();
 	stop_reverse();
 	rpc_shutdown_client(client);
 	client = NULL;
@@ -232,7 +242,6 @@ static void say_connect(u64 ns)
 static int do_open(char *line)
 {
 	u32 port = 0, program = PROGRAM_ECHO, flavor = AUTH_NULL, threads = 0, idle = 0, ask = 0;
-	struct sockaddr_storage addr = {};
 	char *text = NULL;
 	const struct field fields[] = {
 		{ .name = "addr", .text = &text },
@@ -247,7 +256,7 @@ static int do_open(char *line)
 	struct rpc_create_args args = {
 		.net		= current->nsproxy->net_ns,
 		.protocol	= XPRT_TRANSPORT_RDMA,
-		.address	= (struct sockaddr *)&addr,
+		.address	= (struct sockaddr *)&address,
 		.cred		= current_cred(),
 		.flags		= RPC_CLNT_CREATE_NONPRIVPORT,
 	};
@@ -261,7 +270,8 @@ static int do_open(char *line)
 		return refuse(-EISCONN, "a client is open");
 	if (!text)
 		return refuse(-EINVAL, "open needs an addr=");
-	args.addrsize = rpc_pton(args.net, text, strlen(text), args.address, sizeof(addr));
+	memset(&address, 0, sizeof(address));
+	args.addrsize = rpc_pton(args.net, text, strlen(text), args.address, sizeof(address));
 	if (!args.addrsize)
 		return refuse(-EINVAL, "'%s' is no address", text);
 	if (program == PROGRAM_NFS) {
@@ -288,6 +298,7 @@ static int do_open(char *line)
 		return refuse(PTR_ERR(clnt), "cannot connect to %s", text);
 	client = clnt;
 	client_program = program;
+	arguments = args;
 	say_connect(ktime_get_ns() - start);
 	/*
 	 * From the first reply with its flavor, which that of the call above is not, sunrpc learns
@@ -305,6 +316,29 @@ static int do_open(char *line)
 static int no_client(void)
 {
 	return refuse(-ENOTCONN, "no client is open");
+}
+
+static int do_crowd(char *line)
+{
+	u32 count = 0;
+	const struct field fields[] = {
+		{ .name = "clients", .value = &count, .max = MAX_CROWD },
+		{}
+	};
+	int err = parse(line, fields);
+	u64 start;
+
+	if (err)
+		return err;
+	if (!client)
+		return no_client();
+	/* Whoever opened the first client may be gone. */
+	arguments.net = current->nsproxy->net_ns;
+	arguments.cred = current_cred();
+	start = ktime_get_ns();
+	err = rpcload_crowd_open(&arguments, count);
+	say("clients=%u\nconnect_ns=%llu\n", rpcload_crowd_size(), ktime_get_ns() - start);
+	return err;
 }
 
 static int do_close(char *line)
@@ -427,6 +461,7 @@ static void say_result(const struct rpcload_result *res)
 
 static int do_run(char *line)
 {
+	u32 each = 0;
 	struct rpcload_params params = {
 		.proc = RPCLOAD_ECHO, .count = 1, .depth = 1, .verify = 1, .end = 1, .answer = 1,
 	};
@@ -439,6 +474,7 @@ static int do_run(char *line)
 		{ .name = "answer", .value = &params.answer, .max = 1 },
 		{ .name = "flip", .value = &params.flip, .choices = flips },
 		{ .name = "vary", .value = &params.vary, .max = 1 },
+		{ .name = "each", .value = &each, .max = 1 },
 		{ .name = "call", .value = &params.call.len, .max = RPCLOAD_MAX_CALL },
 		{ .name = "call_in", .value = &params.call.in, .choices = places },
 		{ .name = "call_ddp", .value = &params.call.ddp, .max = 1 },
@@ -461,7 +497,7 @@ static int do_run(char *line)
 	err = check_params(&params);
 	if (err)
 		return err;
-	err = rpcload_run(client, &params, &res);
+	err = each ? rpcload_crowd_run(&params, &res) : rpcload_run(client, &params, &res);
 	if (err && err != -EINTR)
 		return err;
 	say_result(&res);
@@ -477,6 +513,7 @@ static const struct {
 	int (*run)(char *line);
 } commands[] = {
 	{ "open", do_open },
+	{ "crowd", do_crowd },
 	{ "close", do_close },
 	{ "run", do_run },
 	{ "reconnect", do_reconnect },
