@@ -11,7 +11,8 @@
  * "inside the adapter" at the adapter's functions.
  *
  * The file has a line "KIND ADDRESS" for each function, with KIND one of adapter,
- * send, reply, or switch for the one that changes tasks. It is removed when it
+ * send, reply, switch for the one that changes tasks, and exit for the one that
+ * a task does not return from. It is removed when it
  * has been read. Written is "s KIND INSTRUCTIONS ENTRIES" for each kind.
  */
 #include <stdlib.h>
@@ -20,9 +21,11 @@
 
 #include "context.h"
 
-enum kind { OTHER, SEND, REPLY, ADAPTER, SWITCH, KINDS };
+enum kind { OTHER, SEND, REPLY, ADAPTER, SWITCH, EXIT, KINDS };
 
-static const char *const kind_names[KINDS] = { "other", "send", "reply", "adapter", "switch" };
+static const char *const kind_names[KINDS] = {
+	"other", "send", "reply", "adapter", "switch", "exit",
+};
 
 #define HASH_BITS	14
 #define HASH_SIZE	(1u << HASH_BITS)
@@ -167,6 +170,14 @@ static void on_switch(unsigned int cpu, void *data)
 	arm();
 }
 
+static void on_exit_of_task(unsigned int cpu, void *data)
+{
+	settle();
+	current->depth = 0;
+	entries[EXIT]++;
+	arm();
+}
+
 void context_init(const char *file)
 {
 	addresses = file;
@@ -217,6 +228,9 @@ void context_follow(struct qemu_plugin_tb *tb, uint64_t addr, size_t count)
 						  place(offsetof(struct live, awaited)), addr, NULL);
 	if (probe->addr && probe->kind == SWITCH)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_switch, QEMU_PLUGIN_CB_R_REGS, NULL);
+	else if (probe->addr && probe->kind == EXIT)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_exit_of_task, QEMU_PLUGIN_CB_NO_REGS,
+						     NULL);
 	else if (probe->addr)
 		qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_entry, QEMU_PLUGIN_CB_R_REGS,
 							  QEMU_PLUGIN_COND_EQ,

@@ -32,14 +32,18 @@ Instructions
 ============
 
 The host part is all but what the processor does for the software adapter and its network, by context: whatever runs between
-the call of a function of soft-RoCE, the interrupt of the network adapter or the poll of its queue, and the return from it. What
-the transport column has is the code of the transport alone.
+the call of a function of soft-RoCE, an interrupt of a device or the poll of the network adapter's queue, and the return from
+it. It still has the changes to and from the workers of soft-RoCE, thousands of instructions that hardware does not need, and
+not what soft-RoCE does to wake the handler of completions, which hardware leaves to the host. What the transport column has is
+the code of the transport alone.
 
-The stages bound a connection, since each runs once at a time: what sunrpc and the transport do to send under the lock of the
-transport, and what they do in the handler of completions, both without the adapter.
+The stages are what bounds a connection: what sunrpc and the transport do to send, under the lock of the transport, and what
+they do in handlers of completions, both without the adapter. This module has one such handler for each connection; the
+in-tree one has two, for Sends and for Receives, that may run side by side, and the column has their sum. In rows of
+reconnects the connection manager's are among them.
 
 Locks are those that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix. Doorbells,
-completions, registrations and bytes copied are per operation; a burst is the operations for each run of the handler.
+completions, registrations and bytes copied are per operation; a burst is the operations for each run of a handler.
 
 ::
 

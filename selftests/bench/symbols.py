@@ -69,15 +69,17 @@ DIRECTORIES = [
 
 
 # Where a context begins that is counted apart (context.c): the software adapter with its network, what a connection does
-# under the lock that serializes its sends, what it does for its completions; and where tasks change. All of the adapter's
-# module belongs to the first.
+# under the lock that serializes its sends, what it does for its completions; and where tasks change and end. All of the
+# adapter's module belongs to the first.
 CONTEXTS = {
-    "common_interrupt": "adapter",
+    "__common_interrupt": "adapter",
     "net_rx_action": "adapter",
     "net_tx_action": "adapter",
     "call_transmit": "send",
+    "call_bc_transmit": "send",
     "ib_cq_poll_work": "reply",
     "__switch_to": "switch",
+    "do_exit": "exit",
 }
 ADAPTERS = ("rdma_rxe", "siw")
 
@@ -125,13 +127,14 @@ class Symbols:
 
     def contexts(self) -> list[tuple[str, int]]:
         """Where contexts begin, by kind."""
-        found = []
+        found, names = [], set()
         for table in (self._image, self._modules):
             for address, function in zip(*table, strict=True):
-                kind = "adapter" if function.module in ADAPTERS else CONTEXTS.get(function.name)
-                if kind:
+                adapter = function.module in ADAPTERS
+                if kind := "adapter" if adapter else CONTEXTS.get(function.name):
                     found.append((kind, address))
-        if missing := {"adapter", *CONTEXTS.values()} - {kind for kind, _ in found}:
+                    names.add("adapter" if adapter else function.name)
+        if missing := {"adapter", *CONTEXTS} - names:
             raise RuntimeError(f"the guest has no function of: {', '.join(sorted(missing))}")
         return found
 

@@ -52,15 +52,12 @@ u32 rpcload_crowd_size(void)
 int rpcload_crowd_run(const struct rpcload_params *params, struct rpcload_result *result)
 {
 	struct rpcload_result all = {};
+	int err = 0;
 	u32 i;
 
-	for (i = 0; i < client_count; i++) {
-		int err;
-
+	for (i = 0; i < client_count && !err; i++) {
 		memset(result, 0, sizeof(*result));
 		err = rpcload_run(clients[i], params, result);
-		if (err)
-			return err;
 		all.calls += result->calls;
 		all.errors += result->errors;
 		all.error = all.error ?: result->error;
@@ -72,5 +69,5 @@ int rpcload_crowd_run(const struct rpcload_params *params, struct rpcload_result
 	result->error = all.error;
 	result->call_mismatches = all.call_mismatches;
 	result->reply_mismatches = all.reply_mismatches;
-	return 0;
+	return err;
 }

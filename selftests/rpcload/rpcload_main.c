@@ -62,7 +62,8 @@
  * "clients" and "connect_ns" (of all); after run "calls" (made, whether or not they failed),
  * "errors", "call_mismatches" (as the server reported them), "reply_mismatches", "mismatches"
  * (their sum), "total_ns" (from the start of the first call to the end of the last), and "min_ns",
- * "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns" (of the calls that did not fail).
+ * "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns" (of the calls that did not fail). With each=1
+ * all times are those of the last client.
  *
  * The file stats, next to it, holds what the transport says about itself, as in
  * /proc/self/mountstats. Both files wait for a command that is under way.
@@ -495,6 +496,8 @@ static int do_run(char *line)
 	if (!client)
 		return no_client();
 	err = check_params(&params);
+	if (!err && each && !rpcload_crowd_size())
+		err = refuse(-ENOTCONN, "there is no crowd");
 	if (err)
 		return err;
 	err = each ? rpcload_crowd_run(&params, &res) : rpcload_run(client, &params, &res);
