@@ -29,7 +29,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("pattern", nargs="*", help="measure only rows whose name contains one of these")
     parser.add_argument("--visits", type=int, default=2, help="how often each transport has its turn")
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for what is measured by the clock")
-    parser.add_argument("--only", choices=("count", "speed"), help="leave the other half out")
+    parser.add_argument("--only", choices=("count", "speed", "memory"), help="leave the rest out")
     parser.add_argument("--kernel", choices=("test", "stock"), default="test", help="the kernel of both guests")
     parser.add_argument("--clients", default="ours,in-tree,repaired", help="whose instructions are counted")
     parser.add_argument("--timed", default="ours,in-tree,control", help="whose speed is measured by the clock")
@@ -80,7 +80,7 @@ def by_the_clock(args: argparse.Namespace, accelerator: str) -> speed.Values:
     options = BenchOptions(accel=accelerator, memory=speed.CROWD_GUEST)
     options.module = args.module or options.module
     with started(Lab(options, compared(args.timed, args, options))) as lab:
-        return speed.Speed(lab, args.speed_visits).run()
+        return speed.Speed(lab, args.speed_visits, memory_only=args.only == "memory").run()
 
 
 def main() -> int:
@@ -97,7 +97,7 @@ def main() -> int:
     accelerator = accel.choose(BenchOptions())
     kernel, values = "", {}
     with awake():
-        if args.only != "speed":
+        if args.only in (None, "count"):
             kernel = count(args, accelerator)
         if args.only != "count" and not args.pattern:
             values = by_the_clock(args, accelerator)

@@ -80,11 +80,14 @@ Values = dict[str, dict[str, list[float]]]  # by what, then by transport
 class Speed:
     """All that is measured by the clock."""
 
-    def __init__(self, lab: Lab, visits: int):
+    def __init__(self, lab: Lab, visits: int, memory_only: bool = False):
         self.lab = lab
-        self.visits = visits
+        self.visits = MEMORY_VISITS if memory_only else visits
+        self.loads = [] if memory_only else LOADS
         self.values: Values = {}
-        self.progress = Progress(len(lab.clients) * (visits * (len(LOADS) + 1) + MEMORY_VISITS + CROWD_VISITS))
+        self.progress = Progress(
+            len(lab.clients) * (self.visits * (len(self.loads) + 1) + MEMORY_VISITS + CROWD_VISITS)
+        )
 
     def run(self) -> Values:
         """All visits, in short turns; memory does not depend on how busy the machine is."""
@@ -92,7 +95,7 @@ class Speed:
             for client in self.lab.turns(visit):
                 self.lab.use(client)
                 with self.lab.setting(rows.NFS3):
-                    for load in LOADS:
+                    for load in self.loads:
                         self._fio(load, client.name)
                 self._connections(client.name)
                 if visit < MEMORY_VISITS:

@@ -43,12 +43,13 @@ def together(directory, names):
 
 
 def sent():
-    """How many calls of this machine have been sent and wait for their replies."""
+    """How many look-ups of this machine have been sent and wait for their replies. Before one there may be a call for the
+    attributes of the directory, which gets its reply."""
     count = 0
     for path in glob.glob(TASKS):
         try:
             with open(path, encoding="ascii") as tasks:
-                count += sum("q:xprt_pending" in line for line in tasks)
+                count += sum(" LOOKUP " in line and "q:xprt_pending" in line for line in tasks)
         except OSError:
             pass  # a client that has gone
     return count
