@@ -110,7 +110,9 @@ def main() -> int:
             print(profile)
         print(table.table(records) + "\n\n" + table.summary(records))
         command = " ".join(["make bench", *([f'ROWS="{" ".join(args.pattern)}"'] if args.pattern else [])])
-        (BUILT / "performance.rst").write_text(document.page(records, values, kernel, command))
+        (BUILT / "performance.rst").write_text(
+            document.page(records, table.read_csv(FUNCTIONS), values, kernel, command)
+        )
     if values:
         print("\n" + speed.table(values))
     print(f"\ntook {clock(time.monotonic() - start)}; samples, profile, plots and a summary are in out/bench")

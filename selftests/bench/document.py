@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 
 from . import speed, table
 
@@ -49,6 +51,15 @@ completions, registrations and bytes copied are per operation; a burst is the op
 
 {counts}
 
+Where the transport's own instructions go
+=========================================
+
+By function, those of at least {least} instructions, in rows that stand for many.
+
+::
+
+{own}
+
 By the clock
 ============
 
@@ -64,12 +75,58 @@ payloads in both directions.
 """
 
 
+# Rows whose own instructions are told by function.
+ROWS = ("RPC NULL, depth 64", "NFSv3 read 4 KiB, depth 64", "NFSv3 write 4 KiB, depth 64", "RPC Reply chunk 1 MiB")
+LEAST = 10
+
+
+def own(functions: list[table.Record], row: str) -> str:
+    """What the functions of both transports cost, in two lists."""
+    text = []
+    for client in table.PAIR:
+        costs: Counter[str] = Counter()
+        for record in functions:
+            if (record["row"], record["client"], record["part"]) == (row, client, "transport"):
+                costs[short(str(record["function"]))] += float(record["instructions"])
+        text.append(f"{row}, {client}: {costs.total():,.0f}")
+        text += [f"{cost:10,.0f} {name}" for name, cost in costs.most_common() if cost >= LEAST]
+    return "\n".join(text)
+
+
+def short(name: str) -> str:
+    """A function by the type and the method, without the paths and parameters of types."""
+    if not name.startswith("<"):
+        return "::".join(bare(name).split("::")[-2:])
+    end = matching(name)
+    owner = re.split(r" as (?![^<]*>)", name[1:end])[0]
+    return bare(owner).split("::")[-1] + bare(name[end + 1 :])
+
+
+def matching(text: str) -> int:
+    """Where the bracket ends that the text begins with."""
+    depth = 0
+    for at, letter in enumerate(text):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if not depth:
+            break
+    return at
+
+
+def bare(text: str) -> str:
+    """A path without what is in brackets."""
+    while (begin := text.find("<")) >= 0:
+        text = text[:begin] + text[begin + matching(text[begin:]) + 1 :]
+    return text.removesuffix("::")
+
+
 def indented(text: str) -> str:
     """A literal block."""
     return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
 
 
-def page(records: list[table.Record], values: speed.Values, kernel: str, command: str) -> str:
+def page(
+    records: list[table.Record], functions: list[table.Record], values: speed.Values, kernel: str, command: str
+) -> str:
     """The page's text."""
     verdict = "\n".join(f"| {line.strip()}" for line in table.summary(records).splitlines())
     return PAGE.format(
@@ -78,5 +135,7 @@ def page(records: list[table.Record], values: speed.Values, kernel: str, command
         kernel=kernel,
         verdict=verdict,
         counts=indented(table.table(records)),
+        least=LEAST,
+        own=indented("\n\n".join(own(functions, row) for row in ROWS if row in {f["row"] for f in functions})),
         speeds=indented(speed.table(values)) if values else "    (not measured in this run)",
     )
