@@ -31,8 +31,10 @@ build_modules() {
 	"$SETUP/enter.sh" make -s -j"$(nproc)" -C "$kernel" M="$source" MO="/repo/$output" "${tools[@]}" "$@" modules
 }
 
-build_modules /repo "out/$variant" "$@"
-build_modules /repo/selftests/rpcload "out/$variant/rpcload" "$@"
-build_modules /repo/selftests/ibfault "out/$variant/ibfault" "$@"
-build_modules /repo/selftests/hold "out/$variant/hold" "$@"
-build_modules /repo/selftests/realdma "out/$variant/realdma" "$@"
+# The compiler of Rust uses one processor most of the time.
+build_modules /repo "out/$variant" "$@" &
+ours=$!
+for name in rpcload ibfault hold realdma; do
+	build_modules "/repo/selftests/$name" "out/$variant/$name" "$@"
+done
+wait "$ours"
