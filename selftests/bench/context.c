@@ -12,8 +12,8 @@
  *
  * The file has a line "KIND ADDRESS" for each function, with KIND one of adapter,
  * send, reply, switch for the one that changes tasks, and exit for the one that
- * a task does not return from. It is removed when it
- * has been read. Written is "s KIND INSTRUCTIONS ENTRIES" for each kind.
+ * a task does not return from. It is removed when it has been read. Written is
+ * "s KIND INSTRUCTIONS ENTRIES" for each kind.
  */
 #include <stdlib.h>
 #include <string.h>
