@@ -3,6 +3,8 @@
 #
 # Builds the module for one of the test kernels, and the modules that only tests use, under out/. Usage:
 # build.sh stock|test|debug [MAKE-ARGUMENT...]
+#
+# What was built is cached, so that a fresh clone of what was built before has it in a second.
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -23,6 +25,35 @@ flock 8
 
 mapfile -t tools < <("$SETUP/enter.sh" packaging/kernel-tools.sh "$kernel")
 
+modules=(rpcload ibfault hold realdma)
+built_for=$(realpath "$CACHE/${kernel#/cache/}")
+
+# Everything that the result is made from: the sources, the kernel, the tools and the arguments.
+key=$({
+	cd "$TOP"
+	find Kbuild src include "${modules[@]/#/selftests/}" -type f ! -path '*/.*' -print0 | LC_ALL=C sort -z |
+		xargs -0 sha256sum
+	tree_key
+	echo "$built_for"
+	sha256sum "$built_for/Module.symvers"
+	cat "$SETUP/build.sh"
+	printf '%s\n' "${tools[@]}" "$@"
+} | key_of)
+out=$TOP/out/$variant
+cached=$CACHE/modules-$variant/$key
+
+# The stamp is away while anything is built, so that an interrupted build is gone on with.
+[ "$(cat "$out/.key" 2>/dev/null)" != "$key" ] || exit 0
+if intact "$cached"; then
+	rm -rf "$out"
+	cp -a "$cached" "$out"
+	mv "$out/.complete" "$out/.key"
+	echo "$key" >"$out/.key"
+	touch "$cached"
+	exit 0
+fi
+rm -f "$out/.key"
+
 # build_modules SOURCE OUTPUT [MAKE-ARGUMENT...]
 build_modules() {
 	local source=$1 output=$2
@@ -34,7 +65,18 @@ build_modules() {
 # The compiler of Rust uses one processor most of the time.
 build_modules /repo "out/$variant" "$@" &
 ours=$!
-for name in rpcload ibfault hold realdma; do
+for name in "${modules[@]}"; do
 	build_modules "/repo/selftests/$name" "out/$variant/$name" "$@"
 done
 wait "$ours"
+
+# The last few are kept: those of one's branches.
+rm -rf "$cached" "$cached.new"
+mkdir -p "${cached%/*}"
+cp -a "$out" "$cached.new"
+mapfile -t built < <(cd "$cached.new" && find . -name '*.ko')
+finish "$cached.new" "${built[@]}"
+mv "$cached.new" "$cached"
+find "${cached%/*}" -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' | sort -rn | tail -n +7 | cut -d' ' -f2- |
+	xargs -r rm -rf
+echo "$key" >"$out/.key"
