@@ -214,7 +214,11 @@ class Guest:
             text = f"{self.name}: {limit} were not enough for:\n{indent(what)}"
             raise GuestTimeout(f"{text}\noutput:\n{indent(job.text)}\n{self.console_tail()}") from None
         if check and result.rc != 0:
-            raise CommandFailed(self, what, result)
+            error = CommandFailed(self, what, result)
+            if result.rc > 128:  # Ended by a signal: the kernel says where.
+                log = self.run("dmesg | tail -n 10", check=False).out
+                error.add_note(f"end of the kernel log of {self.name}:\n{indent(log)}")
+            raise error
         return result
 
     def _died(self, what: str) -> GuestError:
