@@ -54,6 +54,7 @@ modprobe --ignore-install rpcsec_gss_krb5
 mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs 2>/dev/null || true
 rpc.idmapd -S
 setsid rpc.svcgssd -f -vv >/tmp/svcgssd.log 2>&1 </dev/null &
+until grep -q 'channel' /tmp/svcgssd.log; do sleep 0.1; done
 echo '/export *(rw,no_root_squash,no_subtree_check,insecure,fsid=0,sec=sys:krb5:krb5i:krb5p)' >/etc/exports
 exportfs -ra
 chmod 1777 /export
@@ -66,6 +67,7 @@ modprobe --ignore-install rpcsec_gss_krb5
 mkdir -p /run/rpc_pipefs
 mountpoint -q /run/rpc_pipefs || mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
 setsid rpc.gssd -f -vv >/tmp/gssd.log 2>&1 </dev/null &
+until ls -l "/proc/$(pidof rpc.gssd)/fd" 2>/dev/null | grep -q 'clntXX/gssd$'; do sleep 0.1; done
 """
 
 
