@@ -67,7 +67,7 @@ impl<T> Ring<T> {
     }
 
     /// Lends what was taken: it comes back after all that are lent already.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lend(&mut self, item: T) {
         if let Some(place) = self.places.get_mut(self.next) {
             // The place is empty, which the compiler cannot know: there is nothing to drop.
