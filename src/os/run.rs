@@ -48,7 +48,7 @@ impl PageRun {
         let offset = at % PAGE_SIZE;
         // SAFETY: By the safety requirements of this function there is a page for this byte.
         let pages = unsafe { pages.add((at / PAGE_SIZE) as usize) };
-        // SAFETY: As above.
+        // SAFETY: The array has a page there.
         let page = NonNull::new(unsafe { *pages })?;
         // No sum wraps around: a length is far below 4 GiB.
         let reached = offset.wrapping_add(len).div_ceil(PAGE_SIZE);

@@ -87,12 +87,7 @@ impl<T> Ring<T> {
         let first = self.next.saturating_add(self.free);
         let count = self.len().saturating_sub(self.free).saturating_sub(lent);
 
-        self.places
-            .iter()
-            .cycle()
-            .skip(first)
-            .take(count)
-            .flatten()
+        self.places.iter().cycle().skip(first).take(count).flatten()
     }
 
     /// All but the last `lent` items have come back.
