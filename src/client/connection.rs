@@ -32,7 +32,10 @@ use super::{
         PeerData, //
     },
     request,
-    shared, //
+    shared::{
+        self,
+        REVERSE_SLOTS, //
+    }, //
 };
 use crate::{
     cm::Endpoint,
@@ -189,6 +192,19 @@ impl Connection {
         drop(guard);
         drop(act);
         None
+    }
+
+    /// Keeps Receives for the calls of the server, which begin when it has got a call that is yet
+    /// to be sent. A connection that was sized for fewer of them has to be replaced.
+    pub(super) fn expect_reverse_calls(self: &Arc<Self>) {
+        let is_small = |negotiated: &Negotiated| negotiated.reverse_slots < REVERSE_SLOTS;
+
+        if self.negotiated().is_some_and(is_small) {
+            self.note_end(c"the reverse direction is wanted");
+            self.shared.xprt.force_disconnect();
+        } else if self.with_qp(|qp| qp.keep_for_unsolicited(REVERSE_SLOTS)) == Some(true) {
+            self.grow_buffers();
+        }
     }
 
     /// The number of this connection among those of its transport.

@@ -2,17 +2,26 @@
 
 //! Bytes in physically consecutive pages.
 
-use core::ptr::NonNull;
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 
 use super::PAGE_SIZE;
 use crate::bindings;
 
-/// The most pages of a run: what the DMA API promises to map in one piece for a device that says
-/// nothing about that, 64 KiB.
-const MOST_PAGES: u32 = match 65536 / PAGE_SIZE {
-    0 => 1,
-    pages => pages,
-};
+/// The most pages of a run: as many bytes as the DMA API maps in one piece for a device that says
+/// nothing about that, 64 KiB. With memory tags a page each, since a run is reached by the tag of
+/// its first page.
+const MOST_PAGES: u32 =
+    if cfg!(any(CONFIG_KASAN_SW_TAGS, CONFIG_KASAN_HW_TAGS)) || PAGE_SIZE > 65536 {
+        1
+    } else {
+        65536 / PAGE_SIZE
+    };
+
+/// The number of pages at multiples of which a run ends: the DMA API's boundary, 4 GiB.
+const BOUNDARY: usize = ((1u64 << 32) / PAGE_SIZE as u64) as usize;
 
 /// A run of bytes in physically consecutive pages of kernel memory.
 ///
@@ -52,17 +61,21 @@ impl PageRun {
         let page = NonNull::new(unsafe { *pages })?;
         // No sum wraps around: a length is far below 4 GiB.
         let reached = offset.wrapping_add(len).div_ceil(PAGE_SIZE);
-        let most = reached.min(most).min(MOST_PAGES);
+        let mut most = reached.min(most).min(MOST_PAGES);
 
         let mut count = 1;
         if most > 1 {
             // SAFETY: The page is valid.
             let first = unsafe { bindings::page_number(page.as_ptr()) };
-            // SAFETY: There is a page for each that the bytes reach into, and it is valid.
-            while count < most
-                && unsafe { bindings::page_number(*pages.add(count as usize)) }
-                    == first.wrapping_add(count as usize)
-            {
+            let left = BOUNDARY.wrapping_sub(first % BOUNDARY);
+            // CAST: No more than `most`.
+            most = left.min(most as usize) as u32;
+            let follows = |count: u32| {
+                // SAFETY: There is a page for each that the bytes reach into, and it is valid.
+                let number = unsafe { bindings::page_number(*pages.add(count as usize)) };
+                number == first.wrapping_add(count as usize)
+            };
+            while count < most && follows(count) {
                 count = count.wrapping_add(1);
             }
         }
@@ -122,25 +135,31 @@ pub(crate) trait Runs {
 /// # Invariants
 ///
 /// `at` points to `left` bytes of the linear map, which stay as long as the runs are used.
-pub(crate) struct LinearRuns {
+pub(crate) struct LinearRuns<'a> {
     at: *mut u8,
     left: usize,
+    _memory: PhantomData<&'a [u8]>,
 }
 
-impl LinearRuns {
+impl LinearRuns<'_> {
     /// Walks over `len` bytes from `at` on.
     ///
     /// # Safety
     ///
-    /// They must be memory of the linear map (never vmalloc memory nor a stack), valid for as long
-    /// as the runs are used. `at` may be anything if `len` is 0.
+    /// They must be memory of the linear map (never vmalloc memory nor a stack), allocated as one,
+    /// and valid during `'a` and for as long as the runs are used. `at` may be anything if `len` is
+    /// 0.
     pub(crate) unsafe fn new(at: *mut u8, len: usize) -> Self {
         // INVARIANT: Promised by the caller.
-        Self { at, left: len }
+        Self {
+            at,
+            left: len,
+            _memory: PhantomData,
+        }
     }
 }
 
-impl Runs for LinearRuns {
+impl Runs for LinearRuns<'_> {
     fn offset(&self) -> Option<u32> {
         // CAST: Less than a page.
         let offset = (self.at.addr() & !kernel::page::PAGE_MASK) as u32;
@@ -166,5 +185,120 @@ impl Runs for LinearRuns {
             offset,
             len,
         })
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_run)]
+// Small numbers.
+#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use kernel::prelude::*;
+
+    const PAGES: usize = 4;
+
+    /// Four consecutive pages, and pointers to them.
+    fn pages() -> Result<(KVec<u8>, [*mut bindings::page; PAGES])> {
+        let len = PAGES * PAGE_SIZE as usize;
+        // kmalloc aligns what is a power of two to that.
+        let mut memory = KVec::<u8>::with_capacity(len, GFP_KERNEL)?;
+        let start = memory.as_mut_ptr();
+        let page = |at: usize| {
+            // SAFETY: The address is one of the allocation, which is of the linear map.
+            unsafe { bindings::virt_to_page(start.wrapping_add(at * PAGE_SIZE as usize).cast()) }
+        };
+        Ok((memory, [page(0), page(1), page(2), page(3)]))
+    }
+
+    /// The pages, offset and length of the run.
+    fn run(pages: &[*mut bindings::page], at: u32, len: u32, most: u32) -> Option<(u32, u32, u32)> {
+        // SAFETY: Each test has pages for its bytes.
+        let run = unsafe { PageRun::new(pages.as_ptr(), at, len, most) }?;
+        assert_eq!(run.page().as_ptr(), pages[(at / PAGE_SIZE) as usize]);
+        Some((run.pages(), run.offset(), run.len()))
+    }
+
+    /// Consecutive pages are one run, which has the bytes that were asked for.
+    #[test]
+    fn consecutive() -> Result {
+        let (_memory, pages) = pages()?;
+        let all = 4 * PAGE_SIZE;
+
+        assert_eq!(run(&pages, 0, all, 9), Some((4, 0, all)));
+        assert_eq!(run(&pages, 0, 1, 9), Some((1, 0, 1)));
+        assert_eq!(
+            run(&pages, 0, PAGE_SIZE + 1, 9),
+            Some((2, 0, PAGE_SIZE + 1))
+        );
+        assert_eq!(run(&pages, 100, all - 100, 9), Some((4, 100, all - 100)));
+        assert_eq!(
+            run(&pages, PAGE_SIZE - 1, 2, 9),
+            Some((2, PAGE_SIZE - 1, 2))
+        );
+        assert_eq!(run(&pages, PAGE_SIZE + 5, 7, 9), Some((1, 5, 7)));
+        Ok(())
+    }
+
+    /// A run has no more pages than it may, and is cut at the end of the last one.
+    #[test]
+    fn limits() -> Result {
+        let (_memory, pages) = pages()?;
+        let all = 4 * PAGE_SIZE;
+
+        assert_eq!(run(&pages, 0, all, 1), Some((1, 0, PAGE_SIZE)));
+        assert_eq!(
+            run(&pages, 100, all - 100, 2),
+            Some((2, 100, 2 * PAGE_SIZE - 100))
+        );
+        Ok(())
+    }
+
+    /// It ends before a page that does not follow.
+    #[test]
+    fn breaks() -> Result {
+        let (_memory, [a, b, c, d]) = pages()?;
+        let all = 4 * PAGE_SIZE;
+
+        assert_eq!(run(&[b, a, c, d], 0, all, 9), Some((1, 0, PAGE_SIZE)));
+        assert_eq!(
+            run(&[a, b, d, c], 1, all - 1, 9),
+            Some((2, 1, 2 * PAGE_SIZE - 1))
+        );
+        assert_eq!(
+            run(&[a, b, d, c], 2 * PAGE_SIZE, PAGE_SIZE, 9),
+            Some((1, 0, PAGE_SIZE))
+        );
+        assert_eq!(run(&[a, a, b, c], 0, all, 9), Some((1, 0, PAGE_SIZE)));
+        let none = [core::ptr::null_mut(), b];
+        // SAFETY: A place without a page is not looked behind.
+        assert!(unsafe { PageRun::new(none.as_ptr(), 0, PAGE_SIZE, 9) }.is_none());
+        Ok(())
+    }
+
+    /// Linear memory is walked over in runs of as many pages as there may be.
+    #[test]
+    fn linear() -> Result {
+        let (mut memory, [a, b, ..]) = pages()?;
+        let at = memory.as_mut_ptr().wrapping_add(100);
+        let len = 2 * PAGE_SIZE - 150;
+        // SAFETY: Bytes of the allocation.
+        let mut runs = unsafe { LinearRuns::new(at, len as usize) };
+
+        assert_eq!(runs.offset(), Some(100));
+        assert!(runs.next_run(0).is_none());
+        let run = runs.next_run(1);
+        assert!(run.is_some_and(|run| run.page().as_ptr() == a
+            && (run.pages(), run.offset(), run.end()) == (1, 100, PAGE_SIZE)));
+        assert_eq!(runs.offset(), Some(0));
+        let run = runs.next_run(9);
+        assert!(run.is_some_and(|run| run.page().as_ptr() == b
+            && (run.pages(), run.offset(), run.len()) == (1, 0, PAGE_SIZE - 50)));
+        assert!(runs.offset().is_none() && runs.next_run(9).is_none());
+        // SAFETY: As above.
+        let mut runs = unsafe { LinearRuns::new(at, len as usize) };
+        let run = runs.next_run(9);
+        assert!(run.is_some_and(|run| (run.pages(), run.len()) == (2, len)));
+        Ok(())
     }
 }

@@ -37,6 +37,7 @@ use super::{
     ConnectLock,
     ReverseReply,
     SendStatus,
+    SlotData,
     Slots,
     WriteLock,
     Xprt, //
@@ -53,7 +54,7 @@ pub(super) use setup::setup;
 /// A client transport. sunrpc calls the methods; each says which locks it holds then.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The transport's data of each request.
-    type Slot: Send + Sync + 'static;
+    type Slot: SlotData + Send + Sync + 'static;
 
     /// The class its transports belong to.
     fn class() -> &'static Class;

@@ -138,18 +138,18 @@ impl<'a> XdrBuf<'a> {
     }
 
     /// The memory of the head.
-    pub(crate) fn head_runs(&self) -> LinearRuns {
+    pub(crate) fn head_runs(&self) -> LinearRuns<'a> {
         let [head] = &self.0.head;
         Self::runs(head)
     }
 
     /// The memory of the tail.
-    pub(crate) fn tail_runs(&self) -> LinearRuns {
+    pub(crate) fn tail_runs(&self) -> LinearRuns<'a> {
         let [tail] = &self.0.tail;
         Self::runs(tail)
     }
 
-    fn runs(kvec: &bindings::kvec) -> LinearRuns {
+    fn runs(kvec: &'a bindings::kvec) -> LinearRuns<'a> {
         // SAFETY: By the type invariants the vector is linear-map memory, which stays as long as
         // the request.
         unsafe { LinearRuns::new(kvec.iov_base.cast(), Self::kvec_len(kvec)) }

@@ -2,7 +2,10 @@
 
 //! Items that are used in turn.
 
-use core::mem::forget;
+use core::mem::{
+    forget,
+    swap, //
+};
 
 use kernel::prelude::*;
 
@@ -42,6 +45,11 @@ impl<T> Ring<T> {
         self.places.len()
     }
 
+    /// The number of items that there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.places.capacity()
+    }
+
     /// The number of items that are not lent.
     #[inline]
     pub(crate) fn free(&self) -> usize {
@@ -58,10 +66,10 @@ impl<T> Ring<T> {
         self.places.get_mut(self.next)?.take()
     }
 
-    /// Puts back what was taken.
+    /// Puts back what was taken. Drops anything else: a place that is not empty is not its own.
     #[cold]
     pub(crate) fn put(&mut self, item: T) {
-        if let Some(place) = self.places.get_mut(self.next) {
+        if let Some(place @ None) = self.places.get_mut(self.next) {
             *place = Some(item);
         }
     }
@@ -101,10 +109,13 @@ impl<T> Ring<T> {
     pub(crate) fn add(&mut self, item: T) {
         let taken = self.free != 0 && self.places.get(self.next).is_some_and(Option::is_none);
 
-        if !taken && self.places.push_within_capacity(Some(item)).is_ok() {
-            if let Some(places) = self.places.get_mut(self.next..) {
-                places.rotate_right(1);
+        if !taken && self.places.len() < self.places.capacity() {
+            let mut item = Some(item);
+            // All from the next one on move up by one place.
+            for place in self.places.get_mut(self.next..).unwrap_or(&mut []) {
+                swap(place, &mut item);
             }
+            let _ = self.places.push_within_capacity(item);
             // INVARIANT: There is a place more.
             self.free = self.free.saturating_add(1);
         }
@@ -154,11 +165,17 @@ mod tests {
 
         assert_eq!(ring.take(), Some(1));
         assert!(ring.take().is_none());
+        // None is added meanwhile.
+        ring.add(3);
+        assert_eq!(ring.len(), 2);
         ring.put(1);
         assert_eq!(ring.free(), 2);
         assert_eq!(turn(&mut ring), Some(1));
         assert_eq!(turn(&mut ring), Some(2));
         assert!(ring.take().is_none());
+        // What was not taken has no place, while all are lent.
+        ring.put(4);
+        assert!(ring.coming_back(0).eq(&[1, 2]));
         Ok(())
     }
 

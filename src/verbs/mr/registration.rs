@@ -268,7 +268,7 @@ impl Mr {
 }
 
 /// Part of a registration's margin, to be mapped.
-fn margin_runs(part: &mut [u8]) -> LinearRuns {
+fn margin_runs(part: &mut [u8]) -> LinearRuns<'_> {
     // SAFETY: The margin comes from kmalloc, and is freed with its registration, which is unmapped
     // by then.
     unsafe { LinearRuns::new(part.as_mut_ptr(), part.len()) }
