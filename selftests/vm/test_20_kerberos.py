@@ -90,7 +90,8 @@ def expiry(pair: Pair, flavour: str) -> None:
     over = f"for i in $(seq {8 * seconds}); do {write} 2>/tmp/said || break; sleep 0.5; done; cat /tmp/said"
     said = pair.client.run(over, 4 * seconds).out
     assert re.search("expired|Permission denied|Key has", said), f"calls went on after the ticket: {said}"
-    # For some seconds after it has looked for a ticket in vain, the kernel does not look for another (auth_rpcgss).
+    # The first write may still fail: for some seconds after it has looked for a ticket in vain, auth_rpcgss does not
+    # look for another.
     pair.client.run(f"{login}; until {write}; do sleep 0.5; done", 60)
     undisturbed(pair)
     pair.umount()
