@@ -7,7 +7,7 @@
 
 .DEFAULT_GOAL := modules
 .PHONY: help modules prepare modules_install uninstall setup setup-kernel setup-debug demo test test-host test-kunit test-vm \
-	test-debug test-package test-vng vng deb bench lint fmt conformance docs clean
+	test-debug test-package test-mutations test-vng vng deb bench lint fmt conformance docs clean
 # Each of the targets uses all processors by itself.
 .NOTPARALLEL:
 
@@ -31,13 +31,13 @@ help: ## Show this list
 	@echo '  RPCRDMA_INLINE=n builds C helpers as calls; LINUX=7.2|7.3 for the test kernels;'
 	@echo "  KERNEL=stock|test: the guests boot Debian's kernel (default), or one that is built here (15 minutes, once);"
 	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (8 GB; default ~/.cache/rpcrdma-rs);'
-	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison;'
+	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison; DEFECTS="pattern..." defects;'
 	@echo '  RESUME=y leaves out VM tests that the same module has passed in an earlier run with RESUME=y;'
 	@echo '  RPCRDMA_ACCEL=tcg|kvm overrides the choice of the harness'
 
 ifdef KDIR
 # These test what was built for the kernels of the set-up, which is another module.
-without-kdir := demo test test-host test-kunit test-vm test-debug bench lint docs setup setup-kernel setup-debug
+without-kdir := demo test test-host test-kunit test-vm test-debug test-mutations bench lint docs setup setup-kernel setup-debug
 $(foreach goal,$(filter $(without-kdir),$(MAKECMDGOALS)),$(error '$(goal)' is for the kernels of the set-up: call it without KDIR))
 
 # KDIR, or what `make prepare` has made of it where it lacks Rust metadata; with the tools that built the kernel.
@@ -101,6 +101,9 @@ test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that lo
 	@$(selftests)/setup/build.sh $(KERNEL) # for the server
 	@$(selftests)/setup/build.sh debug
 	@$(selftests)/run.sh kunit-debug vm-debug
+
+test-mutations: modules ## Break the sources in known ways, one by one, and see that tests find each (40 minutes)
+	@$(selftests)/mutations/run.sh $(DEFECTS)
 
 test-vng: modules ## Run the test of 'make vng'
 	@$(selftests)/run.sh vng

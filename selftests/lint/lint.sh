@@ -108,6 +108,8 @@ line_lengths() {
 
 conformance() { (cd selftests && python3 -m conformance --check); }
 
+mutations() { (cd selftests && python3 -m mutations --check); }
+
 checkpatch() { "$linux/scripts/checkpatch.pl" --no-tree --no-summary --terse "$@"; }
 
 commits() {
@@ -138,6 +140,7 @@ check "no panic paths in kernel code" panic_paths
 check "no calls to panic in the module" panic_calls
 check "lines of kernel code up to 100 columns" line_lengths
 check "conformance: each requirement, its place and its tests" conformance
+check "defects that tests have to find can be put into the sources" mutations
 check "checkpatch on C" c_files
 check "checkpatch on commit messages" commits
 mapfile -t scripts < <(shell_files)

@@ -4,7 +4,7 @@
 # Builds the module for one of the test kernels, and the modules that only tests use, under out/. Usage:
 # build.sh stock|test|debug [MAKE-ARGUMENT...]
 #
-# What was built is cached, so that a fresh clone of what was built before has it in a second.
+# What was built is cached, so that a fresh clone of what was built before has it in a second; with KEEP=n it is not.
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -71,6 +71,11 @@ for name in "${modules[@]}"; do
 	build_modules "/repo/selftests/$name" "out/$variant/$name" "$@"
 done
 wait "$ours"
+
+if [ "${KEEP:-y}" = n ]; then
+	echo "$key" >"$out/.key"
+	exit 0
+fi
 
 # The last few are kept: those of one's branches.
 rm -rf "$cached" "$cached.new"

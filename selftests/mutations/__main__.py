@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tells about the defects, and puts them into a copy of the sources.
+
+Usage: python3 -m mutations --check | --list [PATTERN...] | --apply NUMBER SRC
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from .defects import DEFECTS, Defect
+
+TOP = Path(__file__).parents[2]
+
+
+def place(src: Path, old: str) -> list[Path]:
+    """The files that have a text, as often as they have it."""
+    return [path for path in sorted(src.rglob("*.rs")) for _ in range(path.read_text().count(old))]
+
+
+def problems(defect: Defect) -> list[str]:
+    """What is wrong with a defect."""
+    found = []
+    for old, new in defect.edits:
+        if (count := len(place(TOP / "src", old))) != 1:
+            found.append(f"{defect.name}: stands {count} times in src: {old!r}")
+        if old == new:
+            found.append(f"{defect.name}: changes nothing")
+    known = (TOP / "Documentation/requirements.rst").read_text() + (TOP / "Documentation/hazards.rst").read_text()
+    for name in defect.broken.split():
+        if f"\n{name}" not in known:
+            found.append(f"{defect.name}: no such requirement or hazard: {name}")
+    tests = "".join(path.read_text() for path in sorted((TOP / "selftests/vm").glob("*.py")))
+    group, _, name = defect.found_by.rpartition(": ")
+    files = [path.stem for path in (TOP / "selftests/vm").glob("*.py")]
+    # The names of tests that have cases end with what is different.
+    if defect.found_by and defect.found_by not in files and name.rpartition(", ")[0] not in tests and name not in tests:
+        found.append(f"{defect.name}: no such test: {defect.found_by}")
+    return found
+
+
+def apply(defect: Defect, src: Path) -> None:
+    """Puts a defect into the sources under `src`."""
+    for old, new in defect.edits:
+        (path,) = place(src, old)
+        path.write_text(path.read_text().replace(old, new))
+
+
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case ["--check"]:
+            found = [line for defect in DEFECTS for line in problems(defect)]
+            print("\n".join(found), end="\n" if found else "")
+            return bool(found)
+        case ["--list", *patterns]:
+            for number, defect in enumerate(DEFECTS):
+                title = f"{defect.name} ({defect.broken})"
+                if not patterns or any(pattern in title for pattern in patterns):
+                    print(number, title, defect.found_by, sep="\t")
+        case ["--apply", number, src]:
+            apply(DEFECTS[int(number)], Path(src))
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+    return 0
+
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The defects: each breaks one rule, and names the tests that would let nobody ship it.
+
+A defect is a set of edits. What an edit replaces stands exactly once in src, in whatever file, so that code may move
+without a change here; `python3 -m mutations --check`, which lint runs, says when it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Defect:
+    """`broken` are requirements and hazards; `found_by` is a pattern of VM tests, of which one must fail, or HOST."""
+
+    name: str
+    broken: str
+    found_by: str
+    edits: tuple[tuple[str, str], ...]
+
+
+HOST = ""
+
+DATA = "test_25_real_dma"
+
+PROTOCOL = (
+    Defect(
+        "inline sizes are encoded one too large",
+        "PD-9",
+        HOST,
+        (("u8::try_from(code).unwrap_or(u8::MAX)", "u8::try_from(units).unwrap_or(u8::MAX)"),),
+    ),
+    Defect(
+        "a grant is not clamped to the request",
+        "V1-29",
+        HOST,
+        (("wire.clamp(1, requested.max(1))", "wire.max(1).max(requested & 0)"),),
+    ),
+    Defect(
+        "a reply counts whatever connection it came on",
+        "H-30",
+        HOST,
+        (
+            (
+                "} if *of == generation => {\n                let exposed = exposed.take();",
+                "} if *of == generation || generation != 0 => {\n                let exposed = exposed.take();",
+            ),
+        ),
+    ),
+    Defect(
+        "a segment may be longer than offered",
+        "V1-92",
+        HOST,
+        (
+            (
+                "        if returned.length > offered.length {\n            return Err(Malformed::TooLong);\n        }\n",
+                "",
+            ),
+        ),
+    ),
+    Defect(
+        "padding of a Read chunk goes inline",
+        "V1-74",
+        "test_11_modes: Read chunk",
+        ((".get(pad_of(self.0.page_len) as usize..)", ".get(0 * pad_of(self.0.page_len) as usize..)"),),
+    ),
+    Defect(
+        "a foreign handle passes for one of the call's",
+        "PD-30",
+        "late reply that invalidates a handle of another call",
+        (
+            (
+                "        Err(mrs) => (None, Some(mrs)),",
+                "        Err(mrs) => {\n"
+                "            let own = mrs.handle();\n"
+                "            mrs.remotely_invalidated(own).map_or_else(|mrs| (None, Some(mrs)), |(t, l)| (Some(t), l))\n"
+                "        }",
+            ),
+            (
+                "    /// Tells whether its registrations are from `pool`.\n",
+                "    pub(crate) fn handle(&self) -> u32 {\n        unsafe { self.head.as_ref() }.handle()\n    }\n"
+                "    /// Tells whether its registrations are from `pool`.\n",
+            ),
+        ),
+    ),
+)
+
+CREDITS = (
+    Defect(
+        "the peer's grant is followed beyond the request",
+        "V1-29",
+        "credits 0xffffffff: no more calls than asked leave for",
+        (("wire.clamp(1, requested.max(1))", "wire.max(1).max(requested & 0)"),),
+    ),
+    Defect(
+        "a small device is asked for as many credits as others",
+        "V1-27",
+        "a small device: no more calls than asked leave for",
+        (
+            (
+                "            credits,\n            reverse_slots: wants.reverse_slots,",
+                "            credits: wants.credits.max(credits),\n            reverse_slots: wants.reverse_slots,",
+            ),
+        ),
+    ),
+    Defect(
+        "a grant never falls",
+        "V1-30",
+        "the grant falls below what is in flight",
+        (
+            (
+                "let granted = credits::grant(wire, requested);",
+                "let granted = credits::grant(wire, requested).max(self.grant.load(Relaxed));",
+            ),
+        ),
+    ),
+    Defect(
+        "a new connection has all credits at once",
+        "V1-31 V1-32",
+        "a new connection has one credit",
+        (("self.store_window(&lock, 1);", "self.store_window(&lock, 128);"),),
+    ),
+    Defect(
+        "the credit of an abandoned call is free at once",
+        "V1-41",
+        "an abandoned call keeps its credit",
+        (("granted.saturating_sub(abandoned).max(1)", "granted.saturating_sub(abandoned & 0).max(1)"),),
+    ),
+    Defect(
+        "a reverse reply waits for a credit",
+        "BI-2 H-74",
+        "test_13_reverse: a reverse call gets through when all credits are in use",
+        (("rqst.rq_cong = 1;", "rqst.rq_cong = 0;"),),
+    ),
+    Defect(
+        "a reverse call with credits 0 is not served",
+        "BI-6",
+        "a reverse call with credits 0",
+        (("stats.reverse_zero_grants.inc();", "return stats.reverse_zero_grants.inc();"),),
+    ),
+)
+
+CONNECTION = (
+    Defect(
+        "the parameters of the first connection hold for all",
+        "PD-19",
+        "a new connection is a new exchange",
+        (
+            (
+                "let own = policy.own();",
+                "static FIRST: ::kernel::sync::SetOnce<PrivateData> = ::kernel::sync::SetOnce::new();\n"
+                "    FIRST.populate(policy.own());\n"
+                "    let own = FIRST.as_ref().copied().unwrap_or_default();",
+            ),
+        ),
+    ),
+    Defect(
+        "the private data of a reject passes for that of the accept",
+        "PD-46",
+        "a new connection is a new exchange",
+        (
+            (
+                "bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => Event::Rejected(status),",
+                "bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => {\n"
+                "            // SAFETY: Not at all.\n"
+                "            unsafe {\n"
+                "                let conn = (*event).param.conn.as_ref();\n"
+                "                if conn.private_data_len >= 8 {\n"
+                "                    SAID = *conn.private_data.cast::<[u8; 8]>();\n"
+                "                }\n"
+                "            }\n"
+                "            Event::Rejected(status)\n"
+                "        }",
+            ),
+            (
+                "            if data.is_null() || len == 0 {",
+                "            if unsafe { SAID[0] } != 0 {\n"
+                "                Event::Established(unsafe { &*(&raw const SAID) })\n"
+                "            } else if data.is_null() || len == 0 {",
+            ),
+            (
+                'unsafe extern "C" fn event_callback<',
+                'static mut SAID: [u8; 8] = [0; 8];\nunsafe extern "C" fn event_callback<',
+            ),
+        ),
+    ),
+    Defect(
+        "an RDMA_ERROR ends the connection",
+        "V1-119",
+        "calls that are too large, among others",
+        (
+            (
+                "self.shared.stats.count_error(&error);\n",
+                'self.shared.stats.count_error(&error);\n                self.lost(c"an RDMA_ERROR came");\n',
+            ),
+        ),
+    ),
+)
+
+MEMORY = (
+    Defect(
+        "chunks of odd sizes have room for padding",
+        "V1-77 V1-97",
+        "chunks of odd sizes have no room for padding",
+        (
+            (
+                "            push(Segment {\n                handle,\n                length,",
+                "            push(Segment {\n                handle,\n                length: (length + 3) & !3,",
+            ),
+        ),
+    ),
+    Defect(
+        "a call ends before its invalidation does",
+        "V1-126 H-31",
+        "a call ends after its local invalidation, answered",
+        (
+            (
+                "self.invalidate(reply, connection, mrs);",
+                "let HeldReply { pinned, delivery, buf } = reply;\n"
+                "                let _ = self.with_qp(|qp| qp.invalidate(mrs, usize::MAX));\n"
+                "                drop(connection);\n"
+                "                self.complete(pinned, delivery, buf.message());\n"
+                "                self.recycle(queue, buf);",
+            ),
+        ),
+    ),
+    Defect(
+        "a killed call ends before its invalidation does",
+        "V1-126 H-31",
+        "a call ends after its local invalidation, killed",
+        (
+            (
+                "            && request\n                .released\n                .wait(secs_to_jiffies(INVALIDATE_LIMIT_SECS))\n",
+                "",
+            ),
+            (
+                "if !request.state.lock().call.is_releasing() {",
+                "request.state.lock().call.released();\n            if posted {",
+            ),
+        ),
+    ),
+    Defect(
+        "segments that came back with other handles pass unseen",
+        "V1-93",
+        "test_22_cases",
+        (
+            (
+                "if !reply.chunks.is_empty() && reply::renamed(reply, offered) {",
+                "if reply.chunks.is_empty() && reply::renamed(reply, offered) {",
+            ),
+            ("        if renamed {", "        if renamed && placed.is_none() {"),
+        ),
+    ),
+)
+
+REAL_DMA = (
+    Defect(
+        "a Send is not synchronised for the device",
+        "H-95",
+        DATA,
+        (("inner.buf.sync_for_device(len as usize);", "let _ = len;"),),
+    ),
+    Defect(
+        "a Receive is not synchronised for the device",
+        "H-95",
+        DATA,
+        (("inner.buf.sync_for_device(inner.buf.size);", ""),),
+    ),
+    Defect(
+        "a Receive is not synchronised for the processor",
+        "H-95",
+        DATA,
+        (("inner.buf.sync_for_cpu(len);", ""),),
+    ),
+    Defect(
+        "the direction of a Send is swapped",
+        "H-95",
+        DATA,
+        (("mem, size, dma_data_direction::DMA_TO_DEVICE", "mem, size, dma_data_direction::DMA_FROM_DEVICE"),),
+    ),
+    Defect(
+        "the direction of a Receive is swapped",
+        "H-95",
+        DATA,
+        (("mem, size, dma_data_direction::DMA_FROM_DEVICE", "mem, size, dma_data_direction::DMA_TO_DEVICE"),),
+    ),
+    Defect(
+        "the direction of a Read chunk is swapped",
+        "H-95",
+        DATA,
+        (
+            (
+                "Access::RemoteRead => dma_data_direction::DMA_TO_DEVICE",
+                "Access::RemoteRead => dma_data_direction::DMA_FROM_DEVICE",
+            ),
+        ),
+    ),
+    Defect(
+        "the direction of Write and Reply chunks is swapped",
+        "H-95",
+        DATA,
+        (
+            (
+                "Access::RemoteWrite => dma_data_direction::DMA_FROM_DEVICE",
+                "Access::RemoteWrite => dma_data_direction::DMA_TO_DEVICE",
+            ),
+        ),
+    ),
+    Defect(
+        "chunks stay mapped",
+        "H-95 V1-127",
+        DATA,
+        (
+            (
+                "fn unmap(&mut self, device: *mut bindings::ib_device) {\n        if self.nents != 0 {",
+                "fn unmap(&mut self, device: *mut bindings::ib_device) {\n        if self.nents == c_int::MAX {",
+            ),
+        ),
+    ),
+)
+
+DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA)

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Puts one defect after the other into a copy of the sources, and runs the tests that have to find it. Usage:
+# run.sh [PATTERN...], where a pattern is part of a defect's name or of what it breaks. The last line is
+# 'N passed, N failed'; a defect passes if a test fails because of it. `make setup` must have been run.
+
+set -uo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+tree=out/mutations/tree
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+passed=0 failed=0
+
+mutations() { selftests/setup/enter.sh env PYTHONPATH=selftests PYTHONDONTWRITEBYTECODE=1 python3 -m mutations "$@"; }
+
+# The copy keeps what was built in it, but for what a defect was in.
+fresh() {
+	mkdir -p "$tree"
+	rm -rf "$tree/src" "$tree/selftests"
+	git ls-files -z Kbuild Makefile src include selftests packaging Documentation | xargs -0 cp -a --parents -t "$tree"
+}
+
+# Runs what must fail. Its own last line tells whether tests ran at all.
+find_it() {
+	if [ -z "$1" ]; then
+		"$tree/selftests/setup/enter.sh" cargo test --locked --no-fail-fast --manifest-path selftests/host/Cargo.toml \
+			--target-dir /cache/target-mutations
+	else
+		KEEP=n "$tree/selftests/setup/build.sh" stock && "$tree/selftests/harness/run.sh" test --kernel stock "$1"
+	fi >"$log" 2>&1
+}
+
+while IFS=$'\t' read -r number title pattern <&3; do
+	fresh
+	mutations --apply "$number" "$tree/src" || exit 1
+	SECONDS=0
+	find_it "$pattern" </dev/null
+	found=$(grep -m 1 -E '^not ok |^test .* FAILED$' "$log")
+	why=$(grep -A 40 -F "$found" "$log" | grep -m 1 -E '(Error|Overrun|Late|panicked).*' | sed 's/^ *//')
+	if [ -n "$found" ]; then
+		echo "ok     $title: $(grep -cE '^not ok |^test .* FAILED$' "$log") failed ($SECONDS s), first: ${found#not ok } ${why:+| $why}"
+		passed=$((passed + 1))
+	else
+		echo "not ok $title: not found by ${pattern:-the tests of this machine} ($SECONDS s)"
+		tail -n 15 "$log" | sed 's/^/    /'
+		failed=$((failed + 1))
+	fi
+done 3< <(mutations --list "$@")
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
