@@ -51,6 +51,10 @@ def common(command: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="leave out what this module has passed in an earlier run"
     )
     command.add_argument("--until", type=float, default=math.inf, metavar="EPOCH", help="begin no test after this time")
+    command.add_argument("--first-failure", action="store_true", help="begin no test after one has failed")
+    command.add_argument(
+        "--stretch", type=float, help="by how much to stretch the time limits of tests (default: 6 to 15)"
+    )
     command.add_argument("--smp", type=int, default=2, help="virtual CPUs per guest")
     command.add_argument("--module", type=Path, help=f"default: {OUR_MODULE}")
     command.add_argument("--parameters", default="", help="module parameters for insmod")
@@ -67,6 +71,8 @@ def options_of(args: argparse.Namespace) -> Options:
         patience=args.patience,
         resume=args.resume,
         until=args.until,
+        first_failure=args.first_failure,
+        stretch=args.stretch,
         smp=args.smp,
         module_parameters=args.parameters,
         logs=Path(os.environ["RPCRDMA_LOGS"]) if args.keep_logs else None,

@@ -27,6 +27,8 @@ class Options:
     patience: int = 0
     resume: bool = False  # leave out what has passed before
     until: float = math.inf  # seconds since the epoch; no test begins later
+    first_failure: bool = False  # and none after one has failed
+    stretch: float | None = None  # how many times the time limits are stretched; by default what the kernel wants
     smp: int = 2
     memory: int = 1280  # MiB per guest
     accel: str = "tcg"
@@ -51,7 +53,7 @@ class Options:
         The limits are written for an idle machine and are there to end what hangs; a machine that shares its processors
         with others has been seen to take five times as long.
         """
-        return 15.0 if self.variant == "debug" else 6.0
+        return self.stretch or (15.0 if self.variant == "debug" else 6.0)
 
     def scaled(self, amount: int, least: int = 1) -> int:
         """An amount of data, or about a tenth of it with --small."""

@@ -66,6 +66,8 @@ class Runner:
                     left_out = tests[number:]
                     break
                 self._one(test)
+                if self.failed and self.options.first_failure:
+                    break
             if self.pair is not None:
                 self._close_group()
         finally:

@@ -119,7 +119,10 @@ CREDITS = (
         "a new connection has all credits at once",
         "V1-31 V1-32",
         "a new connection has one credit",
-        (("self.store_window(&lock, 1);", "self.store_window(&lock, 128);"),),
+        (
+            ("self.store_window(&lock, 1);", "self.store_window(&lock, 128);"),
+            ("grant: Atomic::new(1),", "grant: Atomic::new(128),"),
+        ),
     ),
     Defect(
         "the credit of an abandoned call is free at once",

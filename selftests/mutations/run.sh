@@ -28,7 +28,8 @@ find_it() {
 		"$tree/selftests/setup/enter.sh" cargo test --locked --no-fail-fast --manifest-path selftests/host/Cargo.toml \
 			--target-dir /cache/target-mutations
 	else
-		KEEP=n "$tree/selftests/setup/build.sh" stock && "$tree/selftests/harness/run.sh" test --kernel stock "$1"
+		KEEP=n "$tree/selftests/setup/build.sh" stock && "$tree/selftests/harness/run.sh" test --kernel stock \
+			--first-failure --stretch 2 "$1"
 	fi >"$log" 2>&1
 }
 
@@ -38,9 +39,9 @@ while IFS=$'\t' read -r number title pattern <&3; do
 	SECONDS=0
 	find_it "$pattern" </dev/null
 	found=$(grep -m 1 -E '^not ok |^test .* FAILED$' "$log")
-	why=$(grep -A 40 -F "$found" "$log" | grep -m 1 -E '(Error|Overrun|Late|panicked).*' | sed 's/^ *//')
+	why=$(grep -A 40 -F "$found" "$log" | grep -m 1 -oE '(AssertionError|CommandFailed|GuestTimeout|GuestError|Overrun|Late|panicked).*')
 	if [ -n "$found" ]; then
-		echo "ok     $title: $(grep -cE '^not ok |^test .* FAILED$' "$log") failed ($SECONDS s), first: ${found#not ok } ${why:+| $why}"
+		echo "ok     $title ($SECONDS s): ${found#not ok }${why:+: $why}"
 		passed=$((passed + 1))
 	else
 		echo "not ok $title: not found by ${pattern:-the tests of this machine} ($SECONDS s)"
