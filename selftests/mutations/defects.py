@@ -67,8 +67,8 @@ PROTOCOL = (
     ),
     Defect(
         "a foreign handle passes for one of the call's",
-        "PD-30",
-        "late reply that invalidates a handle of another call",
+        "H-30 PD-30",
+        "test_9_hostile_server: remote invalidation of a handle of another call, for a call with one of its own",
         (
             (
                 "        Err(mrs) => (None, Some(mrs)),",
