@@ -9,9 +9,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from .defects import DEFECTS, Defect
+from conformance import requirements
+from harness.registry import load, select
+
+from .defects import DEFECTS, HOST, Defect
 
 TOP = Path(__file__).parents[2]
+KNOWN = {*requirements.load(TOP), *requirements.hazards(TOP)}
+TESTS = load()
 
 
 def place(src: Path, old: str) -> list[Path]:
@@ -27,15 +32,10 @@ def problems(defect: Defect) -> list[str]:
             found.append(f"{defect.name}: stands {count} times in src: {old!r}")
         if old == new:
             found.append(f"{defect.name}: changes nothing")
-    known = (TOP / "Documentation/requirements.rst").read_text() + (TOP / "Documentation/hazards.rst").read_text()
     for name in defect.broken.split():
-        if f"\n{name}" not in known:
+        if name not in KNOWN:
             found.append(f"{defect.name}: no such requirement or hazard: {name}")
-    tests = "".join(path.read_text() for path in sorted((TOP / "selftests/vm").glob("*.py")))
-    group, _, name = defect.found_by.rpartition(": ")
-    files = [path.stem for path in (TOP / "selftests/vm").glob("*.py")]
-    # The names of tests that have cases end with what is different.
-    if defect.found_by and defect.found_by not in files and name.rpartition(", ")[0] not in tests and name not in tests:
+    if defect.found_by != HOST and not select(TESTS, [defect.found_by]):
         found.append(f"{defect.name}: no such test: {defect.found_by}")
     return found
 

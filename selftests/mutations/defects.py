@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The defects: each breaks one rule, and names the tests that would let nobody ship it.
+"""The defects: each breaks one rule, and names the tests that have to find it.
 
 A defect is a set of edits. What an edit replaces stands exactly once in src, in whatever file, so that code may move
 without a change here; `python3 -m mutations --check`, which lint runs, says when it does not.
@@ -24,6 +24,8 @@ HOST = ""
 
 DATA = "test_25_real_dma"
 
+NO_CLAMP = (("wire.clamp(1, requested.max(1))", "wire.max(1).max(requested & 0)"),)
+
 PROTOCOL = (
     Defect(
         "inline sizes are encoded one too large",
@@ -35,7 +37,7 @@ PROTOCOL = (
         "a grant is not clamped to the request",
         "V1-29",
         HOST,
-        (("wire.clamp(1, requested.max(1))", "wire.max(1).max(requested & 0)"),),
+        NO_CLAMP,
     ),
     Defect(
         "a reply counts whatever connection it came on",
@@ -91,7 +93,7 @@ CREDITS = (
         "the peer's grant is followed beyond the request",
         "V1-29",
         "credits 0xffffffff: no more calls than asked leave for",
-        (("wire.clamp(1, requested.max(1))", "wire.max(1).max(requested & 0)"),),
+        NO_CLAMP,
     ),
     Defect(
         "a small device is asked for as many credits as others",
@@ -257,6 +259,15 @@ MEMORY = (
     ),
 )
 
+
+def swapped(what: str, before: str, direction: str) -> Defect:
+    """The direction of a mapping is the other one. `before` is what stands in front of it."""
+    right, wrong = (
+        f"{before}dma_data_direction::DMA_{to}_DEVICE" for to in sorted(("TO", "FROM"), key=lambda to: to != direction)
+    )
+    return Defect(f"the direction of {what} is swapped", "H-95", DATA, ((right, wrong),))
+
+
 REAL_DMA = (
     Defect(
         "a Send is not synchronised for the device",
@@ -276,40 +287,10 @@ REAL_DMA = (
         DATA,
         (("inner.buf.sync_for_cpu(len);", ""),),
     ),
-    Defect(
-        "the direction of a Send is swapped",
-        "H-95",
-        DATA,
-        (("mem, size, dma_data_direction::DMA_TO_DEVICE", "mem, size, dma_data_direction::DMA_FROM_DEVICE"),),
-    ),
-    Defect(
-        "the direction of a Receive is swapped",
-        "H-95",
-        DATA,
-        (("mem, size, dma_data_direction::DMA_FROM_DEVICE", "mem, size, dma_data_direction::DMA_TO_DEVICE"),),
-    ),
-    Defect(
-        "the direction of a Read chunk is swapped",
-        "H-95",
-        DATA,
-        (
-            (
-                "Access::RemoteRead => dma_data_direction::DMA_TO_DEVICE",
-                "Access::RemoteRead => dma_data_direction::DMA_FROM_DEVICE",
-            ),
-        ),
-    ),
-    Defect(
-        "the direction of Write and Reply chunks is swapped",
-        "H-95",
-        DATA,
-        (
-            (
-                "Access::RemoteWrite => dma_data_direction::DMA_FROM_DEVICE",
-                "Access::RemoteWrite => dma_data_direction::DMA_TO_DEVICE",
-            ),
-        ),
-    ),
+    swapped("a Send", "mem, size, ", "TO"),
+    swapped("a Receive", "mem, size, ", "FROM"),
+    swapped("a Read chunk", "Access::RemoteRead => ", "TO"),
+    swapped("Write and Reply chunks", "Access::RemoteWrite => ", "FROM"),
     Defect(
         "chunks stay mapped",
         "H-95 V1-127",

@@ -291,7 +291,7 @@ for what, (_, _, its_cases, rows) in CHUNKS.items():
     *("V1-139", "H-24"),
     limit=2400,
     device="rxe",
-    # One of them says so.
+    # A reply may happen to ask for that.
     allowed=(r"port \d+: ", DEVICE, STRONGER),
 )
 def mutated(pair: Pair) -> None:
