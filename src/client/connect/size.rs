@@ -12,16 +12,14 @@ use crate::{
     }, //
 };
 
-/// The first resources of a connection: buffers to send from and to receive replies into, and
-/// Receives for what the server sends unsolicited before it may call back. Many connections, as
-/// most of a mount with `nconnect`, hardly need more; those that do get them as soon as half are in
-/// use ([`super::super::connection::Connection::grow_buffers`]).
+/// The first resources of a connection: buffers to send from and to receive replies into. Many
+/// connections, as most of a mount with `nconnect`, hardly need more; those that do get them as
+/// soon as half are in use ([`super::super::connection::Connection::grow_buffers`]).
 const FIRST_SENDS: u32 = 6;
 const FIRST_RECVS: u32 = 6;
-const FIRST_UNSOLICITED: u32 = 2;
-/// Registrations that there may be for each call that may be outstanding, head, pages and tail of a
-/// Long call.
-const MRS_PER_CALL: u32 = 3;
+/// Receives at first for what the server sends unsolicited before it may call back: more at once
+/// than there are of both end the connection.
+const FIRST_UNSOLICITED: u32 = 8;
 /// The fewest credits that a connection is made for.
 pub(super) const MIN_CREDITS: u32 = 4;
 
@@ -103,7 +101,6 @@ impl<'a> Sizing<'a> {
             reverse_slots.min(FIRST_UNSOLICITED)
         };
         let mrs_per_send = self.segments.saturating_mul(2);
-        let mrs_per_call = self.segments.min(MRS_PER_CALL);
         // With more at once the doorbells, of which a call would still have one and a fortieth, get
         // hardly fewer, but an idle connection has more Receives posted.
         let recv_batch = (credits / 3).clamp(1, 40);
@@ -112,20 +109,21 @@ impl<'a> Sizing<'a> {
             .saturating_add(reverse_slots);
         let in_advance = reverse_slots.saturating_add(recv_batch);
 
-        // As if each message came with a payload in pages, and one with all that it may have. Some
+        // As if each call came with a payload in pages, and one with all that it may have. Some
         // have more registrations, for head and tail or in both directions, and then others have
-        // none, or wait.
+        // none, or wait. Devices round the send queue up to a power of two: with this, 512 entries
+        // will do for 128 credits.
         let mrs_of_payload = self.segments.saturating_sub(2).max(1);
+        let payloads = credits.saturating_mul(mrs_of_payload);
 
         QpSize {
             sends,
             first_sends: sends.min(FIRST_SENDS),
             send_len: self.own.send.bytes(),
             mrs_per_send,
-            posted_mrs: sends
-                .saturating_mul(mrs_of_payload)
-                .saturating_add(mrs_per_send),
-            mrs: credits.saturating_mul(mrs_per_call).max(mrs_per_send),
+            posted_mrs: payloads.saturating_add(mrs_per_send),
+            // Half as many again wait for an invalidation.
+            mrs: payloads.saturating_add(payloads / 2).max(mrs_per_send),
             // Memory must not be necessary to send a call, which may be what frees some: a Long
             // one, and a Reply chunk.
             first_mrs: mrs_per_send,
@@ -224,8 +222,8 @@ mod tests {
             assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
             // H-34: no call needs more registrations than there are, whatever memory there is.
             assert!(size.first_mrs >= size.mrs_per_send);
-            // H-34: the send queue holds what is posted: each message, with its payload.
-            assert!(size.posted_mrs >= size.sends && size.posted_mrs >= size.mrs_per_send);
+            // H-34: the send queue holds what is posted: each call, with its payload.
+            assert!(size.posted_mrs >= credits && size.posted_mrs >= size.mrs_per_send);
             assert!(size.send_depth() > size.sends + size.posted_mrs + size.mrs);
         }
     }
