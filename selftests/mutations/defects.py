@@ -148,6 +148,17 @@ CREDITS = (
 
 CONNECTION = (
     Defect(
+        "replies to unknown calls are endured for ever",
+        "V1-113",
+        "replies to 1100 unknown calls",
+        (
+            (
+                "self.unknown_left.store(left.saturating_sub(1), Relaxed);",
+                "self.unknown_left.store(left.max(1), Relaxed);",
+            ),
+        ),
+    ),
+    Defect(
         "the parameters of the first connection hold for all",
         "PD-19",
         "a new connection is a new exchange",

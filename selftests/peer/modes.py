@@ -201,6 +201,7 @@ MODES = {
     "let-go": lambda q: [LetGo(), q.reply()],
     "backward-chunks": lambda q: [backward(q, wire.lists(read=[(0, *FOREIGN)])), q.reply()],
     "backward-call": lambda q: [backward(q, None), q.reply()],
+    "unknown-xids": lambda q: [*[other_xid(q)] * 11, q.reply()],
     "garbage": lambda q: garbage(q, GARBAGE),
     "flood": lambda q: garbage(q, FLOOD),
 }

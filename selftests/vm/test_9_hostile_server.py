@@ -32,6 +32,7 @@ FOREIGN = r"port \d+: ending the connection: it invalidated a handle that is not
 # A broken connection, as the device tells it.
 DEVICE = r"rxe\d+: qp#\d+ (make_send_cqe|do_complete): non-flush error status = \d+"
 SECOND = r"port \d+: ending the connection: a second reply to the same call"
+STRANGE = r"port \d+: ending the connection: too many replies to unknown calls"
 
 
 def counters(pair: Pair) -> dict[str, int]:
@@ -511,15 +512,30 @@ def garbage(pair: Pair) -> None:
             assert len(server.lookups(f"do-garbage.{number}")) == 1
 
 
-@test("a flood of garbage", "V1-122", "H-24", limit=120, device="rxe", allowed=(DEVICE,))
+@test("a flood of garbage", "V1-122", "H-24", limit=120, device="rxe", allowed=(DEVICE, STRANGE))
 def flood(pair: Pair) -> None:
-    """More messages than were asked for, faster than Receives can be posted, cost the connection but not the call."""
+    """More messages than were asked for, faster than Receives can be posted, cost the connection but not the call. A
+    client that is quick enough ends it for what they say."""
     with hostile(pair) as server:
         for number in range(3):
             told = ask(pair, f"do-flood.{number}")
             assert ABSENT in told, told
         assert len([event for event in server.of("misbehaves") if event["mode"] == "flood"]) == 3
         assert ABSENT in ask(pair, "do-right")
+
+
+@test("replies to 1100 unknown calls", "V1-113", "V1-122", limit=180, device="rxe", allowed=(STRANGE,))
+def unknown(pair: Pair) -> None:
+    """A server that goes on replying to nobody costs no call, and a connection after 1024 of them: no sooner."""
+    with hostile(pair) as server:
+        for number in range(100):
+            if number == 93:
+                before = counters(pair)
+                assert (before["unknown_xids"], before["connect_count"]) == (93 * 11, 1), before
+            assert ABSENT in ask(pair, f"do-unknown-xids.{number}")
+        after = counters(pair)
+        assert (after["unknown_xids"] > 1024, after["connect_count"]) == (True, 2), after
+        assert ends(pair.client, server.port) == ["too many replies to unknown calls"]
 
 
 @test("disconnected in the middle of a call", "V1-122", "PD-20", "H-45", limit=120, device="rxe")
