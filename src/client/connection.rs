@@ -317,7 +317,7 @@ impl Connection {
     }
 
     /// The server has granted `wire` credits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn granted(&self, wire: u32) {
         // Nearly always as many as before, so that the window is right.
         let same = wire == self.wire_grant.load(Relaxed) && !credits::is_zero(wire);
@@ -326,6 +326,7 @@ impl Connection {
         }
     }
 
+    #[cold]
     fn grant_changed(&self, wire: u32) {
         if credits::is_zero(wire) {
             self.shared.stats.zero_grants.inc();

@@ -176,7 +176,7 @@ impl Connection {
             drop(state);
             drop(pinned);
             self.repeated();
-            return self.dispose(queue, buf, received, Disposition::Unsolicited);
+            return self.unsolicited(queue, buf);
         };
         let delivery = self.validate_usual(reply, &state.offered(), buf.message());
         drop(state);
@@ -244,16 +244,20 @@ impl Connection {
         match disposition {
             Disposition::Reply(replied) => self.accept(queue, buf, received, replied),
             Disposition::Late => self.recycle(queue, buf),
-            Disposition::Unsolicited => {
-                queue.recycle(buf);
-                self.post_receives(true);
-            }
+            Disposition::Unsolicited => self.unsolicited(queue, buf),
         }
+    }
+
+    /// Gives back the buffer of a message that no call has a Receive posted for.
+    #[cold]
+    fn unsolicited(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
+        queue.recycle(buf);
+        self.post_receives(true);
     }
 
     /// Takes a reply for its call, unless it has invalidated a handle that is not one of the
     /// call's. Completes the call, or has what the server can reach invalidated first.
-    #[inline]
+    #[inline(always)]
     fn accept(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received, replied: Replied) {
         let Replied {
             mut pinned,
@@ -269,7 +273,7 @@ impl Connection {
                 drop(state);
                 drop(pinned);
                 self.foreign_handle();
-                return self.dispose(queue, buf, received, Disposition::Unsolicited);
+                return self.unsolicited(queue, buf);
             };
             place(&mut pinned, delivery, &taken);
             pinned.slot().kept.put(taken);

@@ -178,12 +178,6 @@ impl SendBuffer {
         &mut self.0.buf.mem
     }
 
-    /// The number of the Send that the buffer was last posted for.
-    #[inline]
-    pub(super) fn number(&self) -> u32 {
-        self.0.number
-    }
-
     /// The registrations that were posted with it.
     #[inline]
     pub(super) fn mrs(&self) -> u32 {

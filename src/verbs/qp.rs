@@ -25,7 +25,6 @@ use super::{
     cq::callbacks,
     mr::InvalidateChain,
     owner::Drained,
-    ring::Ring,
     CompletionHandler,
     MrList,
     MrPool,
@@ -72,7 +71,7 @@ pub(crate) struct Qp<O: QpOwner> {
     sends_allocated: u32,
     recvs_allocated: u32,
     /// Send buffers that the owner of the send queue has yet to fetch.
-    new_sends: Ring<SendBuffer>,
+    new_sends: KVec<SendBuffer>,
     /// The first Receives, until they are posted.
     first_recvs: RecvChain,
     /// Receives that are kept for unsolicited messages.
@@ -140,7 +139,7 @@ impl<O: QpOwner> Qp<O> {
             unallocated,
             sends_allocated: 0,
             recvs_allocated: 0,
-            new_sends: Ring::new(size.sends as usize)?,
+            new_sends: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
             first_recvs: RecvChain::new(),
             unsolicited: size.unsolicited,
             spare,
@@ -229,7 +228,7 @@ impl<O: QpOwner> Qp<O> {
         for buf in sends {
             self.unallocated.sends = self.unallocated.sends.saturating_sub(1);
             self.sends_allocated = self.sends_allocated.saturating_add(1);
-            let _ = self.new_sends.push(buf);
+            let _ = self.new_sends.push_within_capacity(buf);
         }
         self.unallocated.recvs = self.unallocated.recvs.saturating_sub(recvs.count());
         self.recvs_allocated = self.recvs_allocated.saturating_add(recvs.count());
@@ -239,7 +238,7 @@ impl<O: QpOwner> Qp<O> {
     /// Hands new Send buffers to their owner.
     pub(crate) fn fetch_sends(&mut self, sends: &mut SendQueue<O>) {
         if sends.is_of(self.raw) {
-            while let Some(buf) = self.new_sends.pop_if(|_| true) {
+            while let Some(buf) = self.new_sends.pop() {
                 sends.add(buf);
             }
         }

@@ -27,7 +27,7 @@ impl RecvQueue {
 
     /// Takes back a Receive buffer whose message has been read. Returns whether there are enough
     /// now to post them. A full barrier.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> bool {
         self.counters.hold(buf);
         self.counters.held() >= self.batch

@@ -1,106 +1,209 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A first-in first-out queue of fixed capacity.
+//! Items that are used in turn.
+
+use core::mem::{
+    forget,
+    swap, //
+};
 
 use kernel::prelude::*;
 
-/// A queue that never allocates after it was made.
+/// Items that are lent one after the other and come back in the same order.
+///
+/// A lent item stays in its place, so that nothing moves when it comes back: it is enough to know
+/// how many are still lent.
+///
+/// # Invariants
+///
+/// `next` is the index of a place, or 0 if there are none. `free` is at most the number of places.
 pub(crate) struct Ring<T> {
-    slots: KVec<Option<T>>,
-    head: usize,
-    len: usize,
+    /// From `next` on, around the end: the free items, then the lent ones, the oldest first. A
+    /// place is empty while its item is [taken](Self::take).
+    places: KVec<Option<T>>,
+    next: usize,
+    free: usize,
 }
 
 impl<T> Ring<T> {
-    /// A queue for at most `capacity` items.
+    /// Room for `capacity` items.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(capacity: usize) -> Result<Self> {
-        let mut slots = KVec::with_capacity(capacity, GFP_KERNEL)?;
-        for _ in 0..capacity {
-            slots.push_within_capacity(None)?;
-        }
+        // INVARIANT: There are no places.
         Ok(Self {
-            slots,
-            head: 0,
-            len: 0,
+            places: KVec::with_capacity(capacity, GFP_KERNEL)?,
+            next: 0,
+            free: 0,
         })
     }
 
-    /// Queues `item`; gives it back when the queue is full.
-    #[inline]
-    pub(crate) fn push(&mut self, item: T) -> Result<(), T> {
-        let capacity = self.slots.len();
-        if self.len >= capacity {
-            return Err(item);
-        }
-        // Both are below the capacity, so neither wraps around.
-        let at = self.head.wrapping_add(self.len);
-        let at = at.checked_sub(capacity).unwrap_or(at);
-        match self.slots.get_mut(at) {
-            Some(slot) => *slot = Some(item),
-            None => return Err(item),
-        }
-        self.len = self.len.saturating_add(1);
-        Ok(())
+    /// The number of items.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
     }
 
-    /// Takes the oldest item out if it `matches`.
+    /// The number of items that are not lent.
     #[inline]
-    pub(crate) fn pop_if(&mut self, matches: impl FnOnce(&T) -> bool) -> Option<T> {
-        let slot = self.slots.get_mut(self.head)?;
-        if !slot.as_ref().is_some_and(matches) {
+    pub(crate) fn free(&self) -> usize {
+        self.free
+    }
+
+    /// Takes the next free item out, to be [lent](Self::lend) or [put back](Self::put) before the
+    /// next one is taken.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<T> {
+        if self.free == 0 {
             return None;
         }
-        let item = slot.take();
-        self.head = self.head.wrapping_add(1);
-        if self.head >= self.slots.len() {
-            self.head = 0;
+        self.places.get_mut(self.next)?.take()
+    }
+
+    /// Puts back what was taken. Drops anything else: a place that is not empty is not its own.
+    #[cold]
+    pub(crate) fn put(&mut self, item: T) {
+        if let Some(place @ None) = self.places.get_mut(self.next) {
+            *place = Some(item);
         }
-        self.len = self.len.saturating_sub(1);
-        item
+    }
+
+    /// Lends what was taken: it comes back after all that are lent already.
+    #[inline(always)]
+    pub(crate) fn lend(&mut self, item: T) {
+        if let Some(place) = self.places.get_mut(self.next) {
+            // The place is empty, which the compiler cannot know: there is nothing to drop.
+            forget(place.replace(item));
+        }
+        // INVARIANT: Neither wraps around: the place is one of those that there are, and its item
+        // was free.
+        self.next = self.next.wrapping_add(1);
+        if self.next >= self.places.len() {
+            self.next = 0;
+        }
+        self.free = self.free.saturating_sub(1);
+    }
+
+    /// Those lent items that come back when no more than `lent` stay lent, the oldest first.
+    pub(crate) fn coming_back(&self, lent: usize) -> impl Iterator<Item = &T> {
+        let first = self.next.saturating_add(self.free);
+        let count = self.len().saturating_sub(self.free).saturating_sub(lent);
+
+        self.places.iter().cycle().skip(first).take(count).flatten()
+    }
+
+    /// All but the last `lent` items have come back.
+    #[inline]
+    pub(crate) fn keep_lent(&mut self, lent: usize) {
+        // INVARIANT: At most the number of places.
+        self.free = self.places.len().saturating_sub(lent);
+    }
+
+    /// Adds a free item, the next one. Drops it if there is no room, or while another is taken.
+    pub(crate) fn add(&mut self, item: T) {
+        let taken = self.free != 0 && self.places.get(self.next).is_some_and(Option::is_none);
+
+        if !taken && self.places.len() < self.places.capacity() {
+            let mut item = Some(item);
+            // All from the next one on move up by one place.
+            for place in self.places.get_mut(self.next..).unwrap_or(&mut []) {
+                swap(place, &mut item);
+            }
+            let _ = self.places.push_within_capacity(item);
+            // INVARIANT: There is a place more.
+            self.free = self.free.saturating_add(1);
+        }
     }
 }
 
 #[cfg(CONFIG_KUNIT = "y")]
 #[kernel::macros::kunit_tests(rpcrdma_ring)]
-// Small numbers, told apart by their tens.
-#[allow(clippy::arithmetic_side_effects)]
 mod tests {
     use super::*;
 
-    /// First in, first out, also when the queue wraps around; full is full.
+    fn of(items: &[u32]) -> Result<Ring<u32>> {
+        let mut ring = Ring::new(4)?;
+        for &item in items {
+            ring.add(item);
+        }
+        Ok(ring)
+    }
+
+    /// Takes an item and lends it.
+    fn turn(ring: &mut Ring<u32>) -> Option<u32> {
+        let item = ring.take()?;
+        ring.lend(item);
+        Some(item)
+    }
+
+    /// Items come back in the order in which they were lent, around the end, too.
     #[test]
     fn order() -> Result {
-        let mut ring = Ring::new(3)?;
-        let any = |_: &i32| true;
+        let mut ring = of(&[3, 2, 1])?;
 
-        assert!(ring.pop_if(any).is_none());
-        for turn in 0..5 {
-            assert_eq!(ring.push(turn), Ok(()));
-            assert_eq!(ring.push(turn + 10), Ok(()));
-            assert_eq!(ring.push(turn + 20), Ok(()));
-            assert_eq!(ring.push(turn + 30), Err(turn + 30));
-            assert_eq!(ring.pop_if(|&x| x == turn + 10), None);
-            assert_eq!(ring.pop_if(|&x| x == turn), Some(turn));
-            assert_eq!(ring.push(turn + 40), Ok(()));
-            assert_eq!(ring.pop_if(any), Some(turn + 10));
-            assert_eq!(ring.pop_if(any), Some(turn + 20));
-            assert_eq!(ring.pop_if(any), Some(turn + 40));
-            assert!(ring.pop_if(any).is_none());
+        assert_eq!(turn(&mut ring), Some(1));
+        assert_eq!(turn(&mut ring), Some(2));
+        for (last, oldest) in [(3, 1), (1, 2), (2, 3), (3, 1), (1, 2)] {
+            assert_eq!(turn(&mut ring), Some(last));
+            assert!(turn(&mut ring).is_none());
+            assert!(ring.coming_back(2).eq(&[oldest]));
+            ring.keep_lent(2);
         }
         Ok(())
     }
 
-    /// A queue of no items has no room.
+    /// What was put back is the next again; none is taken twice.
+    #[test]
+    fn put() -> Result {
+        let mut ring = of(&[2, 1])?;
+
+        assert_eq!(ring.take(), Some(1));
+        assert!(ring.take().is_none());
+        // None is added meanwhile.
+        ring.add(3);
+        assert_eq!(ring.len(), 2);
+        ring.put(1);
+        assert_eq!(ring.free(), 2);
+        assert_eq!(turn(&mut ring), Some(1));
+        assert_eq!(turn(&mut ring), Some(2));
+        assert!(ring.take().is_none());
+        // What was not taken has no place, while all are lent.
+        ring.put(4);
+        assert!(ring.coming_back(0).eq(&[1, 2]));
+        Ok(())
+    }
+
+    /// A new item is the next one, and those that are lent come back in their order after it.
+    #[test]
+    fn growth() -> Result {
+        let mut ring = of(&[2, 1])?;
+
+        assert_eq!(turn(&mut ring), Some(1));
+        ring.add(3);
+        assert_eq!(turn(&mut ring), Some(3));
+        assert_eq!(turn(&mut ring), Some(2));
+        ring.add(4);
+        assert_eq!(turn(&mut ring), Some(4));
+        assert!(ring.coming_back(0).eq(&[1, 3, 2, 4]));
+        ring.keep_lent(0);
+        assert!([1, 3, 2, 4].map(Some) == [0; 4].map(|_| turn(&mut ring)));
+        // There is room for four.
+        ring.keep_lent(0);
+        ring.add(5);
+        assert_eq!((ring.len(), ring.free()), (4, 4));
+        Ok(())
+    }
+
+    /// Without items there is nothing to take.
     #[test]
     fn none() -> Result {
-        let mut ring = Ring::new(0)?;
+        let mut ring = of(&[])?;
 
-        assert_eq!(ring.push(1), Err(1));
-        assert!(ring.pop_if(|_| true).is_none());
+        assert!(ring.take().is_none() && ring.coming_back(0).next().is_none());
+        ring.put(1);
+        ring.keep_lent(0);
+        assert!(ring.take().is_none());
         Ok(())
     }
 }

@@ -48,23 +48,22 @@ pub(crate) enum Expects {
 /// # Invariants
 ///
 /// - `raw` is a valid queue pair, kept by `owner`.
-/// - Every Send buffer that the device has is in `posted`, in the order of their numbers, the last
-///   of which is `last`. They belong to this value until `counters` say that they are complete, or
+/// - The Send buffers that the device has are lent ones of `bufs`, in the order of their numbers,
+///   the last of which is `last`. They stay lent until `counters` say that they are complete, or
 ///   the queue pair is drained.
 pub(crate) struct SendQueue<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
     counters: Arc<Counters>,
     pool: Arc<MrPool>,
-    free: KVec<SendBuffer>,
-    posted: Ring<SendBuffer>,
-    /// Buffers that there are.
-    allocated: usize,
+    bufs: Ring<SendBuffer>,
     /// As many free buffers, or less, are few. Any number is while `room` is short, so that the way
     /// of most messages has one comparison for both.
     few: usize,
     /// Registrations that the send queue has room for.
     room: u32,
+    /// Those that it has room for while nothing is posted.
+    most_room: u32,
     /// Registrations that one message may need.
     most_mrs: u32,
     /// The number of the last Send.
@@ -106,11 +105,10 @@ impl<O: QpOwner> SendQueue<O> {
             owner,
             counters,
             pool,
-            free: KVec::with_capacity(sends as usize, GFP_KERNEL)?,
-            posted: Ring::new(sends as usize)?,
-            allocated: 0,
+            bufs: Ring::new(sends as usize)?,
             few: 0,
             room: size.posted_mrs,
+            most_room: size.posted_mrs,
             most_mrs: size.mrs_per_send,
             last: 0,
             calls: 0,
@@ -130,13 +128,13 @@ impl<O: QpOwner> SendQueue<O> {
                 return None;
             }
         }
-        if self.free.len() <= self.few {
+        if self.bufs.free() <= self.few {
             self.reclaim();
             if self.is_short_of_room() {
                 return None;
             }
         }
-        self.free.pop()
+        self.bufs.take()
     }
 
     /// Tells whether the send queue may have no room for the registrations of another message.
@@ -149,36 +147,40 @@ impl<O: QpOwner> SendQueue<O> {
         self.few = if self.is_short_of_room() {
             usize::MAX
         } else {
-            self.allocated / 8
+            self.bufs.len() / 8
         };
     }
 
     /// Takes back the buffers of Sends that are complete.
     fn reclaim(&mut self) {
-        let completed = self.counters.completed();
+        let posted = self.last.wrapping_sub(self.counters.completed()) as usize;
 
-        while let Some(buf) = self
-            .posted
-            .pop_if(|buf| !is_before(completed, buf.number()))
-        {
-            self.room = self.room.saturating_add(buf.mrs());
-            self.put(buf);
+        if self.room != self.most_room {
+            self.take_room_back(posted);
         }
+        self.bufs.keep_lent(posted);
         self.set_few();
     }
 
+    /// Takes back the room of the registrations that were posted with all but the last `posted`
+    /// Sends.
+    #[cold]
+    fn take_room_back(&mut self, posted: usize) {
+        let freed = self.bufs.coming_back(posted).map(SendBuffer::mrs);
+
+        self.room = freed.fold(self.room, u32::saturating_add);
+    }
+
     /// Gives a buffer back that was not posted after all.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn put(&mut self, buf: SendBuffer) {
-        // There is room: the list was made for all buffers of the queue pair.
-        let _ = self.free.push_within_capacity(buf);
+        self.bufs.put(buf);
     }
 
     /// Adds a buffer that was made for this queue pair.
     pub(super) fn add(&mut self, buf: SendBuffer) {
-        self.allocated = self.allocated.saturating_add(1);
+        self.bufs.add(buf);
         self.set_few();
-        self.put(buf);
     }
 
     /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
@@ -191,7 +193,7 @@ impl<O: QpOwner> SendQueue<O> {
     ///
     /// [`PostError`]; the connection has to end then. Registrations or a buffer of another queue
     /// pair count as [`PostError::Closed`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post(
         &mut self,
         mut mrs: Option<MrList<Mapped>>,
@@ -218,16 +220,13 @@ impl<O: QpOwner> SendQueue<O> {
         // Completions are asked for now and then; always while buffers or room are few, so that the
         // queue cannot run dry with nothing left to complete.
         let unsignalled = self.unsignalled.saturating_add(1);
-        let signalled = unsignalled >= self.signal_batch || self.free.len() < self.few;
+        let signalled = unsignalled >= self.signal_batch || self.bufs.free() <= self.few;
         self.unsignalled = if signalled { 0 } else { unsignalled };
 
         let number = self.last.wrapping_add(1);
         let send = buf.arm(len, number, signalled);
         let first = mrs.as_mut().map_or(send, |mrs| mrs.chain(send));
-        if self.posted.push(buf).is_err() {
-            // Cannot be: the queue holds as many as there are buffers.
-            return Err(PostError::Device(ENOBUFS));
-        }
+        self.bufs.lend(buf);
         self.last = number;
         self.counters.set_posted(number);
 
