@@ -14,6 +14,7 @@
 //! | [`chunk`], [`segments`] | segments and their lists, and how many a transfer takes |
 //! | [`rpc`] | the few RPC messages that a transport writes itself |
 //! | [`v1::plan`] | which transfer mode a call and its reply use |
+//! | [`v1::page_chunk`] | both for the usual call with a chunk |
 //! | [`v1::encode`], [`v1::message`] | the bytes of a transport header, or a whole message, we send |
 //! | [`v1::header`] | what a received transport header says |
 //! | [`v1::incoming`] | what a client makes of a received message |
@@ -88,6 +89,7 @@ pub(crate) use self::{
             encode_null_call,
             encode_system_error, //
         },
+        page_chunk::PageChunk,
         plan::{
             is_inline,
             plan,

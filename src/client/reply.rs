@@ -66,6 +66,7 @@ impl CompletionHandler for Connection {
         self.shared.xprt.space_available();
     }
 
+    #[inline(always)]
     fn received(&self, queue: &mut RecvQueue, buf: RecvBuffer, result: Result<Received, Failure>) {
         let received = match result {
             Ok(received) => received,

@@ -18,6 +18,7 @@ use crate::{
     proto::{
         CallMode,
         Offered,
+        PageChunk,
         ReadSegment,
         ReplyMode,
         Segment, //
@@ -97,7 +98,19 @@ impl Lists {
         }
     }
 
+    /// Has only `chunk`, of one segment. The data of a Read chunk belongs at `position` in the call.
+    #[inline]
+    pub(super) fn set(&mut self, chunk: PageChunk, position: u32, segment: Segment) {
+        self.clear();
+        // There is room for one.
+        let _ = match chunk {
+            PageChunk::Read => self.read.push(ReadSegment { position, segment }),
+            PageChunk::Write => self.write.push(segment),
+        };
+    }
+
     /// Forgets all chunks.
+    #[inline]
     pub(super) fn clear(&mut self) {
         self.read.clear();
         self.write.clear();
@@ -152,7 +165,7 @@ pub(super) type Exposed<C> = state::Exposed<MrList<Registered>, Arc<C>>;
 
 /// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
 /// there.
-#[inline]
+#[inline(always)]
 pub(super) fn remotely_invalidated<C>(
     exposed: &mut Option<Exposed<C>>,
     handle: u32,

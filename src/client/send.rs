@@ -59,6 +59,7 @@ impl Sender {
     /// # Errors
     ///
     /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
+    #[inline(always)]
     pub(super) fn send(&mut self, call: &Call<'_, Request>) -> Result<(), SendStatus> {
         let mut buf = self.take_buffer(Expects::Reply)?;
         let mut built = self.connection.build(call, buf.as_mut_slice());
@@ -158,7 +159,7 @@ impl Sender {
     /// # Errors
     ///
     /// [`SendStatus::NotConnected`].
-    #[inline]
+    #[inline(always)]
     fn post(
         &mut self,
         call: &Call<'_, Request>,

@@ -16,6 +16,7 @@ use crate::{
     proto::{
         CallMode,
         Discard,
+        PageChunk,
         Plan,
         RdmaError,
         ReplyMode, //
@@ -226,6 +227,19 @@ impl Stats {
         let copied = send.page_len().saturating_add(send.tail_len() as u32);
         if copied != 0 {
             self.pullup_bytes.add(copied);
+        }
+    }
+
+    /// Counts a call whose only chunk is `chunk`, of one segment of `bytes` bytes.
+    #[inline(always)]
+    pub(super) fn count_page_chunk(&self, chunk: PageChunk, bytes: u32, send: &XdrBuf<'_>) {
+        match chunk {
+            PageChunk::Read => self.read_segments.inc(),
+            PageChunk::Write => {
+                self.count_pullup(send);
+                self.write_segments.inc();
+                self.offered_bytes.add(bytes);
+            }
         }
     }
 

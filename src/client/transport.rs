@@ -258,6 +258,7 @@ impl Transport for RdmaTransport {
         self.shared.xprt.disconnected(lock);
     }
 
+    #[inline(always)]
     fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Request>) -> Result<(), SendStatus> {
         let sender = self.sender.get(lock).and_then(Option::as_mut);
         let sender = sender.ok_or(SendStatus::NotConnected)?;

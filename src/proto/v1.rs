@@ -10,6 +10,7 @@ pub(crate) mod encode;
 pub(crate) mod header;
 pub(crate) mod incoming;
 pub(crate) mod message;
+pub(crate) mod page_chunk;
 pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod usual;

@@ -206,7 +206,7 @@ impl<D> Pinned<D> {
     /// # Errors
     ///
     /// [`TooLong`] when the reply does not fit. The buffer's content is undefined then.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fill(
         &mut self,
         payload: &[u8],

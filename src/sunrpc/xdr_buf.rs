@@ -340,8 +340,9 @@ impl Iterator for Pages<'_> {
         // SAFETY: The page stays as long as the request does.
         let span = unsafe { PageSpan::new(page, self.at % PAGE_SIZE, self.left) };
 
-        self.at = self.at.saturating_add(span.len());
-        self.left = self.left.saturating_sub(span.len());
+        // No overflow: the span is a part of what is left.
+        self.at = self.at.wrapping_add(span.len());
+        self.left = self.left.wrapping_sub(span.len());
         Some(span)
     }
 }

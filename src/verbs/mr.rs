@@ -220,25 +220,29 @@ impl Mr {
             let Some(span) = spans.peek() else {
                 break;
             };
-            // Inside a registration only the first entry may begin, and only the last may end,
-            // within a page.
-            if extent.entries > 0 && (span.offset() != 0 || extent.end != PAGE_SIZE) {
+            if extent.add(entry, &span).is_none() {
                 break;
             }
-            // SAFETY: `entry` is an entry of an initialised table; the span's page is valid by its
-            // invariants.
-            unsafe {
-                bindings::sg_set_page(entry, span.page().as_ptr(), span.len(), span.offset())
-            };
-            // No sum wraps around: a span ends within its page, and a table is not that long.
-            extent.end = span.offset().wrapping_add(span.len());
-            extent.bytes = extent.bytes.wrapping_add(u64::from(span.len()));
-            extent.entries = extent.entries.wrapping_add(1);
             spans.advance();
         }
     }
 
+    /// Covers `spans` and nothing else; `None` if there is not enough room, or a gap.
+    #[inline(always)]
+    fn cover_all(&mut self, spans: impl Iterator<Item = PageSpan>) -> Option<Extent> {
+        let (mut spans, mut table) = (spans, self.sg.iter_mut());
+        let mut extent = Extent::default();
+
+        self.ends = (0, 0);
+        extent.add(table.next()?, &spans.next()?)?;
+        for span in spans {
+            extent.add(table.next()?, &span)?;
+        }
+        Some(extent)
+    }
+
     /// Maps what `extent` has, which may not be nothing. Returns its bytes.
+    #[inline(always)]
     fn map(
         &mut self,
         device: *mut bindings::ib_device,
@@ -262,6 +266,7 @@ impl Mr {
     }
 
     /// Fills in the registration request for the mapped entries.
+    #[inline(always)]
     fn describe(&mut self, mapped: c_int) -> Result {
         let mr = self.raw.as_ptr();
 
@@ -320,6 +325,26 @@ struct Extent {
     bytes: u64,
     /// The end of the last entry in its page.
     end: u32,
+}
+
+impl Extent {
+    /// Adds `span`, for which `entry` is the next one of an initialised table; `None` if that would
+    /// leave a gap.
+    #[inline(always)]
+    fn add(&mut self, entry: &mut bindings::scatterlist, span: &PageSpan) -> Option<()> {
+        // Inside a registration only the first entry may begin, and only the last may end, within a
+        // page.
+        if self.entries > 0 && (span.offset() != 0 || self.end != PAGE_SIZE) {
+            return None;
+        }
+        // SAFETY: The entry is a valid one; the span's page is valid by its invariants.
+        unsafe { bindings::sg_set_page(entry, span.page().as_ptr(), span.len(), span.offset()) };
+        // No sum wraps around: a span ends within its page, and a table is not that long.
+        self.end = span.offset().wrapping_add(span.len());
+        self.bytes = self.bytes.wrapping_add(u64::from(span.len()));
+        self.entries = self.entries.wrapping_add(1);
+        Some(())
+    }
 }
 
 /// A list of spans that is used up from the front.

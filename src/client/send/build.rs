@@ -36,8 +36,10 @@ use crate::{
         CallHeader,
         CallMode,
         CallShape,
+        PageChunk,
         Plan,
-        ReplyMode, //
+        ReplyMode,
+        Segment, //
     },
     sunrpc::{
         Call,
@@ -45,6 +47,8 @@ use crate::{
         XdrBuf, //
     },
     verbs::{
+        Access,
+        Invalidated,
         Mapped,
         MrList,
         Supply, //
@@ -146,19 +150,10 @@ impl Draft<'_> {
     }
 }
 
-/// Plans a call that does not go inline both ways.
-///
-/// # Errors
-///
-/// [`Unsendable::Never`] if no message can carry it.
-#[inline]
-fn plan_chunks(
-    negotiated: &Negotiated,
-    call: &Call<'_, Request>,
-    send: &XdrBuf<'_>,
-    receive: &XdrBuf<'_>,
-) -> Result<Plan, Unsendable> {
-    let shape = CallShape {
+/// What a plan for `call` depends on.
+#[inline(always)]
+fn shape_of(call: &Call<'_, Request>, send: &XdrBuf<'_>, receive: &XdrBuf<'_>) -> CallShape {
+    CallShape {
         send_len: send.len(),
         send_pages: send.page_len(),
         send_kvecs: send.kvecs(),
@@ -167,9 +162,7 @@ fn plan_chunks(
         recv_pages: receive.page_len(),
         recv_eligible: receive.may_be_write_chunk(),
         opaque: call.is_opaque(),
-    };
-
-    plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))
+    }
 }
 
 /// Takes the lists that a request has for the chunks of its calls; the first such call makes them.
@@ -302,8 +295,122 @@ impl Connection {
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
+        let shape = shape_of(call, &send, &receive);
+        let mut kept = call.slot().kept.take();
+
+        if let Some(chunk) = PageChunk::of(&shape, &negotiated.limits) {
+            if let Some(mrs) = kept.take() {
+                match self.expose_pages(negotiated, call, chunk, mrs) {
+                    Ok((mrs, segment)) => {
+                        return self.build_page_chunk(negotiated, call, chunk, mrs, segment, message)
+                    }
+                    Err(mrs) => kept = Some(mrs),
+                }
+            }
+        }
+        self.build_any(negotiated, call, kept, message)
+    }
+
+    /// Registers the page data of `call` with the registration that the last call has left.
+    ///
+    /// # Errors
+    ///
+    /// That registration, if more is necessary.
+    #[inline(always)]
+    fn expose_pages(
+        &self,
+        negotiated: &Negotiated,
+        call: &Call<'_, Request>,
+        chunk: PageChunk,
+        mrs: MrList<Invalidated>,
+    ) -> Result<(MrList<Mapped>, Segment), MrList<Invalidated>> {
+        // Before the memory is the device's: a reply may wait for it. The lists are made by the
+        // first call that has chunks.
+        let state = call.slot().state.lock();
+        let ready = state.call.is_sendable() && state.lists.is_some();
+        drop(state);
+        if !ready {
+            return Err(mrs);
+        }
+        let (spans, access) = match chunk {
+            PageChunk::Read => (call.send_buf().page_spans(), Access::RemoteRead),
+            PageChunk::Write => (call.receive_buf().page_spans(), Access::RemoteWrite),
+        };
+        let (mrs, handle, length, offset) = mrs.reuse(&negotiated.pool, spans, access)?;
+        let segment = Segment {
+            handle,
+            length,
+            offset,
+        };
+        Ok((mrs, segment))
+    }
+
+    /// Builds the message for a call whose only chunk is `chunk`, with one `segment`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::build`].
+    #[inline(always)]
+    fn build_page_chunk<'c>(
+        &self,
+        negotiated: &Negotiated,
+        call: &Call<'c, Request>,
+        chunk: PageChunk,
+        mrs: MrList<Mapped>,
+        segment: Segment,
+        message: &mut [u8],
+    ) -> Result<Built<'c>, Unsendable> {
+        let (send, xid) = (call.send_buf(), call.xid());
+        // CAST: A head that goes inline is short.
+        let position = send.head_len() as u32;
+        let header_len = chunk
+            .encode_header(xid, negotiated.credits, position, &segment, message)
+            .map_err(|_| Unsendable::Never(TOO_LONG))?;
+        let room = message.get_mut(header_len..).unwrap_or(&mut []);
+        let len = send
+            .copy_to(room, chunk == PageChunk::Read)
+            .ok_or(Unsendable::Never(TOO_LONG))?;
+        // CAST: 52. No sum wraps around: all of it is in `message`.
+        let len = len.wrapping_add(header_len as u32);
+        // PD-18: a longer message would cost the connection.
+        if len > negotiated.limits.thresholds.call {
+            return Err(Unsendable::Never(TOO_LONG));
+        }
+        self.shared
+            .stats
+            .count_page_chunk(chunk, segment.length, &send);
+
+        let mut state = self.sendable(call, xid)?;
+        if let Some(lists) = &mut state.lists {
+            lists.set(chunk, position, segment);
+            state.chunked = true;
+        }
+        Ok(Built {
+            state,
+            mrs: Some(mrs),
+            len,
+        })
+    }
+
+    /// Builds the message for any call that has chunks. `kept` are the registrations that the last
+    /// call has left.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot be built.
+    #[inline(never)]
+    fn build_any<'c>(
+        &self,
+        negotiated: &Negotiated,
+        call: &Call<'c, Request>,
+        kept: Option<MrList<Invalidated>>,
+        message: &mut [u8],
+    ) -> Result<Built<'c>, Unsendable> {
+        let (send, receive) = (call.send_buf(), call.receive_buf());
         let xid = call.xid();
-        let plan = plan_chunks(negotiated, call, &send, &receive)?;
+        let shape = shape_of(call, &send, &receive);
+        let plan =
+            plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
         let mut lists = take_lists(call)?;
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's.
@@ -316,7 +423,7 @@ impl Connection {
             send: &send,
             receive: &receive,
         };
-        let supply = Supply::new(&negotiated.pool, call.slot().kept.take());
+        let supply = Supply::new(&negotiated.pool, kept);
         let built = draft.build(supply, &mut lists, message).and_then(|built| {
             self.shared.stats.count_call(&plan, &send, &lists);
             Ok((built, self.sendable(call, xid)?))

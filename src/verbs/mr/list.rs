@@ -557,6 +557,42 @@ pub(crate) unsafe fn invalidation_completed(
 }
 
 impl MrList<Invalidated> {
+    /// Registers `spans` with the registration of this list. Returns the new list, and handle,
+    /// length in bytes and offset of its segment; or this list, if it is not of `pool`, has more
+    /// registrations than one or not enough for `spans`, or if memory cannot be mapped.
+    ///
+    /// # Errors
+    ///
+    /// This list.
+    #[inline(always)]
+    pub(crate) fn reuse(
+        self,
+        pool: &Arc<MrPool>,
+        spans: impl Iterator<Item = PageSpan>,
+        access: Access,
+    ) -> Result<(MrList<Mapped>, u32, u32, u64), Self> {
+        let (is_of, mut head) = (self.is_of(pool), self.head);
+        // SAFETY: The list owns its registrations.
+        let inner = unsafe { head.as_mut() };
+        if !is_of || !inner.next.is_null() {
+            return Err(self);
+        }
+        let Some(extent) = inner.cover_all(spans) else {
+            return Err(self);
+        };
+        let Ok(bytes) = inner.map(pool.device(), &extent, access) else {
+            return Err(self);
+        };
+        // INVARIANT: As before.
+        let list = MrList {
+            head: self.into_head(),
+            _state: PhantomData,
+        };
+        // SAFETY: The registration is valid.
+        let offset = unsafe { inner.raw.as_ref() }.iova;
+        Ok((list, inner.handle(), bytes, offset))
+    }
+
     /// The bytes that the peer has written to the head and the tail of a joined registration, if
     /// there is one ([`MrList::register_joined`]).
     #[inline]

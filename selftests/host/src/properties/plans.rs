@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 
 use crate::module::proto::{
-    is_inline, plan, segments::most_segments, CallHeader, CallMode, CallShape, Limits, Plan,
-    PlanError, ReadSegment, ReplyMode, Segment, Thresholds,
+    is_inline, plan, segments::most_segments, CallHeader, CallMode, CallShape, Limits, PageChunk,
+    Plan, PlanError, ReadSegment, ReplyMode, Segment, Thresholds,
 };
 
 /// The segments that a piece really takes which starts at byte `start` of a page.
@@ -183,6 +183,21 @@ proptest! {
         }
     }
 
+    // V1-45, V1-53, V1-55, V1-83: the short way to a plan with one chunk of page data, in one segment, leads to the same.
+    #[test]
+    fn page_chunks(call in shape(), limits in limits()) {
+        let expected = match plan(&call, &limits) {
+            Ok(Plan { call: CallMode::ReadChunk, reply: ReplyMode::Inline, call_segments: 1, .. }) => {
+                Some(PageChunk::Read)
+            }
+            Ok(Plan { call: CallMode::Inline, reply: ReplyMode::WriteChunk, reply_segments: 1, .. }) => {
+                Some(PageChunk::Write)
+            }
+            _ => None,
+        };
+        prop_assert_eq!(PageChunk::of(&call, &limits), expected);
+    }
+
     // V1-153: no numbers make the planner panic.
     #[test]
     fn any_numbers(send: [u32; 3], recv: [u32; 2], flags: [bool; 3], limits: [u32; 5]) {
@@ -205,6 +220,7 @@ proptest! {
         if let Ok(found) = plan(&call, &limits) {
             prop_assert!(found.call_segments.max(found.reply_segments) <= limits.max_segments);
         }
+        let _ = PageChunk::of(&call, &limits);
     }
 }
 

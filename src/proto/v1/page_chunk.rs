@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls whose page data moves in one segment, and all else inline: nearly all that read or write.
+//!
+//! What is decided here in a few comparisons, [`plan`](super::plan::plan) and
+//! [`CallHeader`](super::encode::CallHeader) decide in the same way for any call. Whatever is not
+//! of this form is left to them.
+
+use super::{
+    super::{
+        chunk::Segment,
+        xdr::Writer, //
+    },
+    encode::EncodeError,
+    header::{
+        Proc,
+        MIN_LEN,
+        VERSION, //
+    },
+    plan::{
+        CallShape,
+        Limits, //
+    }, //
+};
+
+/// Bytes of a header with a Read list or a Write list of one segment.
+const LEN: usize = MIN_LEN.wrapping_add(24);
+
+/// The only chunk of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageChunk {
+    /// The page data of the call, in a Read chunk.
+    Read,
+    /// The page data of the reply, offered a Write chunk.
+    Write,
+}
+
+impl PageChunk {
+    /// The chunk of `call` under `limits`; `None` if it may need no chunk, another, or more than
+    /// one segment.
+    #[inline(always)]
+    pub(crate) fn of(call: &CallShape, limits: &Limits) -> Option<Self> {
+        let thresholds = &limits.thresholds;
+        let (small_call, small_reply) = (
+            fits(MIN_LEN, call.send_len, thresholds.call),
+            fits(MIN_LEN, call.recv_max, thresholds.reply),
+        );
+        if small_call == small_reply || call.opaque || limits.max_segments == 0 {
+            return None;
+        }
+        if small_call {
+            let rest = call.recv_max.checked_sub(call.recv_pages)?;
+            (call.recv_eligible
+                && limits.are_one_segment(call.recv_pages)
+                && fits(LEN, call.send_len, thresholds.call)
+                && fits(LEN, rest, thresholds.reply))
+            .then_some(Self::Write)
+        } else {
+            let rest = call.send_len.checked_sub(call.send_pages)?;
+            (call.send_eligible
+                && limits.are_one_segment(call.send_pages)
+                && fits(LEN, rest, thresholds.call))
+            .then_some(Self::Read)
+        }
+    }
+
+    /// Writes the header of a call with this chunk, which is `segment`, to the front of `out`, and
+    /// returns its length in bytes. The data of a Read chunk belongs at `position` in the call.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline(always)]
+    pub(crate) fn encode_header(
+        self,
+        xid: u32,
+        credits: u32,
+        position: u32,
+        segment: &Segment,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        let Segment {
+            handle,
+            length,
+            offset,
+        } = *segment;
+        let [high, low] = halves(offset);
+        let mut out = Writer::new(out);
+
+        // An item of a list is preceded by a 1, and the end of one is a 0.
+        match self {
+            Self::Read => out.words([
+                xid,
+                VERSION,
+                credits,
+                Proc::Msg.code(),
+                1,
+                position,
+                handle,
+                length,
+                high,
+                low,
+                0,
+                0,
+                0,
+            ])?,
+            // The count of the chunk's segments stands where a Read list has the position.
+            Self::Write => out.words([
+                xid,
+                VERSION,
+                credits,
+                Proc::Msg.code(),
+                0,
+                1,
+                1,
+                handle,
+                length,
+                high,
+                low,
+                0,
+                0,
+            ])?,
+        }
+        Ok(LEN)
+    }
+}
+
+impl Limits {
+    /// Tells whether `bytes` bytes, more than none, take one segment wherever in a page they begin.
+    #[inline(always)]
+    fn are_one_segment(&self, bytes: u32) -> bool {
+        let most = u64::from(self.page_size).saturating_mul(u64::from(self.pages_per_segment));
+
+        // As `most_segments` counts.
+        bytes != 0
+            && u64::from(bytes).saturating_add(u64::from(self.page_size.saturating_sub(2))) < most
+    }
+}
+
+/// Tells whether `payload` bytes behind a header of `header` bytes do not exceed `threshold`.
+#[inline(always)]
+fn fits(header: usize, payload: u32, threshold: u32) -> bool {
+    usize::try_from(payload).unwrap_or(usize::MAX).saturating_add(header)
+        <= usize::try_from(threshold).unwrap_or(0)
+}
+
+/// The upper and the lower word of `offset`.
+#[inline(always)]
+fn halves(offset: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = offset.to_be_bytes();
+    [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])]
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_page_chunk))]
+mod tests {
+    use super::{
+        super::{
+            super::{
+                chunk::ReadSegment,
+                private_data::Thresholds, //
+            },
+            encode::CallHeader, //
+        },
+        *,
+    };
+
+    // V1-53, V1-55: equal fits, one byte more does not.
+    #[test]
+    fn thresholds() {
+        let mut call = write();
+        (call.send_len, call.recv_max) = (972, 4096 + 972);
+        assert_eq!(PageChunk::of(&call, &LIMITS), Some(PageChunk::Write));
+        call.send_len = 973;
+        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        (call.send_len, call.recv_max) = (972, 4096 + 973);
+        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+
+        let mut call = read();
+        call.send_len = 4096 + 972;
+        assert_eq!(PageChunk::of(&call, &LIMITS), Some(PageChunk::Read));
+        call.send_len = 4096 + 973;
+        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        // What goes inline both ways has no chunk, and what does in neither has two.
+        (call.send_len, call.send_pages) = (996, 900);
+        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        (call.send_len, call.recv_max) = (4096, 4096);
+        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+    }
+
+    // V1-46, V1-83, V1-136, V1-153: one segment, of data that may be taken out.
+    #[test]
+    fn conditions() {
+        // 15 pages, wherever they begin, and one byte more than that, but for the last.
+        for (pages, chunk) in [(61_442, None), (61_441, Some(PageChunk::Write)), (0, None)] {
+            let call = CallShape {
+                recv_pages: pages,
+                recv_max: 100_u32.wrapping_add(pages).max(2000),
+                ..write()
+            };
+            assert_eq!(PageChunk::of(&call, &LIMITS), chunk);
+        }
+        let (write, read) = (write(), read());
+        for call in [
+            CallShape {
+                recv_eligible: false,
+                ..write
+            },
+            CallShape {
+                send_eligible: false,
+                ..read
+            },
+            CallShape {
+                opaque: true,
+                ..write
+            },
+            CallShape {
+                opaque: true,
+                ..read
+            },
+            // Pages that are longer than the message.
+            CallShape {
+                recv_pages: 5001,
+                ..write
+            },
+            CallShape {
+                send_pages: 5001,
+                ..read
+            },
+        ] {
+            assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        }
+        let none = Limits {
+            max_segments: 0,
+            ..LIMITS
+        };
+        assert_eq!(PageChunk::of(&write, &none), None);
+        let no_pages = Limits {
+            page_size: 0,
+            ..LIMITS
+        };
+        assert_eq!(PageChunk::of(&write, &no_pages), None);
+    }
+
+    // V1-14, V1-48, V1-83: the header is the one that any call gets.
+    #[test]
+    fn header() {
+        let segment = Segment {
+            handle: 0x0102_0304,
+            length: 0x0506_0708,
+            offset: 0x090a_0b0c_0d0e_0f10,
+        };
+        let call = CallHeader {
+            xid: 0x1112_1314,
+            credits: 0x1516_1718,
+            long: false,
+            read: &[],
+            write: &[],
+            reply: &[],
+        };
+        let read = CallHeader {
+            read: &[ReadSegment {
+                position: 0x191a_1b1c,
+                segment,
+            }],
+            ..call
+        };
+        let write = CallHeader {
+            write: &[segment],
+            ..call
+        };
+        for (chunk, header) in [(PageChunk::Read, read), (PageChunk::Write, write)] {
+            let (mut out, mut expected) = ([0xee; 60], [0xee; 60]);
+            let encode = |out: &mut [u8]| {
+                chunk.encode_header(call.xid, call.credits, 0x191a_1b1c, &segment, out)
+            };
+
+            assert_eq!(encode(&mut out), Ok(52));
+            assert_eq!(header.encode(&mut expected), Ok(52));
+            assert_eq!(out, expected);
+            for len in 0..52 {
+                let out = out.get_mut(..len).unwrap_or_default();
+                assert_eq!(encode(out), Err(EncodeError::NoRoom));
+            }
+        }
+    }
+
+    const LIMITS: Limits = Limits {
+        thresholds: Thresholds {
+            call: 1024,
+            reply: 1024,
+        },
+        page_size: 4096,
+        pages_per_segment: 16,
+        max_segments: 16,
+    };
+
+    // A call that reads 4096 bytes.
+    fn write() -> CallShape {
+        CallShape {
+            send_len: 100,
+            recv_max: 4296,
+            recv_pages: 4096,
+            recv_eligible: true,
+            ..CallShape::default()
+        }
+    }
+
+    // A call that writes 4096 bytes.
+    fn read() -> CallShape {
+        CallShape {
+            send_len: 4296,
+            send_pages: 4096,
+            send_kvecs: 2,
+            send_eligible: true,
+            recv_max: 100,
+            ..CallShape::default()
+        }
+    }
+}
