@@ -78,6 +78,11 @@ __rdma_helper struct page *rpcrdma_rs_helper_virt_to_page(const void *addr)
 	return virt_to_page(addr);
 }
 
+__rdma_helper unsigned long rpcrdma_rs_helper_page_number(struct page *page)
+{
+	return page_to_pfn(page);
+}
+
 __rdma_helper void *rpcrdma_rs_helper_page_map(struct page *page)
 {
 	return kmap_local_page(page);

@@ -7,7 +7,8 @@
 //! - [`Completion`]: something that happens and that a task waits for with a time limit (`struct
 //!   completion`).
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
-//! - [`PageSpan`]: bytes inside one page, the unit of copying and of memory registration.
+//! - [`PageSpan`]: bytes inside one page, the unit of copying.
+//! - [`PageRun`]: bytes in consecutive pages, the unit of memory registration.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace, borrowed.
@@ -24,6 +25,7 @@ mod net;
 pub(crate) mod param;
 mod queue;
 mod reclaim;
+mod run;
 mod span;
 mod stragglers;
 pub(crate) mod sysctl;
@@ -39,6 +41,11 @@ pub(crate) use module::this_module;
 pub(crate) use net::Net;
 pub(crate) use queue::transport_queue;
 pub(crate) use reclaim::ReclaimScope;
+pub(crate) use run::{
+    LinearRuns,
+    PageRun,
+    Runs, //
+};
 pub(crate) use span::{
     PageSpan,
     PAGE_SIZE, //

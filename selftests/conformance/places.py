@@ -50,7 +50,7 @@ PLACES = {
     "src/sunrpc/rqst.rs: fill": "V1-127 V1-152",
     "src/sunrpc/rqst.rs: is_opaque": "V1-136 V1-138",
     "src/sunrpc/xdr_buf.rs: may_be_read_chunk": "V1-53 V1-59",
-    "src/sunrpc/xdr_buf.rs: page_spans": "V1-71 V1-77 V1-97",
+    "src/sunrpc/xdr_buf.rs: pages": "V1-71 V1-77 V1-97",
     "src/sunrpc/xprt.rs: set_credits": "V1-27 V1-28 V1-30 V1-41",
     "src/sunrpc/xprt.rs: reset_credits": "V1-31 V1-32",
     "src/verbs/buffer.rs: DmaBuffer": "V1-124",

@@ -14,8 +14,7 @@ pub(crate) const PAGE_SIZE: u32 = kernel::page::PAGE_SIZE as u32;
 ///
 /// A span says where memory is; it does not keep it. It is one of the buffers of a request
 /// (`sunrpc`), which stay until the transport's `release_buffers` has returned, and the code that
-/// exposes it to a device ends that exposure before; or it is of a registration's own memory
-/// (`verbs`), which stays as long as that.
+/// exposes it to a device ends that exposure before.
 ///
 /// # Invariants
 ///
@@ -46,37 +45,6 @@ impl PageSpan {
             offset,
             len: if len < room { len } else { room },
         }
-    }
-
-    /// Describes the first bytes of the linear-map buffer at `addr`, up to the end of its page or
-    /// `len`.
-    ///
-    /// # Safety
-    ///
-    /// `addr` must point to at least `len` bytes of linear-map memory (never vmalloc memory nor a
-    /// stack), valid for as long as the request is that the span belongs to.
-    #[inline]
-    pub(crate) unsafe fn of_linear(addr: NonNull<u8>, len: u32) -> Option<Self> {
-        // SAFETY: `addr` is in the linear map.
-        let page = NonNull::new(unsafe { bindings::virt_to_page(addr.as_ptr().cast()) })?;
-        // CAST: The offset in a page fits 32 bits.
-        let offset = (addr.as_ptr().addr() & !kernel::page::PAGE_MASK) as u32;
-
-        // SAFETY: By the safety requirements of this function the page is valid as long as it has
-        // to be.
-        Some(unsafe { Self::new(page, offset, len) })
-    }
-
-    /// The page, for the scatter list of a registration.
-    #[inline]
-    pub(crate) fn page(&self) -> NonNull<bindings::page> {
-        self.page
-    }
-
-    /// Bytes from the start of the page.
-    #[inline]
-    pub(crate) fn offset(&self) -> u32 {
-        self.offset
     }
 
     /// Length in bytes.

@@ -2,15 +2,15 @@
 
 //! Views of a request's send and receive buffers.
 
-use core::{
-    marker::PhantomData,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 
 use crate::{
     bindings,
     os::{
+        LinearRuns,
+        PageRun,
         PageSpan,
+        Runs,
         PAGE_SIZE, //
     }, //
 };
@@ -137,20 +137,27 @@ impl<'a> XdrBuf<'a> {
         }
     }
 
-    /// The head, page by page.
-    pub(crate) fn head_spans(&self) -> impl Iterator<Item = PageSpan> + 'a {
+    /// The memory of the head.
+    pub(crate) fn head_runs(&self) -> LinearRuns<'a> {
         let [head] = &self.0.head;
-        Linear::new(head)
+        Self::runs(head)
     }
 
-    /// The tail, page by page.
-    pub(crate) fn tail_spans(&self) -> impl Iterator<Item = PageSpan> + 'a {
+    /// The memory of the tail.
+    pub(crate) fn tail_runs(&self) -> LinearRuns<'a> {
         let [tail] = &self.0.tail;
-        Linear::new(tail)
+        Self::runs(tail)
     }
 
-    /// The page data, page by page.
-    pub(crate) fn page_spans(&self) -> Pages<'a> {
+    fn runs(kvec: &'a bindings::kvec) -> LinearRuns<'a> {
+        // SAFETY: By the type invariants the vector is linear-map memory, which stays as long as
+        // the request.
+        unsafe { LinearRuns::new(kvec.iov_base.cast(), Self::kvec_len(kvec)) }
+    }
+
+    /// The page data, page by page or run by run.
+    #[inline(always)]
+    pub(crate) fn pages(&self) -> Pages<'a> {
         Pages {
             buf: self.0,
             at: self.0.page_base,
@@ -170,7 +177,7 @@ impl<'a> XdrBuf<'a> {
         if without_pages {
             tail = tail.get(pad_of(self.0.page_len) as usize..).unwrap_or(&[]);
         } else if self.0.page_len != 0 {
-            for span in self.page_spans() {
+            for span in self.pages() {
                 let (dst, rest) = to.split_at_mut_checked(span.len() as usize)?;
                 copied = span.read(dst).saturating_add(copied);
                 to = rest;
@@ -233,7 +240,7 @@ impl<'a> XdrBufMut<'a> {
     /// Copies what fits of `from` into the pages, behind the first `skip` bytes there. Returns how
     /// many bytes that were.
     pub(super) fn write_pages(&mut self, skip: u32, from: &[u8]) -> usize {
-        let mut pages = XdrBuf(self.0).page_spans();
+        let mut pages = XdrBuf(self.0).pages();
         let mut rest = from;
 
         pages.leave_out(skip);
@@ -269,46 +276,6 @@ impl<'a> XdrBufMut<'a> {
     }
 }
 
-/// Cuts linear-map memory, written or not, into pages.
-///
-/// # Invariants
-///
-/// `at` points to `left` bytes of a request's head or tail, which stay during `'a`.
-struct Linear<'a> {
-    at: *mut u8,
-    left: usize,
-    _buf: PhantomData<&'a bindings::kvec>,
-}
-
-impl<'a> Linear<'a> {
-    /// Cuts the memory of `kvec`, part of the buffer of an [`XdrBuf`].
-    fn new(kvec: &'a bindings::kvec) -> Self {
-        // INVARIANT: By the invariants of `XdrBuf`.
-        Self {
-            at: kvec.iov_base.cast(),
-            left: XdrBuf::kvec_len(kvec),
-            _buf: PhantomData,
-        }
-    }
-}
-
-impl Iterator for Linear<'_> {
-    type Item = PageSpan;
-
-    fn next(&mut self) -> Option<PageSpan> {
-        if self.left == 0 {
-            return None;
-        }
-        let len = u32::try_from(self.left).unwrap_or(u32::MAX);
-        // SAFETY: By the type invariants, and linear-map memory by those of `XdrBuf`.
-        let span = unsafe { PageSpan::of_linear(NonNull::new(self.at)?, len) }?;
-        // INVARIANT: A span is no longer than asked for.
-        self.at = self.at.wrapping_add(span.len() as usize);
-        self.left = self.left.saturating_sub(span.len() as usize);
-        Some(span)
-    }
-}
-
 /// Walks over the page data of a buffer.
 pub(crate) struct Pages<'a> {
     buf: &'a bindings::xdr_buf,
@@ -317,6 +284,13 @@ pub(crate) struct Pages<'a> {
 }
 
 impl Pages<'_> {
+    /// The next `bytes`, which are not more than there are left, were taken.
+    #[inline(always)]
+    fn pass(&mut self, bytes: u32) {
+        self.at = self.at.wrapping_add(bytes);
+        self.left = self.left.wrapping_sub(bytes);
+    }
+
     /// Leaves out the next `bytes`.
     pub(super) fn leave_out(&mut self, bytes: u32) {
         let bytes = bytes.min(self.left);
@@ -340,10 +314,28 @@ impl Iterator for Pages<'_> {
         // SAFETY: The page stays as long as the request does.
         let span = unsafe { PageSpan::new(page, self.at % PAGE_SIZE, self.left) };
 
-        // No overflow: the span is a part of what is left.
-        self.at = self.at.wrapping_add(span.len());
-        self.left = self.left.wrapping_sub(span.len());
+        self.pass(span.len());
         Some(span)
+    }
+}
+
+impl Runs for Pages<'_> {
+    #[inline(always)]
+    fn offset(&self) -> Option<u32> {
+        (self.left != 0).then_some(self.at % PAGE_SIZE)
+    }
+
+    #[inline(always)]
+    fn next_run(&mut self, most: u32) -> Option<PageRun> {
+        if self.left == 0 || most == 0 {
+            return None;
+        }
+        // SAFETY: By the invariants of `XdrBuf` the array holds a page for every byte from
+        // `page_base` on, `page_len` of them, and the pages stay as long as the request.
+        let run = unsafe { PageRun::new(self.buf.pages, self.at, self.left, most) }?;
+
+        self.pass(run.len());
+        Some(run)
     }
 }
 
@@ -397,9 +389,9 @@ mod tests {
         let buf = unsafe { XdrBuf::new(&buf) };
 
         assert_eq!(buf.kvecs(), 0);
-        assert!(buf.head_spans().next().is_none());
-        assert!(buf.tail_spans().next().is_none());
-        assert!(buf.page_spans().next().is_none());
+        assert!(buf.head_runs().offset().is_none());
+        assert!(buf.tail_runs().offset().is_none());
+        assert!(buf.pages().offset().is_none());
     }
 
     /// V1-47, V1-99: between the parts of a message in one piece there is no gap.

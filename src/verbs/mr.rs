@@ -13,6 +13,7 @@
 
 mod list;
 mod pool;
+mod table;
 
 use core::ptr::{
     null_mut,
@@ -38,7 +39,8 @@ use super::{
 use crate::{
     bindings,
     os::{
-        PageSpan,
+        LinearRuns,
+        Runs,
         PAGE_SIZE, //
     }, //
 };
@@ -57,6 +59,10 @@ pub(crate) use list::{
     Supply, //
 };
 pub(crate) use pool::MrPool;
+use table::{
+    Extent,
+    Table, //
+};
 
 /// The peer's access to the memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -176,7 +182,7 @@ impl Mr {
     fn join(
         &mut self,
         ends: (usize, usize),
-        pages: impl Iterator<Item = PageSpan>,
+        mut pages: impl Runs,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Option<Extent> {
         if self.margin.is_empty() {
@@ -189,20 +195,13 @@ impl Mr {
         let gap = rest.len().checked_sub(ends.0)?;
         let (_, head) = rest.split_at_mut_checked(gap)?;
         prepare(head, tail);
-        let (head, tail) = (margin_span(head), margin_span(tail));
+        let (mut head, mut tail) = (margin_runs(head), margin_runs(tail));
+        let mut table = Table::new(&mut self.sg);
 
-        let mut extent = Extent::default();
-        let (mut head, mut pages, mut tail) = (
-            Spans::new(head.into_iter()),
-            Spans::new(pages),
-            Spans::new(tail.into_iter()),
-        );
         self.ends = ends;
-        self.cover(&mut extent, &mut head);
-        self.cover(&mut extent, &mut pages);
-        self.cover(&mut extent, &mut tail);
-        let left = pages.peek().or(tail.peek());
-        (left.is_none() && extent.entries != 0).then_some(extent)
+        let is_all = table.add(&mut head) && table.add(&mut pages) && table.add(&mut tail);
+        let extent = table.extent();
+        (is_all && extent.entries != 0).then_some(extent)
     }
 
     /// The head and the tail of a joined registration, which is not mapped.
@@ -213,32 +212,15 @@ impl Mr {
         Some((self.margin.get(start..)?, self.margin.get(..tail)?))
     }
 
-    /// Adds the spans at the front of `spans` to `extent`, as many as fit without a gap.
-    #[inline]
-    fn cover(&mut self, extent: &mut Extent, spans: &mut Spans<impl Iterator<Item = PageSpan>>) {
-        for entry in self.sg.get_mut(extent.entries..).unwrap_or(&mut []) {
-            let Some(span) = spans.peek() else {
-                break;
-            };
-            if extent.add(entry, &span).is_none() {
-                break;
-            }
-            spans.advance();
-        }
-    }
-
-    /// Covers `spans` and nothing else; `None` if there is not enough room, or a gap.
+    /// Covers the front of `memory`, as much as there is room for without a gap. Returns whether
+    /// nothing is left.
     #[inline(always)]
-    fn cover_all(&mut self, spans: impl Iterator<Item = PageSpan>) -> Option<Extent> {
-        let (mut spans, mut table) = (spans, self.sg.iter_mut());
-        let mut extent = Extent::default();
+    fn cover(&mut self, memory: &mut impl Runs) -> (Extent, bool) {
+        let mut table = Table::new(&mut self.sg);
 
         self.ends = (0, 0);
-        extent.add(table.next()?, &spans.next()?)?;
-        for span in spans {
-            extent.add(table.next()?, &span)?;
-        }
-        Some(extent)
+        let is_all = table.add(memory);
+        (table.extent(), is_all)
     }
 
     /// Maps what `extent` has, which may not be nothing. Returns its bytes.
@@ -310,65 +292,11 @@ impl Mr {
     }
 }
 
-/// Part of a registration's margin, to be mapped; nothing if it is empty.
-fn margin_span(part: &mut [u8]) -> Option<PageSpan> {
-    let len = u32::try_from(part.len()).ok().filter(|&len| len != 0)?;
+/// Part of a registration's margin, to be mapped.
+fn margin_runs(part: &mut [u8]) -> LinearRuns<'_> {
     // SAFETY: The margin comes from kmalloc, and is freed with its registration, which is unmapped
     // by then.
-    unsafe { PageSpan::of_linear(NonNull::from(part).cast(), len) }
-}
-
-/// The part of its table that a registration is going to cover.
-#[derive(Default)]
-struct Extent {
-    entries: usize,
-    bytes: u64,
-    /// The end of the last entry in its page.
-    end: u32,
-}
-
-impl Extent {
-    /// Adds `span`, for which `entry` is the next one of an initialised table; `None` if that would
-    /// leave a gap.
-    #[inline(always)]
-    fn add(&mut self, entry: &mut bindings::scatterlist, span: &PageSpan) -> Option<()> {
-        // Inside a registration only the first entry may begin, and only the last may end, within a
-        // page.
-        if self.entries > 0 && (span.offset() != 0 || self.end != PAGE_SIZE) {
-            return None;
-        }
-        // SAFETY: The entry is a valid one; the span's page is valid by its invariants.
-        unsafe { bindings::sg_set_page(entry, span.page().as_ptr(), span.len(), span.offset()) };
-        // No sum wraps around: a span ends within its page, and a table is not that long.
-        self.end = span.offset().wrapping_add(span.len());
-        self.bytes = self.bytes.wrapping_add(u64::from(span.len()));
-        self.entries = self.entries.wrapping_add(1);
-        Some(())
-    }
-}
-
-/// A list of spans that is used up from the front.
-struct Spans<I> {
-    iter: I,
-    next: Option<PageSpan>,
-}
-
-impl<I: Iterator<Item = PageSpan>> Spans<I> {
-    /// Starts at the first span of `iter`.
-    fn new(mut iter: I) -> Self {
-        let next = iter.next();
-        Self { iter, next }
-    }
-
-    #[inline]
-    fn peek(&self) -> Option<PageSpan> {
-        self.next
-    }
-
-    #[inline]
-    fn advance(&mut self) {
-        self.next = self.iter.next();
-    }
+    unsafe { LinearRuns::new(part.as_mut_ptr(), part.len()) }
 }
 
 /// Ends a registration: invalidates, unmaps and frees it.

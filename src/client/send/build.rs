@@ -332,11 +332,11 @@ impl Connection {
         if !ready {
             return Err(mrs);
         }
-        let (spans, access) = match chunk {
-            PageChunk::Read => (call.send_buf().page_spans(), Access::RemoteRead),
-            PageChunk::Write => (call.receive_buf().page_spans(), Access::RemoteWrite),
+        let (pages, access) = match chunk {
+            PageChunk::Read => (call.send_buf().pages(), Access::RemoteRead),
+            PageChunk::Write => (call.receive_buf().pages(), Access::RemoteWrite),
         };
-        let (mrs, handle, length, offset) = mrs.reuse(&negotiated.pool, spans, access)?;
+        let (mrs, handle, length, offset) = mrs.reuse(&negotiated.pool, pages, access)?;
         let segment = Segment {
             handle,
             length,

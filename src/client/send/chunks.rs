@@ -6,7 +6,7 @@ use kernel::prelude::*;
 
 use super::super::request::Lists;
 use crate::{
-    os::PageSpan,
+    os::Runs,
     proto::{
         CallMode,
         Plan,
@@ -45,7 +45,7 @@ pub(super) fn expose(
     match plan.reply {
         ReplyMode::Inline => {}
         ReplyMode::WriteChunk => {
-            chunk.add(receive.page_spans(), |segment| lists.write.push(segment))?;
+            chunk.add(receive.pages(), |segment| lists.write.push(segment))?;
         }
         ReplyMode::ReplyChunk => {
             // As `Call::forget_old_reply`, and for the same reason.
@@ -68,7 +68,7 @@ fn expose_call(
         CallMode::Inline => Ok(()),
         CallMode::ReadChunk => {
             let position = u32::try_from(send.head().len())?;
-            chunk.add(send.page_spans(), |segment| {
+            chunk.add(send.pages(), |segment| {
                 lists.read.push(ReadSegment { position, segment })
             })
         }
@@ -115,7 +115,7 @@ impl<'a, 'p> Chunk<'a, 'p> {
         }
     }
 
-    /// Registers `spans`, and tells `push` the segments.
+    /// Registers `memory`, and tells `push` the segments.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl<'a, 'p> Chunk<'a, 'p> {
     #[inline]
     fn add(
         &mut self,
-        spans: impl Iterator<Item = PageSpan>,
+        memory: impl Runs,
         mut push: impl FnMut(Segment) -> Result,
     ) -> Result {
         let segment = |handle, length, offset| {
@@ -133,7 +133,7 @@ impl<'a, 'p> Chunk<'a, 'p> {
                 offset,
             })
         };
-        MrList::register(self.mrs, self.supply, spans, self.access, segment)
+        MrList::register(self.mrs, self.supply, memory, self.access, segment)
     }
 
     /// Registers all of `buf`: as one if possible, with what `prepare` makes of its head and tail,
@@ -153,7 +153,7 @@ impl<'a, 'p> Chunk<'a, 'p> {
                 self.mrs,
                 self.supply,
                 (buf.head_len(), buf.tail_len()),
-                buf.page_spans(),
+                buf.pages(),
                 self.access,
                 prepare,
                 |handle, length, offset| {
@@ -165,9 +165,9 @@ impl<'a, 'p> Chunk<'a, 'p> {
                 },
             )?;
         if !joined {
-            self.add(buf.head_spans(), &mut push)?;
-            self.add(buf.page_spans(), &mut push)?;
-            self.add(buf.tail_spans(), &mut push)?;
+            self.add(buf.head_runs(), &mut push)?;
+            self.add(buf.pages(), &mut push)?;
+            self.add(buf.tail_runs(), &mut push)?;
         }
         Ok(())
     }

@@ -26,14 +26,12 @@ use kernel::{
 
 use super::{
     Access,
-    Extent,
     Mr,
-    MrPool,
-    Spans, //
+    MrPool, //
 };
 use crate::{
     bindings,
-    os::PageSpan,
+    os::Runs,
     verbs::Failure, //
 };
 
@@ -250,7 +248,7 @@ impl Drop for Supply<'_> {
 }
 
 impl MrList<Mapped> {
-    /// Registers `spans`, one registration after the other, adds them to `list` and tells `segment`
+    /// Registers `memory`, one registration after the other, adds them to `list` and tells `segment`
     /// the handle, length in bytes and offset of each.
     ///
     /// # Errors
@@ -261,19 +259,15 @@ impl MrList<Mapped> {
     pub(crate) fn register(
         list: &mut Option<Self>,
         supply: &mut Supply<'_>,
-        spans: impl Iterator<Item = PageSpan>,
+        mut memory: impl Runs,
         access: Access,
         mut segment: impl FnMut(u32, u32, u64) -> Result,
     ) -> Result {
-        let mut spans = Spans::new(spans);
-
-        while spans.peek().is_some() {
+        while memory.offset().is_some() {
             let mut mr = supply.take().ok_or(ENOBUFS)?;
             // SAFETY: Taken from the supply, so that it is ours alone.
             let inner = unsafe { mr.as_mut() };
-            let mut extent = Extent::default();
-            inner.ends = (0, 0);
-            inner.cover(&mut extent, &mut spans);
+            let (extent, _) = inner.cover(&mut memory);
             let bytes = inner
                 .map(supply.pool.device(), &extent, access)
                 .inspect_err(|_| supply.pool.give_back(mr))?;
@@ -298,7 +292,7 @@ impl MrList<Mapped> {
         list: &mut Option<Self>,
         supply: &mut Supply<'_>,
         ends: (usize, usize),
-        pages: impl Iterator<Item = PageSpan>,
+        pages: impl Runs,
         access: Access,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
         segment: impl FnOnce(u32, u32, u64) -> Result,
@@ -557,9 +551,9 @@ pub(crate) unsafe fn invalidation_completed(
 }
 
 impl MrList<Invalidated> {
-    /// Registers `spans` with the registration of this list. Returns the new list, and handle,
+    /// Registers `memory` with the registration of this list. Returns the new list, and handle,
     /// length in bytes and offset of its segment; or this list, if it is not of `pool`, has more
-    /// registrations than one or not enough for `spans`, or if memory cannot be mapped.
+    /// registrations than one or not enough for `memory`, or if memory cannot be mapped.
     ///
     /// # Errors
     ///
@@ -568,7 +562,7 @@ impl MrList<Invalidated> {
     pub(crate) fn reuse(
         self,
         pool: &Arc<MrPool>,
-        spans: impl Iterator<Item = PageSpan>,
+        mut memory: impl Runs,
         access: Access,
     ) -> Result<(MrList<Mapped>, u32, u32, u64), Self> {
         let (is_of, mut head) = (self.is_of(pool), self.head);
@@ -577,9 +571,10 @@ impl MrList<Invalidated> {
         if !is_of || !inner.next.is_null() {
             return Err(self);
         }
-        let Some(extent) = inner.cover_all(spans) else {
+        let (extent, is_all) = inner.cover(&mut memory);
+        if !is_all {
             return Err(self);
-        };
+        }
         let Ok(bytes) = inner.map(pool.device(), &extent, access) else {
             return Err(self);
         };
