@@ -54,8 +54,8 @@ PLACES = {
     "src/sunrpc/xprt.rs: set_credits": "V1-27 V1-28 V1-30 V1-41",
     "src/sunrpc/xprt.rs: reset_credits": "V1-31 V1-32",
     "src/verbs/buffer.rs: DmaBuffer": "V1-124",
-    "src/verbs/mr.rs: describe": "V1-69 V1-129",
-    "src/verbs/mr.rs: Mr": "V1-57 V1-124 V1-133",
+    "src/verbs/mr/registration.rs: describe": "V1-69 V1-129",
+    "src/verbs/mr/registration.rs: Mr": "V1-57 V1-124 V1-133",
     "src/verbs/mr/list.rs: Registered": "V1-81 V1-126 V1-128 V1-134",
     "src/client/connection/progress.rs: announce_loss": "V1-122 PD-20",
 }

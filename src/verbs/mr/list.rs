@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registrations of one call, and the invalidation that ends them.
+//! The registrations of one call.
 
 use core::{
     marker::PhantomData,
@@ -12,27 +12,21 @@ use core::{
 };
 
 use kernel::{
-    ffi::c_int,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 
 use super::{
-    Access,
-    Mr,
-    MrPool, //
+    kept::Supply,
+    pool::MrPool,
+    registration::{
+        Access,
+        Mr, //
+    }, //
 };
 use crate::{
     bindings,
-    os::Runs,
-    verbs::Failure, //
+    os::Runs, //
 };
 
 /// State of a list whose registrations are mapped and not posted.
@@ -100,9 +94,24 @@ impl<S: State> MrList<S> {
         own.as_ref().is_some_and(|own| Arc::ptr_eq(own, pool))
     }
 
+    /// The list whose first registration is `head`.
+    ///
+    /// # Safety
+    ///
+    /// `head` must be the first of a chain of registrations in the state `S`, which nothing else
+    /// owns, and hold a reference to their pool.
+    #[inline]
+    pub(super) unsafe fn new(head: NonNull<Mr>) -> Self {
+        // INVARIANT: Promised by the caller.
+        Self {
+            head,
+            _state: PhantomData,
+        }
+    }
+
     /// Forgets the value, but not what it owns.
     #[inline]
-    fn into_head(self) -> NonNull<Mr> {
+    pub(super) fn into_head(self) -> NonNull<Mr> {
         ManuallyDrop::new(self).head
     }
 }
@@ -117,132 +126,6 @@ impl<S: State> Drop for MrList<S> {
             pool.orphan(self.head.as_ptr());
         } else {
             pool.reclaim(self.head.as_ptr());
-        }
-    }
-}
-
-/// A place for registrations that one call leaves for the next. Any task may put some there, or
-/// take what is there.
-///
-/// # Invariants
-///
-/// Null, or the head of a list of invalidated registrations that belongs to this value.
-pub(crate) struct Kept {
-    head: Atomic<*mut Mr>,
-    /// About as many as they are.
-    count: Atomic<u32>,
-}
-
-impl Kept {
-    /// None.
-    pub(crate) const fn new() -> Self {
-        // INVARIANT: Null.
-        Self {
-            head: Atomic::new(null_mut()),
-            count: Atomic::new(0),
-        }
-    }
-
-    /// Puts `mrs` there; what was there before goes back to its pool.
-    #[inline]
-    pub(crate) fn put(&self, mrs: MrList<Invalidated>) {
-        self.count.store(mrs.count(), Relaxed);
-        // INVARIANT: The head of an invalidated list, which is consumed.
-        let old = self.head.xchg(mrs.into_head().as_ptr(), Full);
-        drop(Self::list(old));
-    }
-
-    /// Takes what is there.
-    #[inline]
-    pub(crate) fn take(&self) -> Option<MrList<Invalidated>> {
-        if self.head.load(Relaxed).is_null() {
-            return None;
-        }
-        self.count.store(0, Relaxed);
-        Self::list(self.head.xchg(null_mut(), Full))
-    }
-
-    /// The number of registrations that are there.
-    pub(crate) fn count(&self) -> u32 {
-        self.count.load(Relaxed)
-    }
-
-    /// The list that was in such a place.
-    #[inline]
-    fn list(head: *mut Mr) -> Option<MrList<Invalidated>> {
-        // INVARIANT: By the type invariants the head of such a list, which was taken out.
-        NonNull::new(head).map(|head| MrList {
-            head,
-            _state: PhantomData,
-        })
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        drop(self.take());
-    }
-}
-
-/// The source of the registrations for a call: first those that an earlier call has left, then
-/// the pool.
-///
-/// # Invariants
-///
-/// `kept` is null, or the first of a chain of registrations of `pool` that belong to this value and
-/// are neither posted nor mapped.
-pub(crate) struct Supply<'p> {
-    kept: *mut Mr,
-    /// The reference to the pool that the list of those had.
-    reference: Option<Arc<MrPool>>,
-    pool: &'p Arc<MrPool>,
-}
-
-impl<'p> Supply<'p> {
-    /// Takes registrations from `kept`, if that is of `pool`, and then from `pool`.
-    #[inline]
-    pub(crate) fn new(pool: &'p Arc<MrPool>, kept: Option<MrList<Invalidated>>) -> Self {
-        let mut head = kept.filter(|kept| kept.is_of(pool)).map(MrList::into_head);
-        let reference = match &mut head {
-            // SAFETY: The list owned its registrations, and we took them over.
-            Some(head) => unsafe { head.as_mut() }.pool.take(),
-            None => None,
-        };
-
-        // INVARIANT: The list is gone, and its registrations were invalid and not mapped.
-        Self {
-            kept: head.map_or(null_mut(), NonNull::as_ptr),
-            reference,
-            pool,
-        }
-    }
-
-    /// A registration that is not in use; the caller owns it.
-    #[inline]
-    fn take(&mut self) -> Option<NonNull<Mr>> {
-        let Some(mr) = NonNull::new(self.kept) else {
-            return self.pool.take();
-        };
-        // SAFETY: By the type invariants.
-        self.kept = unsafe { mr.as_ref() }.next;
-        Some(mr)
-    }
-
-    /// A reference to the pool.
-    #[inline]
-    fn reference(&mut self) -> Arc<MrPool> {
-        match self.reference.take() {
-            Some(reference) => reference,
-            None => self.pool.clone(),
-        }
-    }
-}
-
-impl Drop for Supply<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if !self.kept.is_null() {
-            self.pool.reclaim(self.kept);
         }
     }
 }
@@ -431,7 +314,7 @@ impl MrList<Registered> {
 
     /// The registrations are invalid: unmaps them.
     #[inline]
-    fn into_invalidated(self) -> MrList<Invalidated> {
+    pub(super) fn into_invalidated(self) -> MrList<Invalidated> {
         let head = self.into_head();
 
         // SAFETY: The list owned its registrations, and we took them over.
@@ -451,103 +334,6 @@ impl MrList<Registered> {
             _state: PhantomData,
         }
     }
-
-    /// Chains local invalidations of all registrations, the last one signalled, and leaves the list
-    /// to the device until [`invalidation_completed`]. Returns the first request.
-    pub(crate) fn into_invalidate(
-        self,
-        context: usize,
-    ) -> (*mut bindings::ib_send_wr, InvalidateChain) {
-        let mut head = self.into_head();
-        // SAFETY: The list owned its registrations, and we took them over.
-        let pool = unsafe { head.as_mut() }.pool.take();
-        let mut last = head;
-
-        loop {
-            // SAFETY: The registrations were taken over from the list.
-            let inner = unsafe { last.as_mut() };
-            let Some(next) = NonNull::new(inner.next) else {
-                inner.inv.next = null_mut();
-                inner.inv.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
-                inner.invalidation = Some(Invalidation {
-                    context,
-                    head,
-                    pool,
-                });
-                break;
-            };
-            inner.inv.send_flags = 0;
-            // SAFETY: The registrations were taken over from the list; this is the next one.
-            inner.inv.next = unsafe { &raw mut (*next.as_ptr()).inv };
-            last = next;
-        }
-        // SAFETY: The registrations were taken over from the list; this is the first one.
-        let first = unsafe { &raw mut (*head.as_ptr()).inv };
-        (first, InvalidateChain { last })
-    }
-}
-
-/// The context of an invalidation in progress; kept in the last registration of its chain.
-pub(super) struct Invalidation {
-    context: usize,
-    head: NonNull<Mr>,
-    /// The reference that the list had.
-    pool: Option<Arc<MrPool>>,
-}
-
-/// An invalidation whose post failed, perhaps after part of its chain went out: the completion may
-/// or may not come.
-pub(crate) struct InvalidateChain {
-    last: NonNull<Mr>,
-}
-
-// SAFETY: The registrations have no thread affinity.
-unsafe impl Send for InvalidateChain {}
-
-impl InvalidateChain {
-    /// Orphans the registrations if no completion has done so.
-    ///
-    /// # Safety
-    ///
-    /// The queue pair must be drained, so that no completion can come any more.
-    pub(crate) unsafe fn abandon(self) {
-        // SAFETY: No completion runs any more, so that the registration is ours alone.
-        if let Some(invalidation) = unsafe { (*self.last.as_ptr()).invalidation.take() } {
-            if let Some(pool) = invalidation.pool {
-                pool.orphan(invalidation.head.as_ptr());
-            }
-        }
-    }
-}
-
-/// Ends the invalidation whose last completion entry is `cqe`; returns its context and, on success,
-/// its registrations. Otherwise they wait for the drain. `None` if the entry belongs to
-/// a request inside a chain (those complete only when flushed).
-///
-/// # Safety
-///
-/// `cqe` must be the completion entry of a local invalidation posted by
-/// [`crate::verbs::Qp::invalidate`].
-pub(crate) unsafe fn invalidation_completed(
-    cqe: *mut bindings::ib_cqe,
-    result: Result<(), Failure>,
-) -> Option<(usize, Result<MrList<Invalidated>, Failure>)> {
-    // SAFETY: The completion entry is the first field of a registration, which stays until the
-    // drain.
-    let invalidation = unsafe { (*cqe.cast::<Mr>()).invalidation.take() }?;
-    let mut head = invalidation.head;
-
-    // SAFETY: The chain is the invalidation's, and comes back with it.
-    unsafe { head.as_mut() }.pool = invalidation.pool;
-    // INVARIANT: The chain with the reference that it had as a list.
-    let mrs = MrList::<Registered> {
-        head,
-        _state: PhantomData,
-    };
-    Some((
-        invalidation.context,
-        result.map(|()| mrs.into_invalidated()),
-    ))
 }
 
 impl MrList<Invalidated> {

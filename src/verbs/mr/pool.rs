@@ -20,7 +20,7 @@ use kernel::{
     }, //
 };
 
-use super::{
+use super::registration::{
     destroy,
     Mr, //
 };

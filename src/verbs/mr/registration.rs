@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One registration, for which only its owner has a pointer.
+
+use core::ptr::{
+    null_mut,
+    NonNull, //
+};
+
+use kernel::{
+    alloc::flags::{
+        GFP_NOWAIT,
+        __GFP_NOWARN, //
+    },
+    bindings::dma_data_direction,
+    error::from_err_ptr,
+    ffi::c_int,
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    pool::MrPool,
+    table::{
+        Extent,
+        Table, //
+    }, //
+};
+use crate::{
+    bindings,
+    os::{
+        LinearRuns,
+        Runs,
+        PAGE_SIZE, //
+    },
+    verbs::{
+        completion::Callbacks,
+        Pd, //
+    }, //
+};
+
+/// The peer's access to the memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// RDMA Read only: the memory of a Read chunk.
+    RemoteRead,
+    /// RDMA Write: the memory of a Write or Reply chunk.
+    RemoteWrite,
+}
+
+impl Access {
+    fn flags(self) -> c_int {
+        let flags = match self {
+            Access::RemoteRead => bindings::ib_access_flags_IB_ACCESS_REMOTE_READ,
+            Access::RemoteWrite => {
+                bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+                    | bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+            }
+        };
+        // CAST: A few low bits.
+        flags as c_int
+    }
+
+    fn direction(self) -> dma_data_direction {
+        match self {
+            Access::RemoteRead => dma_data_direction::DMA_TO_DEVICE,
+            Access::RemoteWrite => dma_data_direction::DMA_FROM_DEVICE,
+        }
+    }
+}
+
+/// One registration. The completion entry comes first: the completion of an invalidation leads back
+/// to its registration by it.
+#[repr(C)]
+pub(super) struct Mr {
+    cqe: bindings::ib_cqe,
+    pub(super) raw: NonNull<bindings::ib_mr>,
+    pub(super) next: *mut Mr,
+    /// The pool that it is from, as long as it is the first of a list.
+    pub(super) pool: Option<Arc<MrPool>>,
+    /// A page for the two ends of a joined registration, once there was one: the head at its end,
+    /// the tail at its beginning, so that neither leaves a gap to the pages between them.
+    margin: KVec<u8>,
+    /// Bytes of head and tail; none unless it is a joined registration.
+    pub(super) ends: (usize, usize),
+    sg: KVec<bindings::scatterlist>,
+    nents: c_int,
+    pub(super) access: Access,
+    pub(super) reg: bindings::ib_reg_wr,
+    pub(super) inv: bindings::ib_send_wr,
+    pub(super) invalidation: Option<Invalidation>,
+}
+
+impl Mr {
+    pub(super) fn new(
+        callbacks: &Callbacks,
+        pd: &Pd,
+        pages: u32,
+        reg_cqe: *mut bindings::ib_cqe,
+    ) -> Result<NonNull<Mr>> {
+        let mut sg = KVec::with_capacity(pages as usize, GFP_KERNEL)?;
+        // SAFETY: There is room for `pages` entries, at least one: a pool has no registrations of
+        // none. The call initialises them all.
+        unsafe {
+            bindings::sg_init_table(sg.as_mut_ptr(), pages);
+            sg.inc_len(pages as usize);
+        }
+
+        // SAFETY: `pd` is valid.
+        let raw = from_err_ptr(unsafe {
+            bindings::ib_alloc_mr(pd.as_ptr(), bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, pages)
+        })?;
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+        let mr = KBox::new(
+            Mr {
+                cqe: bindings::ib_cqe {
+                    done: Some(callbacks.invalidate),
+                },
+                raw,
+                next: null_mut(),
+                pool: None,
+                margin: KVec::new(),
+                ends: (0, 0),
+                sg,
+                nents: 0,
+                access: Access::RemoteRead,
+                reg: pin_init::zeroed(),
+                inv: pin_init::zeroed(),
+                invalidation: None,
+            },
+            GFP_KERNEL,
+        );
+        let mut mr = match mr {
+            Ok(mr) => mr,
+            Err(e) => {
+                // SAFETY: Allocated above and not used yet.
+                unsafe { bindings::ib_dereg_mr(raw.as_ptr()) };
+                return Err(e.into());
+            }
+        };
+
+        mr.reg.mr = raw.as_ptr();
+        mr.reg.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
+        mr.inv.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
+        let cqe = &raw mut mr.cqe;
+        // SAFETY: Both write the union field that kernel consumers use.
+        unsafe {
+            *mr.reg.wr.__bindgen_anon_1.wr_cqe.as_mut() = reg_cqe;
+            *mr.inv.__bindgen_anon_1.wr_cqe.as_mut() = cqe;
+        }
+        Ok(NonNull::from(KBox::leak(mr)))
+    }
+
+    /// Covers a head of `ends.0` bytes, `pages` and a tail of `ends.1` bytes. Head and tail are
+    /// in the margin, where `prepare` gets at them. `None` if there is not enough room or no memory
+    /// for it, or a gap.
+    pub(super) fn join(
+        &mut self,
+        ends: (usize, usize),
+        mut pages: impl Runs,
+        prepare: impl FnOnce(&mut [u8], &mut [u8]),
+    ) -> Option<Extent> {
+        if self.margin.is_empty() {
+            // A sender is not to wait for memory that it can do without. kmalloc aligns what is as
+            // large as a page to its size.
+            self.margin =
+                KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_NOWAIT | __GFP_NOWARN).ok()?;
+        }
+        let (tail, rest) = self.margin.split_at_mut_checked(ends.1)?;
+        let gap = rest.len().checked_sub(ends.0)?;
+        let (_, head) = rest.split_at_mut_checked(gap)?;
+        prepare(head, tail);
+        let (mut head, mut tail) = (margin_runs(head), margin_runs(tail));
+        let mut table = Table::new(&mut self.sg);
+
+        self.ends = ends;
+        let is_all = table.add(&mut head) && table.add(&mut pages) && table.add(&mut tail);
+        let extent = table.extent();
+        (is_all && extent.entries != 0).then_some(extent)
+    }
+
+    /// The head and the tail of a joined registration, which is not mapped.
+    pub(super) fn margins(&self) -> Option<(&[u8], &[u8])> {
+        let (head, tail) = self.ends;
+        let start = self.margin.len().checked_sub(head)?;
+
+        Some((self.margin.get(start..)?, self.margin.get(..tail)?))
+    }
+
+    /// Covers the front of `memory`, as much as there is room for without a gap. Returns whether
+    /// nothing is left.
+    #[inline(always)]
+    pub(super) fn cover(&mut self, memory: &mut impl Runs) -> (Extent, bool) {
+        let mut table = Table::new(&mut self.sg);
+
+        self.ends = (0, 0);
+        let is_all = table.add(memory);
+        (table.extent(), is_all)
+    }
+
+    /// Maps what `extent` has, which may not be nothing. Returns its bytes.
+    #[inline(always)]
+    pub(super) fn map(
+        &mut self,
+        device: *mut bindings::ib_device,
+        extent: &Extent,
+        access: Access,
+    ) -> Result<u32> {
+        let bytes = u32::try_from(extent.bytes)?;
+        let nents = c_int::try_from(extent.entries)?;
+
+        // SAFETY: The first `nents` entries describe valid pages.
+        let mapped = unsafe {
+            bindings::ib_dma_map_sg(device, self.sg.as_mut_ptr(), nents, access.direction())
+        };
+        if mapped <= 0 {
+            return Err(EIO);
+        }
+        self.nents = nents;
+        self.access = access;
+        self.describe(mapped).inspect_err(|_| self.unmap(device))?;
+        Ok(bytes)
+    }
+
+    /// Fills in the registration request for the mapped entries.
+    #[inline(always)]
+    fn describe(&mut self, mapped: c_int) -> Result {
+        let mr = self.raw.as_ptr();
+
+        // SAFETY: `mapped` entries of the table are DMA-mapped; the registration is not in use.
+        let n = unsafe {
+            bindings::ib_map_mr_sg(mr, self.sg.as_mut_ptr(), mapped, null_mut(), PAGE_SIZE)
+        };
+        if n != mapped {
+            return Err(EIO);
+        }
+        // SAFETY: `mr` is ours and not posted. A new key makes a late access with the old one fail;
+        // only the place within the page of the address is kept, so that no kernel address goes
+        // over the wire.
+        unsafe {
+            bindings::ib_update_fast_reg_key(mr, ((*mr).rkey as u8).wrapping_add(1));
+            (*mr).iova &= u64::from(PAGE_SIZE - 1);
+            self.reg.key = (*mr).rkey;
+            *self.inv.ex.invalidate_rkey.as_mut() = (*mr).rkey;
+        }
+        self.reg.access = self.access.flags();
+        Ok(())
+    }
+
+    pub(super) fn unmap(&mut self, device: *mut bindings::ib_device) {
+        if self.nents != 0 {
+            // SAFETY: These are the entries, the count and the direction of the mapping.
+            unsafe {
+                bindings::ib_dma_unmap_sg(
+                    device,
+                    self.sg.as_mut_ptr(),
+                    self.nents,
+                    self.access.direction(),
+                )
+            };
+            self.nents = 0;
+        }
+    }
+
+    pub(super) fn handle(&self) -> u32 {
+        self.reg.key
+    }
+}
+
+/// Part of a registration's margin, to be mapped.
+fn margin_runs(part: &mut [u8]) -> LinearRuns<'_> {
+    // SAFETY: The margin comes from kmalloc, and is freed with its registration, which is unmapped
+    // by then.
+    unsafe { LinearRuns::new(part.as_mut_ptr(), part.len()) }
+}
+
+/// The context of an invalidation in progress; kept in the last registration of its chain.
+pub(super) struct Invalidation {
+    pub(super) context: usize,
+    pub(super) head: NonNull<Mr>,
+    /// The reference that the list had.
+    pub(super) pool: Option<Arc<MrPool>>,
+}
+
+/// Ends a registration: invalidates, unmaps and frees it.
+///
+/// # Safety
+///
+/// `mr` must be owned by the caller, made by `KBox::leak`, and no posted request may refer to it.
+/// Process context.
+pub(super) unsafe fn destroy(mr: NonNull<Mr>) {
+    // SAFETY: By the safety requirements of this function the registration is from a box and ours.
+    let mut mr = unsafe { KBox::from_raw(mr.as_ptr()) };
+    // SAFETY: The device is valid as long as the registration.
+    let device = unsafe { (*mr.raw.as_ptr()).device };
+
+    // First the end of all access, then of the mapping.
+    // SAFETY: No request refers to it.
+    unsafe { bindings::ib_dereg_mr(mr.raw.as_ptr()) };
+    mr.unmap(device);
+}
