@@ -15,10 +15,11 @@ use kernel::{
 
 use super::{
     connection::{
+        step::StepError,
         Connection,
         ConnectionQp,
         ConnectionSends,
-        StepError, //
+        Shared, //
     },
     negotiated::{
         Facts,
@@ -28,7 +29,6 @@ use super::{
     send::Sender,
     shared::{
         Destination,
-        Shared,
         REVERSE_SLOTS, //
     }, //
 };

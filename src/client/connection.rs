@@ -2,14 +2,16 @@
 
 //! One connection, from its first event to its teardown.
 
-mod abandoned;
+pub(in crate::client) mod abandoned;
 mod growth;
-mod progress;
+pub(in crate::client) mod progress;
+pub(in crate::client) mod step;
 
 use kernel::{
     new_delayed_work,
     new_spinlock,
     prelude::*,
+    rbtree::RBTree,
     sync::{
         atomic::{
             Atomic,
@@ -23,21 +25,14 @@ use kernel::{
     workqueue::DelayedWork, //
 };
 
-pub(in crate::client) use abandoned::Late;
-use abandoned::Records;
-use progress::Progress;
-pub(in crate::client) use progress::{
-    StepError,
-    RELEASE_POLL, //
-};
-
+use self::step::Progress;
 use super::{
     negotiated::{
         Negotiated,
         PeerData, //
     },
     request,
-    shared::Shared, //
+    shared, //
 };
 use crate::{
     cm::Endpoint,
@@ -63,11 +58,20 @@ const INVALIDATE_LIMIT_SECS: u32 = 10;
 /// server that keeps to the protocol sends none.
 const UNKNOWN_LIMIT: u32 = 1024;
 
+/// The part of a transport that outlives its connections.
+pub(super) type Shared = shared::Shared<Connection>;
+
 /// The transport's data of each request.
 pub(super) type Request = request::Request<Connection>;
 
 /// Registrations of a call, and the connection that they are good for.
 pub(super) type Exposed = request::Exposed<Connection>;
+
+/// The handles of an abandoned call: those that its late reply may invalidate.
+pub(in crate::client) type Record = KVec<u32>;
+
+/// Records by the xid of their calls.
+type Records = RBTree<u32, Record>;
 
 /// The life of a connection, in one word.
 mod life {

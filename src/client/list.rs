@@ -14,7 +14,7 @@ use kernel::{
     }, //
 };
 
-use super::shared::Shared;
+use super::connection::Shared;
 use crate::{
     os,
     policy::rule::Pattern, //

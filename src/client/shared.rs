@@ -19,11 +19,8 @@ use kernel::{
 };
 
 use super::{
-    connection::{
-        Connection,
-        Request, //
-    },
     history::History,
+    request::Request,
     stats::Stats, //
 };
 use crate::{
@@ -56,10 +53,10 @@ pub(super) const REVERSE_SLOTS: u32 = 16;
 /// Seconds between complaints about a server.
 const WARN_EVERY_SECS: u32 = 5;
 
-/// The part of a transport that outlives a connection.
+/// The part of a transport that outlives its connections, of type `C`.
 #[pin_data]
-pub(crate) struct Shared {
-    pub(super) slots: Arc<Slots<Request>>,
+pub(crate) struct Shared<C: Send + Sync + 'static> {
+    pub(super) slots: Arc<Slots<Request<C>>>,
     pub(super) stats: Stats,
     #[pin]
     pub(super) backchannel: Backchannel,
@@ -81,7 +78,7 @@ pub(crate) struct Shared {
     pub(super) reverse_payload: Atomic<u32>,
     /// The current connection, for all but the sender. It holds this in turn, until it is closed.
     #[pin]
-    pub(super) current: SpinLock<Option<Arc<Connection>>>,
+    pub(super) current: SpinLock<Option<Arc<C>>>,
     /// Set once sunrpc has asked for a connection, before which its object is not complete.
     pub(super) started: Atomic<bool>,
     /// Set when a server that must not invalidate has done so
@@ -94,7 +91,7 @@ pub(crate) struct Shared {
     #[pin]
     pub(super) destination: SpinLock<Destination>,
     // Last, since the module may go with it.
-    pub(super) xprt: Xprt<Request>,
+    pub(super) xprt: Xprt<Request<C>>,
 }
 
 /// The other end of a connection, and the device on this one.
@@ -116,13 +113,13 @@ fn is_due(last: &Atomic<usize>) -> bool {
     true
 }
 
-impl Shared {
+impl<C: Send + Sync + 'static> Shared<C> {
     /// The part of a transport to `server`, without a connection.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(xprt: Xprt<Request>, server: SocketAddr) -> Result<Arc<Self>> {
+    pub(super) fn new(xprt: Xprt<Request<C>>, server: SocketAddr) -> Result<Arc<Self>> {
         let slots = Slots::new(xprt.max_requests(), Request::new)?;
         Arc::pin_init(
             pin_init!(Shared {
@@ -155,7 +152,7 @@ impl Shared {
 
     /// The current connection.
     #[inline]
-    pub(super) fn current(&self) -> Option<Arc<Connection>> {
+    pub(super) fn current(&self) -> Option<Arc<C>> {
         self.current.lock().clone()
     }
 

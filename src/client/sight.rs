@@ -14,13 +14,15 @@ use kernel::{
 };
 
 use super::{
-    connection::Connection,
+    connection::{
+        Connection,
+        Shared, //
+    },
     list,
     negotiated::{
         Facts,
         Negotiated, //
-    },
-    shared::Shared, //
+    }, //
 };
 use crate::{
     os::{

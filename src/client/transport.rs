@@ -29,18 +29,16 @@ use kernel::{
 use super::{
     connect,
     connection::{
+        progress::RELEASE_POLL,
         Connection,
         Exposed,
         Request,
-        RELEASE_POLL, //
+        Shared, //
     },
     list,
     request::state::ReleaseAction,
     send::Sender,
-    shared::{
-        Shared,
-        REVERSE_SLOTS, //
-    }, //
+    shared::REVERSE_SLOTS, //
 };
 use crate::{
     os::{

@@ -17,10 +17,7 @@
 
 use kernel::{
     prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNode, //
-    },
+    rbtree::RBTreeNode,
     sync::atomic::Relaxed, //
 };
 
@@ -33,12 +30,6 @@ use crate::{
     os,
     proto::credits, //
 };
-
-/// The handles of an abandoned call: those that its late reply may invalidate.
-pub(in crate::client) type Record = KVec<u32>;
-
-/// Records by the xid of their calls.
-pub(in crate::client) type Records = RBTree<u32, Record>;
 
 /// A late reply.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use kernel::{
 
 use super::{
     super::connection::{
+        abandoned::Late,
         Connection,
         Exposed,
-        Late,
         Request, //
     },
     Disposition,
