@@ -12,7 +12,7 @@ mod rules;
 #[cfg(CONFIG_CONFIGFS_FS)]
 pub(crate) type Directory = kernel::configfs::Subsystem<rules::Rules>;
 
-/// Without configfs there is no directory, and only the defaults hold.
+/// No directory, without configfs: only the defaults hold.
 #[cfg(not(CONFIG_CONFIGFS_FS))]
 pub(crate) type Directory = ();
 

@@ -2,9 +2,10 @@
 
 //! RPC-over-RDMA, version 1, for Linux: the transport under `mount -t nfs -o proto=rdma`.
 //!
-//! Read `proto` for what is said on the wire, `client` for how it leaves the machine, and `verbs`,
-//! `cm`, `sunrpc` and `os` for why that is safe: nothing else contains `unsafe`. Arrows point down:
-//! the rooms named later know nothing of those named first.
+//! Read `proto` for what is said on the wire, `policy` and `config` for what the administrator has
+//! to say about it, `client` for how it leaves the machine, and `verbs`, `cm`, `sunrpc` and `os`
+//! for why that is safe: nothing else contains `unsafe`. `trace` tells what happens. Arrows point
+//! down: the wrappers know nothing of the protocol, nor the protocol of the client.
 
 #![crate_name = "rpcrdma_rs"]
 #![warn(

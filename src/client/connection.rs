@@ -358,7 +358,7 @@ impl Connection {
         self.shared.xprt.set_credits(|| self.window());
     }
 
-    /// As [`Self::open_window`], and wakes a sender that may have waited for that.
+    /// Does what [`Self::open_window`] does, and wakes a sender that may have waited for that.
     pub(super) fn reopen_window(&self) {
         self.shared.xprt.raise_credits(|| self.window());
     }

@@ -70,9 +70,9 @@ pub(crate) struct Shared<C: Send + Sync + 'static> {
     pub(super) wary: Atomic<bool>,
     /// The program that the calls are for.
     program: SetOnce<Program>,
-    /// When the server was last complained about, in jiffies; 0 for never.
+    /// The time of the last complaint about the server, in jiffies; 0 for never.
     warned: Atomic<usize>,
-    /// When a bad reply was last told of, likewise.
+    /// The time of the last report of a bad reply, likewise.
     told: Atomic<usize>,
     /// Bytes that a reverse message may have on the current or the last connection.
     pub(super) reverse_payload: Atomic<u32>,

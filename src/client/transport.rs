@@ -86,7 +86,7 @@ pub(crate) struct RdmaTransport {
     lock: SpinLock<Option<ConnectLock<Request>>>,
     #[pin]
     work: DelayedWork<Self>,
-    /// When that attempt may begin, in jiffies.
+    /// The time at which that attempt may begin, in jiffies.
     due: Atomic<usize>,
     generation: Atomic<u64>,
     _counters: File<Shared>,

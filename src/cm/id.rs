@@ -184,7 +184,7 @@ unsafe extern "C" fn event_callback<H: EventHandler>(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
 ) -> c_int {
-    // SAFETY: By the invariants of `Id<H>` the context is its handler.
+    // SAFETY: The context of an `Id<H>` is its handler, which the id keeps.
     let handler = unsafe { &*(*id).context.cast::<H>() };
     // SAFETY: `event` is valid during the call.
     let (kind, status) = unsafe { ((*event).event, (*event).status) };

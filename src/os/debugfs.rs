@@ -95,7 +95,7 @@ impl<T: Show> File<T> {
                 dentry = unsafe {
                     bindings::debugfs_show(name.as_char_ptr(), MODE, parent, private, ops)
                 };
-                // SAFETY: The reference taken above.
+                // SAFETY: `parent` is a reference of ours, which nothing uses after this.
                 unsafe { bindings::dentry_put(parent) };
             }
         }

@@ -8,7 +8,7 @@ use kernel::types::NotThreadSafe;
 
 use crate::bindings;
 
-/// While it lives, every allocation of this task behaves as with `GFP_NOFS`, or does without
+/// A scope in which every allocation of this task behaves as with `GFP_NOFS`, or does without
 /// reclaim altogether.
 ///
 /// A transport connects and sends on behalf of memory reclaim: an allocation that waits for NFS to

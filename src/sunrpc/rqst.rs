@@ -44,7 +44,7 @@ impl<'a, D> Call<'a, D> {
     /// The type invariants must hold.
     #[inline]
     pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
-        // SAFETY: By the safety requirements of this function.
+        // SAFETY: The request is of a slot table with data of this type.
         unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(false);
         // INVARIANT: Promised by the caller.
         Self {
@@ -56,7 +56,7 @@ impl<'a, D> Call<'a, D> {
     /// The transport's data of this request.
     #[inline]
     pub(crate) fn slot(&self) -> &'a D {
-        // SAFETY: By the type invariants.
+        // SAFETY: The request is of a slot table with data of this type, and kept in use.
         &unsafe { Slot::of(self.rqst.as_ptr()) }.data
     }
 
@@ -187,7 +187,7 @@ impl<D> Pinned<D> {
     /// The transport's data of this request.
     #[inline]
     pub(crate) fn slot(&self) -> &D {
-        // SAFETY: By the type invariants.
+        // SAFETY: The request is of a slot table with data of this type, and kept in use.
         &unsafe { Slot::of(self.rqst.as_ptr()) }.data
     }
 
@@ -246,7 +246,7 @@ impl<D> Pinned<D> {
         }
     }
 
-    /// As [`Self::fill`], for replies of which a part goes behind the head.
+    /// Does what [`Self::fill`] does for replies of which a part goes behind the head.
     fn fill_parts(&mut self, payload: &[u8], placed: Option<u32>) -> Result<(u32, u32), TooLong> {
         let mut buf = self.receive_buf();
         let len = u32::try_from(payload.len()).map_err(|_| TooLong)?;
@@ -292,7 +292,7 @@ impl<D> Pinned<D> {
     #[inline]
     pub(crate) fn complete(self, len: u32) {
         let rqst = core::mem::ManuallyDrop::new(self).rqst;
-        // SAFETY: By the type invariants.
+        // SAFETY: The request is of a slot table with data of this type, and still pinned.
         unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
         // CAST: Replies are shorter than the 4 MiB that any buffer has.
         let len = c_int::try_from(len).unwrap_or(0);

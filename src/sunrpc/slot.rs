@@ -274,7 +274,7 @@ impl<D> Slots<D> {
     ///
     /// As `buf_alloc` of `struct rpc_xprt_ops`, with a request of this table.
     pub(super) unsafe fn alloc_buffers(&self, rqst: *mut bindings::rpc_rqst) -> bool {
-        // SAFETY: By the safety requirements of this function.
+        // SAFETY: A request of this table is the first field of its slot.
         let slot = unsafe { Slot::<D>::of(rqst) };
         // SAFETY: The request's task calls this, and by the type invariants of `Slot` nothing else
         // touches the buffers.

@@ -28,7 +28,7 @@ impl SpinGuard<'_> {
     /// `lock` must be initialised, and stay during `'a`.
     #[inline]
     pub(super) unsafe fn take(lock: *mut bindings::spinlock_t) -> Self {
-        // SAFETY: By the safety requirements of this function.
+        // SAFETY: The caller says that the lock is initialised.
         unsafe { bindings::spin_lock(lock) };
         // INVARIANT: Taken above; promised by the caller to stay.
         Self {

@@ -230,8 +230,8 @@ unsafe extern "C" fn send_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: By the safety requirements of this function. The buffer is the send queue's, but
-    // stays posted until its number is stored below.
+    // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it. The buffer is
+    // the send queue's, but stays posted until its number is stored below.
     let (context, number, result) = unsafe {
         (
             context::<H>(cq),
@@ -253,7 +253,7 @@ unsafe extern "C" fn spare_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: By the safety requirements of this function.
+    // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
     let (context, result) = unsafe { (context::<H>(cq), outcome(wc)) };
     // SAFETY: This is a callback of the queue.
     unsafe { context.queue() }
@@ -271,7 +271,7 @@ unsafe extern "C" fn recv_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: By the safety requirements of this function.
+    // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
     let (context, cqe, result) = unsafe { (context::<H>(cq), cqe(wc), outcome(wc)) };
     let result = result.and_then(|()| {
         // SAFETY: `wc` is valid and successful, so that all its fields are.
@@ -309,7 +309,7 @@ unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: By the safety requirements of this function.
+    // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
     let (context, cqe, result) = unsafe { (context::<H>(cq), cqe(wc), outcome(wc)) };
     // SAFETY: The entry is that of an invalidation, whose registrations the device holds until this
     // completion.
@@ -329,7 +329,7 @@ unsafe extern "C" fn reg_done<H: CompletionHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) {
-    // SAFETY: By the safety requirements of this function.
+    // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
     let (context, result) = unsafe { (context::<H>(cq), outcome(wc)) };
     if let Err(failure) = result {
         context.handler.registration_failed(failure);

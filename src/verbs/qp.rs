@@ -181,7 +181,7 @@ impl<O: QpOwner> Qp<O> {
         &self.pool
     }
 
-    /// From now on nothing is posted any more. What was posted ends with the drain, which the
+    /// Sees to it that nothing is posted any more. What was posted ends with the drain, which the
     /// result is for. Gives `sends` back if it is the send queue of another queue pair.
     pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Result<Closing<O>, SendQueue<O>> {
         if !sends.is_of(self.raw) {

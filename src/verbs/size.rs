@@ -7,7 +7,7 @@
 pub(crate) struct QpSize {
     /// Messages that may be on the send queue at once.
     pub(crate) sends: u32,
-    /// For how many of them there are buffers at first.
+    /// The number of them that have buffers at first.
     pub(crate) first_sends: u32,
     /// Bytes in the buffer of each.
     pub(crate) send_len: u32,

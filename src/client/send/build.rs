@@ -302,7 +302,8 @@ impl Connection {
             if let Some(mrs) = kept.take() {
                 match self.expose_pages(negotiated, call, chunk, mrs) {
                     Ok((mrs, segment)) => {
-                        return self.build_page_chunk(negotiated, call, chunk, mrs, segment, message)
+                        return self
+                            .build_page_chunk(negotiated, call, chunk, mrs, segment, message)
                     }
                     Err(mrs) => kept = Some(mrs),
                 }

@@ -121,11 +121,7 @@ impl<'a, 'p> Chunk<'a, 'p> {
     ///
     /// As [`MrList::register`].
     #[inline]
-    fn add(
-        &mut self,
-        memory: impl Runs,
-        mut push: impl FnMut(Segment) -> Result,
-    ) -> Result {
+    fn add(&mut self, memory: impl Runs, mut push: impl FnMut(Segment) -> Result) -> Result {
         let segment = |handle, length, offset| {
             push(Segment {
                 handle,

@@ -140,7 +140,9 @@ impl Limits {
 /// Tells whether `payload` bytes behind a header of `header` bytes do not exceed `threshold`.
 #[inline(always)]
 fn fits(header: usize, payload: u32, threshold: u32) -> bool {
-    usize::try_from(payload).unwrap_or(usize::MAX).saturating_add(header)
+    usize::try_from(payload)
+        .unwrap_or(usize::MAX)
+        .saturating_add(header)
         <= usize::try_from(threshold).unwrap_or(0)
 }
 
@@ -148,7 +150,10 @@ fn fits(header: usize, payload: u32, threshold: u32) -> bool {
 #[inline(always)]
 fn halves(offset: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = offset.to_be_bytes();
-    [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])]
+    [
+        u32::from_be_bytes([a, b, c, d]),
+        u32::from_be_bytes([e, f, g, h]),
+    ]
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]

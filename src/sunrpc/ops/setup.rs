@@ -44,7 +44,7 @@ const BIND_SECS: u32 = 60;
 /// Seconds until a call without a reply is looked at.
 const REPLY_SECS: u32 = 60;
 
-/// When calls time out, for callers that say nothing.
+/// The time after which calls time out, for callers that say nothing.
 static DEFAULT_TIMEOUT: bindings::rpc_timeout = bindings::rpc_timeout {
     to_initval: secs_to_jiffies(REPLY_SECS),
     to_maxval: secs_to_jiffies(REPLY_SECS),

@@ -125,7 +125,7 @@ impl<'p> Supply<'p> {
         let Some(mr) = NonNull::new(self.kept) else {
             return self.pool.take();
         };
-        // SAFETY: By the type invariants.
+        // SAFETY: The registration is valid, for the supply owns it.
         self.kept = unsafe { mr.as_ref() }.next;
         Some(mr)
     }

@@ -80,7 +80,7 @@ impl<S: State> MrList<S> {
 
         while let Some(mr) = at {
             count = count.saturating_add(1);
-            // SAFETY: By the type invariants.
+            // SAFETY: The registrations of the chain are valid, for the list owns them.
             at = NonNull::new(unsafe { mr.as_ref() }.next);
         }
         count
@@ -89,7 +89,7 @@ impl<S: State> MrList<S> {
     /// Tells whether its registrations are from `pool`.
     #[inline]
     pub(crate) fn is_of(&self, pool: &Arc<MrPool>) -> bool {
-        // SAFETY: By the type invariants.
+        // SAFETY: The list owns its head, so that it is valid and nothing else changes it.
         let own = unsafe { &self.head.as_ref().pool };
         own.as_ref().is_some_and(|own| Arc::ptr_eq(own, pool))
     }
@@ -118,7 +118,7 @@ impl<S: State> MrList<S> {
 
 impl<S: State> Drop for MrList<S> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: The list owns its head, so that it is valid and nothing else uses it.
         let Some(pool) = unsafe { self.head.as_mut() }.pool.take() else {
             return;
         };
@@ -262,7 +262,7 @@ impl MrList<Registered> {
         self,
         handle: u32,
     ) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
-        // SAFETY: By the type invariants.
+        // SAFETY: The list owns its head, so that it is valid and nothing else changes it.
         let head = unsafe { self.head.as_ref() };
 
         // Nearly always there is one.
