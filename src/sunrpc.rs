@@ -43,7 +43,10 @@ pub(crate) use rqst::{
     Call,
     Pinned, //
 };
-pub(crate) use slot::Slots;
+pub(crate) use slot::{
+    SlotData,
+    Slots, //
+};
 pub(crate) use status::{
     ConnectStatus,
     SendStatus, //

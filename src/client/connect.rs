@@ -359,10 +359,13 @@ fn policy_for(shared: &Shared) -> (Policy, Option<Name>) {
 
 /// The size that `policy` and the upper layers want.
 fn wants(shared: &Shared, policy: &Policy) -> Wants {
+    let has_callbacks = shared.backchannel.is_set_up();
+
     Wants {
+        has_callbacks,
         credits: policy.credits.min(shared.xprt.max_requests()),
         // An upper layer that has asked for it counts on it.
-        reverse_slots: if policy.reverse || shared.backchannel.is_set_up() {
+        reverse_slots: if policy.reverse || has_callbacks {
             REVERSE_SLOTS
         } else {
             1

@@ -32,7 +32,10 @@ use super::{
         PeerData, //
     },
     request,
-    shared, //
+    shared::{
+        self,
+        REVERSE_SLOTS, //
+    }, //
 };
 use crate::{
     cm::Endpoint,
@@ -191,6 +194,19 @@ impl Connection {
         None
     }
 
+    /// Keeps Receives for the calls of the server, which begin when it has got a call that is yet
+    /// to be sent. A connection that was sized for fewer of them has to be replaced.
+    pub(super) fn expect_reverse_calls(self: &Arc<Self>) {
+        let is_small = |negotiated: &Negotiated| negotiated.reverse_slots < REVERSE_SLOTS;
+
+        if self.negotiated().is_some_and(is_small) {
+            self.note_end(c"the reverse direction is wanted");
+            self.shared.xprt.force_disconnect();
+        } else if self.with_qp(|qp| qp.keep_for_unsolicited(REVERSE_SLOTS)) == Some(true) {
+            self.grow_buffers();
+        }
+    }
+
     /// The number of this connection among those of its transport.
     #[inline]
     pub(super) fn generation(&self) -> u64 {
@@ -219,10 +235,12 @@ impl Connection {
         self.confirmed.load(Relaxed)
     }
 
-    /// The grant for the server's calls.
+    /// The grant for the server's calls: no more than there are Receives kept for.
     pub(super) fn reverse_grant(&self) -> u32 {
-        self.negotiated()
-            .map_or(1, |negotiated| negotiated.reverse_slots)
+        match self.negotiated() {
+            Some(negotiated) if self.shared.backchannel.is_set_up() => negotiated.reverse_slots,
+            _ => 1,
+        }
     }
 
     /// The credits of the last grant.

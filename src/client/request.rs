@@ -23,7 +23,10 @@ use crate::{
         ReplyMode,
         Segment, //
     },
-    sunrpc::Pinned,
+    sunrpc::{
+        Pinned,
+        SlotData, //
+    },
     verbs::{
         Invalidated,
         Kept,
@@ -98,7 +101,8 @@ impl Lists {
         }
     }
 
-    /// Has only `chunk`, of one segment. The data of a Read chunk belongs at `position` in the call.
+    /// Has only `chunk`, of one segment. The data of a Read chunk belongs at `position` in the
+    /// call.
     #[inline]
     pub(super) fn set(&mut self, chunk: PageChunk, position: u32, segment: Segment) {
         self.clear();
@@ -250,9 +254,9 @@ pub(crate) struct Request<C: Send + Sync + 'static> {
     pub(super) released: Completion,
 }
 
-impl<C: Send + Sync + 'static> Request<C> {
+impl<C: Send + Sync + 'static> SlotData for Request<C> {
     /// A call that is not sent.
-    pub(super) fn new(index: u32) -> impl PinInit<Self, Error> {
+    fn new(index: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             index,
             state <- new_spinlock!(
@@ -269,7 +273,9 @@ impl<C: Send + Sync + 'static> Request<C> {
             released <- Completion::new(),
         })
     }
+}
 
+impl<C: Send + Sync + 'static> Request<C> {
     /// Takes from the call what depends on the connection with this number, none of whose
     /// completions is still to come.
     pub(super) fn tear_down(&self, generation: u64) {

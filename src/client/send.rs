@@ -92,8 +92,9 @@ impl Sender {
 
         // The calls that hold the other registrations will give them back, and tell.
         shared.stats.no_registration.inc();
-        self.connection.grow_pool();
+        // First, so that an attempt to make more that fails sees it, and is made again.
         shared.xprt.wait_for_buffer_space();
+        self.connection.grow_pool();
         // Those that other requests keep, and those that came back in between, which have woken
         // nothing. Either this finds them, or who puts them there finds that a sender waits.
         smp_mb(Full);
@@ -112,14 +113,23 @@ impl Sender {
     pub(super) fn take_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
         match self.queue.take(expects) {
             Some(buf) => Ok(buf),
-            None => self.wait_for_buffer(expects),
+            None => self.find_buffer(expects),
         }
     }
 
-    /// Looks for what has been made or has come back since, and else has sunrpc wait for it.
+    /// Looks for what has come back or has been made since, and else has sunrpc wait for it.
     #[cold]
-    fn wait_for_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
-        if let Some(buf) = self.look_again(expects) {
+    fn find_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
+        let Self { connection, queue } = self;
+        queue.reclaim();
+        if queue.wants_more() {
+            connection.with_qp(|qp| qp.fetch_sends(queue));
+            if queue.wants_more() {
+                connection.grow_buffers();
+            }
+        }
+        let found = queue.take_any(expects);
+        if let Some(buf) = found.or_else(|| self.look_again(expects)) {
             return Ok(buf);
         }
         let Connection { shared, .. } = &*self.connection;
@@ -128,10 +138,11 @@ impl Sender {
         // signalled: a completion will tell. Or all Receives wait for replies: one of those will,
         // or the growth of the queue pair.
         shared.stats.no_send_buffer.inc();
+        // First, so that an attempt to make more that fails sees it, and is made again.
+        shared.xprt.wait_for_buffer_space();
         if !self.queue.is_short_of_room() {
             self.connection.grow_buffers();
         }
-        shared.xprt.wait_for_buffer_space();
         // Either this finds what has come in between, or the completion handler, which looks for a
         // sender that waits after it has put something there, finds that there is one.
         smp_mb(Full);
@@ -151,7 +162,7 @@ impl Sender {
         if let Some(Err(error)) = posted {
             connection.post_failed(error);
         }
-        queue.take(expects)
+        queue.take_any(expects)
     }
 
     /// Posts the message for `call` that was built in `buf`.

@@ -120,7 +120,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
     ///
     /// `ENOMEM`.
     pub(super) fn new(xprt: Xprt<Request<C>>, server: SocketAddr) -> Result<Arc<Self>> {
-        let slots = Slots::new(xprt.max_requests(), Request::new)?;
+        let slots = Slots::new(xprt.max_requests())?;
         Arc::pin_init(
             pin_init!(Shared {
                 slots,

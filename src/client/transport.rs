@@ -123,7 +123,12 @@ impl RdmaTransport {
         if let Some(Sender { connection, queue }) = self.sender.replace(lock, Some(sender)) {
             connection.tear_down(Some(queue));
         }
-        *self.shared.current.lock() = Some(connection);
+        *self.shared.current.lock() = Some(connection.clone());
+        // In case that an upper layer has asked for it meanwhile. It finds the connection, or this
+        // what it has asked for.
+        if self.shared.backchannel.is_set_up() {
+            connection.expect_reverse_calls();
+        }
         Ok(())
     }
 
@@ -342,6 +347,10 @@ impl Transport for RdmaTransport {
         self.shared.xprt.force_disconnect();
     }
 
+    fn swap_wanted(&self) -> Result {
+        self.shared.slots.make_all()
+    }
+
     fn reverse_set_up(&self) -> Result {
         if !self.shared.policy().0.reverse {
             pr_info!(
@@ -350,19 +359,16 @@ impl Transport for RdmaTransport {
             );
             return Err(EOPNOTSUPP);
         }
-        // A connection that was sized for fewer reverse calls has to be replaced.
-        if let Some(connection) = self.current() {
-            if connection
-                .negotiated()
-                .is_some_and(|negotiated| negotiated.reverse_slots < REVERSE_SLOTS)
-            {
-                connection.note_end(c"the reverse direction is wanted");
-                self.shared.xprt.force_disconnect();
-            }
-        }
         // A slot comes back some time after its reply was sent, and the server may use the credit
         // as soon as it has the reply.
-        self.shared.backchannel.set_up(2 * REVERSE_SLOTS, PAGE_SIZE)
+        self.shared
+            .backchannel
+            .set_up(2 * REVERSE_SLOTS, PAGE_SIZE)?;
+        // One that is being made looks for itself when it is the current one.
+        if let Some(connection) = self.current() {
+            connection.expect_reverse_calls();
+        }
+        Ok(())
     }
 
     fn reverse_payload(&self) -> usize {

@@ -42,7 +42,7 @@ pub(crate) struct PageRun {
 
 impl PageRun {
     /// The run that begins at byte `at` of the memory in `pages`, over at most `len` bytes and
-    /// `most` pages, and at least one.
+    /// `most` pages. It has one page at least, so that `most` must not be 0.
     ///
     /// # Safety
     ///

@@ -130,8 +130,8 @@ where
     }
 }
 
-/// The rule that holds of those that match `target`: the most specific one, and of several such ones
-/// the oldest. `from` is as for [`matches()`].
+/// The rule that holds of those that match `target`: the most specific one, and of several such
+/// ones the oldest. `from` is as for [`matches()`].
 pub(crate) fn best<R: AsRef<Pattern>>(
     target: &Target<'_>,
     from: impl Fn(&Key) -> Option<(Key, R)>,

@@ -37,6 +37,7 @@ use super::{
     ConnectLock,
     ReverseReply,
     SendStatus,
+    SlotData,
     Slots,
     WriteLock,
     Xprt, //
@@ -53,7 +54,7 @@ pub(super) use setup::setup;
 /// A client transport. sunrpc calls the methods; each says which locks it holds then.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The transport's data of each request.
-    type Slot: Send + Sync + 'static;
+    type Slot: SlotData + Send + Sync + 'static;
 
     /// The class its transports belong to.
     fn class() -> &'static Class;
@@ -111,6 +112,13 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
 
     /// A call has waited for its reply for too long.
     fn timed_out(&self);
+
+    /// Makes ready for calls without which no memory gets free.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn swap_wanted(&self) -> Result;
 
     /// Makes ready for calls in the reverse direction.
     ///
@@ -178,7 +186,7 @@ impl<T: Transport> Table<T> {
         destroy: Some(setup::destroy::<T>),
         set_connect_timeout: Some(set_connect_timeout),
         print_stats: Some(print_stats::<T>),
-        enable_swap: Some(enable_swap),
+        enable_swap: Some(enable_swap::<T>),
         disable_swap: Some(disable_swap),
         inject_disconnect: Some(inject_disconnect),
         bc_setup: Some(bc_setup::<T>),
@@ -404,8 +412,12 @@ unsafe extern "C" fn print_stats<T: Transport>(
 /// # Safety
 ///
 /// For sunrpc to call, as said above.
-unsafe extern "C" fn enable_swap(xprt: *mut bindings::rpc_xprt) -> c_int {
+unsafe extern "C" fn enable_swap<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_int {
     // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
+    if let Err(e) = unsafe { transport::<T>(xprt) }.swap_wanted() {
+        return e.to_errno();
+    }
+    // SAFETY: As above.
     unsafe { bindings::xprt_swapper_inc(xprt) };
     0
 }

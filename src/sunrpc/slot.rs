@@ -11,6 +11,13 @@ use core::{
 };
 
 use kernel::{
+    alloc::{
+        flags::{
+            GFP_NOWAIT,
+            __GFP_NOWARN, //
+        },
+        Flags, //
+    },
     prelude::*,
     sync::{
         atomic::{
@@ -21,7 +28,8 @@ use kernel::{
             smp_mb,
             Full, //
         },
-        Arc, //
+        Arc,
+        SetOnce, //
     },
     types::Opaque, //
 };
@@ -129,9 +137,18 @@ unsafe fn has_backlog(xprt: *mut bindings::rpc_xprt) -> bool {
     unsafe { (&raw const (*xprt).backlog.qlen).read_volatile() != 0 }
 }
 
-/// All requests of a transport, made when it is set up.
+/// The transport's data of a request.
+pub(crate) trait SlotData: Sized {
+    /// Makes the data of the request with this index.
+    fn new(index: u32) -> impl PinInit<Self, Error>;
+}
+
+/// Requests that are made when the transport is; the others are when they are needed, and stay.
+const FIRST: u32 = 16;
+
+/// All requests of a transport.
 pub(crate) struct Slots<D> {
-    all: KVec<Pin<KBox<Slot<D>>>>,
+    all: KVec<SetOnce<Pin<KBox<Slot<D>>>>>,
     free: FreeNumbers,
     /// Bytes by which buffers had to grow beyond the usual.
     grown: Atomic<u64>,
@@ -143,33 +160,30 @@ unsafe impl<D: Send + Sync> Send for Slots<D> {}
 unsafe impl<D: Send + Sync> Sync for Slots<D> {}
 
 impl<D> Slots<D> {
-    /// Makes `count` requests with the data that `data` initialises for each index.
+    /// The requests themselves, for a change to all of them under a lock of sunrpc.
+    pub(super) fn rqsts(&self) -> impl Iterator<Item = *mut bindings::rpc_rqst> + '_ {
+        self.all
+            .iter()
+            .filter_map(SetOnce::as_ref)
+            .map(|slot| slot.rqst.get())
+    }
+}
+
+impl<D: SlotData> Slots<D> {
+    /// Makes the first of `count` requests.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what `data` returns.
-    pub(crate) fn new<I: PinInit<D, Error>>(
-        count: u32,
-        data: impl Fn(u32) -> I,
-    ) -> Result<Arc<Self>> {
+    /// `ENOMEM`, or what [`SlotData::new`] returns.
+    pub(crate) fn new(count: u32) -> Result<Arc<Self>> {
         let mut all = KVec::with_capacity(count as usize, GFP_KERNEL)?;
 
         for index in 0..count {
-            let data = data(index);
-            all.push_within_capacity(KBox::pin_init(
-                try_pin_init!(Slot {
-                    rqst <- Opaque::ffi_init(|slot: *mut bindings::rpc_rqst| {
-                        // SAFETY: `slot` is valid for writes, and all zero is a free request.
-                        unsafe { slot.write_bytes(0, 1) }
-                    }),
-                    index,
-                    completed: Atomic::new(false),
-                    call: UnsafeCell::new(Buffer::EMPTY),
-                    reply: UnsafeCell::new(Buffer::EMPTY),
-                    data <- data,
-                }? Error),
-                GFP_KERNEL,
-            )?)?;
+            let place = SetOnce::new();
+            if index < FIRST {
+                place.populate(Self::make(index, GFP_KERNEL)?);
+            }
+            all.push_within_capacity(place)?;
         }
         let slots = Self {
             all,
@@ -179,23 +193,41 @@ impl<D> Slots<D> {
         Ok(Arc::new(slots, GFP_KERNEL)?)
     }
 
-    /// The transport's data of all requests.
+    fn make(index: u32, flags: Flags) -> Result<Pin<KBox<Slot<D>>>> {
+        let data = D::new(index);
+
+        KBox::pin_init(
+            try_pin_init!(Slot {
+                rqst <- Opaque::ffi_init(|slot: *mut bindings::rpc_rqst| {
+                    // SAFETY: `slot` is valid for writes, and all zero is a free request.
+                    unsafe { slot.write_bytes(0, 1) }
+                }),
+                index,
+                completed: Atomic::new(false),
+                call: UnsafeCell::new(Buffer::EMPTY),
+                reply: UnsafeCell::new(Buffer::EMPTY),
+                data <- data,
+            }? Error),
+            flags,
+        )
+    }
+
+    /// The transport's data of all requests that there are.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &D> {
-        self.all.iter().map(|slot| &slot.data)
+        self.all
+            .iter()
+            .filter_map(SetOnce::as_ref)
+            .map(|slot| &slot.data)
     }
 
     /// The transport's data of the request with this index.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&D> {
-        self.all.get(index).map(|slot| &slot.data)
+        Some(&self.all.get(index)?.as_ref()?.data)
     }
 
-    /// The requests themselves, for a change to all of them under a lock of sunrpc.
-    pub(super) fn rqsts(&self) -> impl Iterator<Item = *mut bindings::rpc_rqst> + '_ {
-        self.all.iter().map(|slot| slot.rqst.get())
-    }
-
-    /// Gives `task` a request, or queues it until there is one.
+    /// Gives `task` a request, or queues it until there is one. If there is none for want of memory
+    /// to make another, all that are made are in use, and come back.
     ///
     /// # Safety
     ///
@@ -254,7 +286,8 @@ impl<D> Slots<D> {
             if !unsafe { has_backlog(xprt) } {
                 return;
             }
-            // Else another task has it, and looks at the queue when it frees it.
+            // Else another task has it, and looks at the queue when it frees it; or there was no
+            // memory to make this one, and those who have the others do.
             let Some(again) = self.pop() else {
                 return;
             };
@@ -265,7 +298,59 @@ impl<D> Slots<D> {
     #[inline]
     fn pop(&self) -> Option<*mut bindings::rpc_rqst> {
         let index = self.free.take()?;
-        Some(self.all.get(index as usize)?.rqst.get())
+        let place = self.all.get(index as usize)?;
+
+        match place.as_ref() {
+            Some(slot) => Some(slot.rqst.get()),
+            None => self.make_first(index, place),
+        }
+    }
+
+    /// The request with this index, of which nothing was there yet; none without memory for it: a
+    /// request that is in use will be free.
+    #[cold]
+    fn make_first(
+        &self,
+        index: u32,
+        place: &SetOnce<Pin<KBox<Slot<D>>>>,
+    ) -> Option<*mut bindings::rpc_rqst> {
+        // Who has taken the number is the only one to make the request. Not GFP_KERNEL: the memory
+        // may be for a call that has to free some.
+        match Self::make(index, GFP_NOWAIT | __GFP_NOWARN) {
+            Ok(slot) => place.populate(slot),
+            Err(_) => {
+                self.free.put(index);
+                return self.pop_made();
+            }
+        };
+        place.as_ref().map(|slot| slot.rqst.get())
+    }
+
+    /// A request that is free and there.
+    fn pop_made(&self) -> Option<*mut bindings::rpc_rqst> {
+        let made = self.all.iter().filter_map(SetOnce::as_ref);
+        let mut free = made.filter(|slot| self.free.take_this(slot.index));
+
+        free.next().map(|slot| slot.rqst.get())
+    }
+
+    /// Makes all requests now, so that no memory is necessary when they are needed.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn make_all(&self) -> Result {
+        for (index, place) in self.all.iter().enumerate() {
+            // CAST: Fewer than 2^32.
+            let index = index as u32;
+            // Who has the number of one that is not made yet is the only one to make it.
+            if place.as_ref().is_none() && self.free.take_this(index) {
+                let made = Self::make(index, GFP_KERNEL).map(|slot| place.populate(slot));
+                self.free.put(index);
+                made?;
+            }
+        }
+        Ok(())
     }
 
     /// Sets up the encode and decode buffers of a request. Returns whether there was memory.

@@ -472,26 +472,33 @@ impl BufferSpec {
         }
     }
 
-    /// Makes the buffers. Process context.
+    /// Makes the buffers. Process context. Returns as many as could be made, Receives first, since
+    /// without these nothing may be sent.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or `EIO` when a buffer cannot be mapped.
-    pub(crate) fn make(&self) -> Result<NewBuffers> {
+    /// `ENOMEM`, or `EIO` when a buffer cannot be mapped: there are not all of them.
+    pub(crate) fn make(&self) -> (NewBuffers, Result) {
         let mut buffers = NewBuffers {
-            sends: KVec::with_capacity(self.sends as usize, GFP_KERNEL)?,
+            sends: KVec::new(),
             recvs: RecvChain::new(),
         };
 
-        for _ in 0..self.sends {
-            let buf = SendBuffer::new(&self.pd, self.send_len, self.callbacks.send)?;
-            buffers.sends.push_within_capacity(buf)?;
-        }
+        let made = self.fill(&mut buffers);
+        (buffers, made)
+    }
+
+    fn fill(&self, buffers: &mut NewBuffers) -> Result {
         for _ in 0..self.recvs {
             let buf = RecvBuffer::new(&self.pd, self.recv_len, self.callbacks.recv)?;
             buffers.recvs.push(buf);
         }
-        Ok(buffers)
+        buffers.sends.reserve(self.sends as usize, GFP_KERNEL)?;
+        for _ in 0..self.sends {
+            let buf = SendBuffer::new(&self.pd, self.send_len, self.callbacks.send)?;
+            buffers.sends.push_within_capacity(buf)?;
+        }
+        Ok(())
     }
 }
 
@@ -499,4 +506,11 @@ impl BufferSpec {
 pub(crate) struct NewBuffers {
     pub(super) sends: KVec<SendBuffer>,
     pub(super) recvs: RecvChain,
+}
+
+impl NewBuffers {
+    /// Tells whether there is none of either kind.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sends.is_empty() && self.recvs.count() == 0
+    }
 }

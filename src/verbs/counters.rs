@@ -43,6 +43,8 @@ struct Gate {
     reposted: Atomic<u32>,
     /// Set while the message is posted that has no place in the send queue.
     spare_posted: Atomic<bool>,
+    /// Receives that are posted at a time, of those that came back.
+    batch: Atomic<u32>,
 }
 
 /// Messages between the sender, the completion handler and the holder of the gate's lock.
@@ -70,6 +72,7 @@ impl Counters {
                 receivable: Atomic::new(0),
                 reposted: Atomic::new(0),
                 spare_posted: Atomic::new(false),
+                batch: Atomic::new(1),
             }),
         }
     }
@@ -128,6 +131,17 @@ impl Counters {
         let reposted = &self.gate.0.reposted;
         reposted.store(reposted.load(Relaxed).wrapping_add(chain.count()), Relaxed);
         chain
+    }
+
+    /// Tells whether as many Receives came back as are posted at a time.
+    #[inline]
+    pub(super) fn is_batch_held(&self) -> bool {
+        self.held() >= self.gate.0.batch.load(Relaxed)
+    }
+
+    /// Has `batch` Receives posted at a time. For the holder of the gate's lock.
+    pub(super) fn set_batch(&self, batch: u32) {
+        self.gate.0.batch.store(batch, Relaxed);
     }
 
     /// The number of calls that may be sent.
@@ -192,6 +206,20 @@ mod tests {
         }
         counters.set_posted(9);
         assert_eq!(counters.outstanding_sends(), 5);
+    }
+
+    /// Receives are posted again when there is a batch of them.
+    #[test]
+    fn batch() {
+        let counters = Counters::new();
+
+        assert!(!counters.is_batch_held());
+        counters.completed.0.returned.store(3, Relaxed);
+        assert!(counters.is_batch_held());
+        counters.set_batch(4);
+        assert!(!counters.is_batch_held());
+        counters.completed.0.returned.store(4, Relaxed);
+        assert!(counters.is_batch_held());
     }
 
     /// Unsolicited messages use up Receives that calls were counted for.

@@ -105,7 +105,7 @@ impl<H: CompletionHandler> Cq<H> {
     pub(crate) fn new(device: Arc<Device>, handler: Arc<H>, size: &QpSize) -> Result<Arc<Self>> {
         let entries = c_int::try_from(size.completions())?;
         let counters = Arc::new(Counters::new(), GFP_KERNEL)?;
-        let queue = RecvQueue::new(counters.clone(), size.recv_batch);
+        let queue = RecvQueue::new(counters.clone());
         let context = KBox::new(
             Context {
                 handler,

@@ -74,8 +74,13 @@ pub(crate) struct Qp<O: QpOwner> {
     new_sends: KVec<SendBuffer>,
     /// The first Receives, until they are posted.
     first_recvs: RecvChain,
-    /// Receives that are kept for unsolicited messages.
+    /// Receives that are kept for unsolicited messages; those that are to be, at first and in the
+    /// end.
     unsolicited: u32,
+    first_unsolicited: u32,
+    most_unsolicited: u32,
+    /// The most Receives that are posted at a time.
+    most_batch: u32,
     /// The buffer for messages of those who do not own the send queue.
     spare: SendBuffer,
     failed_invalidate: Option<InvalidateChain>,
@@ -126,9 +131,10 @@ impl<O: QpOwner> Qp<O> {
         let sends =
             unsafe { SendQueue::new(raw, owner.clone(), counters.clone(), pool.clone(), size) };
         let mut sends = sends?;
-        let first = unallocated
+        let (first, made) = unallocated
             .at_most(size.first_sends, size.first_recvs)
-            .make()?;
+            .make();
+        made?;
         // INVARIANT: Nothing is posted yet; the rest is the caller's promise.
         let mut qp = Self {
             raw,
@@ -141,7 +147,10 @@ impl<O: QpOwner> Qp<O> {
             recvs_allocated: 0,
             new_sends: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
             first_recvs: RecvChain::new(),
-            unsolicited: size.unsolicited,
+            unsolicited: 0,
+            first_unsolicited: size.first_unsolicited,
+            most_unsolicited: size.unsolicited,
+            most_batch: size.recv_batch,
             spare,
             failed_invalidate: None,
             pool,
@@ -232,6 +241,7 @@ impl<O: QpOwner> Qp<O> {
         }
         self.unallocated.recvs = self.unallocated.recvs.saturating_sub(recvs.count());
         self.recvs_allocated = self.recvs_allocated.saturating_add(recvs.count());
+        self.set_batch();
         recvs
     }
 
@@ -264,10 +274,29 @@ impl<O: QpOwner> Qp<O> {
     /// As [`Self::post_held`].
     pub(crate) fn post_first_receives(&mut self) -> Result<(), PostError> {
         let first = core::mem::replace(&mut self.first_recvs, RecvChain::new());
-        for _ in 0..self.unsolicited {
+        self.keep_for_unsolicited(self.first_unsolicited);
+        self.post_chain(first)
+    }
+
+    /// Keeps `count` Receives for unsolicited messages, or as many as the queue pair was made for:
+    /// so many calls less may be sent until others are posted.
+    /// Returns whether that are more than before.
+    pub(crate) fn keep_for_unsolicited(&mut self, count: u32) -> bool {
+        let (before, count) = (self.unsolicited, count.min(self.most_unsolicited));
+
+        while self.unsolicited < count {
+            self.unsolicited = self.unsolicited.saturating_add(1);
             self.use_receive();
         }
-        self.post_chain(first)
+        self.set_batch();
+        self.unsolicited != before
+    }
+
+    /// Sets how many Receives are posted at a time: with a third of those for replies not posted
+    /// the others are enough for a while.
+    fn set_batch(&mut self) {
+        let batch = self.recvs_allocated.saturating_sub(self.unsolicited) / 3;
+        self.counters.set_batch(batch.min(self.most_batch).max(1));
     }
 
     /// An unsolicited message has used up a Receive: a call less may be sent until another is

@@ -15,14 +15,12 @@ use super::{
 /// brought the replies of. A sender that needs one before that finds them, too.
 pub(crate) struct RecvQueue {
     counters: Arc<Counters>,
-    /// The number that is posted at a time.
-    batch: u32,
 }
 
 impl RecvQueue {
-    /// No Receive has come back. They are posted `batch` at a time.
-    pub(super) fn new(counters: Arc<Counters>, batch: u32) -> Self {
-        Self { counters, batch }
+    /// No Receive has come back.
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        Self { counters }
     }
 
     /// Takes back a Receive buffer whose message has been read. Returns whether there are enough
@@ -30,7 +28,7 @@ impl RecvQueue {
     #[inline(always)]
     pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> bool {
         self.counters.hold(buf);
-        self.counters.held() >= self.batch
+        self.counters.is_batch_held()
     }
 
     /// The numbers that it shares with the other owners.

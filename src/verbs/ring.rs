@@ -45,6 +45,11 @@ impl<T> Ring<T> {
         self.places.len()
     }
 
+    /// The number of items that there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.places.capacity()
+    }
+
     /// The number of items that are not lent.
     #[inline]
     pub(crate) fn free(&self) -> usize {

@@ -28,7 +28,19 @@ use super::{
     Registered,
     SendBuffer, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    os::{
+        jiffies,
+        secs_to_jiffies, //
+    }, //
+};
+
+/// Buffers that a connection in steady use has.
+const USUAL: usize = 32;
+
+/// A connection is in steady use while as many Sends go out in as many jiffies.
+const STEADY: (u32, usize) = (32, secs_to_jiffies(1));
 
 /// The peer's reaction to a message.
 #[derive(Clone, Copy)]
@@ -68,10 +80,15 @@ pub(crate) struct SendQueue<O: QpOwner> {
     most_mrs: u32,
     /// The number of the last Send.
     last: u32,
+    /// The number of the last Send at some moment, and that moment in jiffies: whether the
+    /// connection is in steady use is measured from there.
+    mark: (u32, usize),
     /// Messages that were sent and expect a reply.
     calls: u32,
     unsignalled: u32,
+    /// As many Sends go out for each that is signalled, and the most of them.
     signal_batch: u32,
+    most_batch: u32,
     drained: bool,
 }
 
@@ -111,30 +128,66 @@ impl<O: QpOwner> SendQueue<O> {
             most_room: size.posted_mrs,
             most_mrs: size.mrs_per_send,
             last: 0,
+            mark: (0, jiffies()),
             calls: 0,
             unsignalled: 0,
-            signal_batch: (sends / 8).max(1),
+            signal_batch: 1,
+            most_batch: (sends / 8).max(1),
             drained: false,
         })
+    }
+
+    /// A buffer for the next message, unless few are free or there is no Receive for what the
+    /// message `expects`: then [`Self::take_any`] has to look.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, expects: Expects) -> Option<SendBuffer> {
+        if self.bufs.free() <= self.few || !self.has_receive(expects) {
+            return None;
+        }
+        self.bufs.take()
     }
 
     /// A buffer for the next message, or `None` while the device has all of them or the send queue
     /// has no room for its registrations, or while there is no Receive for what the message
     /// `expects`. The room is there for one buffer at a time.
-    #[inline]
-    pub(crate) fn take(&mut self, expects: Expects) -> Option<SendBuffer> {
-        if let Expects::Reply = expects {
-            if !is_before(self.calls, self.counters.receivable()) {
-                return None;
-            }
+    pub(crate) fn take_any(&mut self, expects: Expects) -> Option<SendBuffer> {
+        if !self.has_receive(expects) {
+            return None;
         }
-        if self.bufs.free() <= self.few {
-            self.reclaim();
-            if self.is_short_of_room() {
-                return None;
-            }
+        self.reclaim();
+        if self.is_short_of_room() {
+            return None;
         }
         self.bufs.take()
+    }
+
+    /// Tells whether there is a Receive for what the next message `expects`.
+    #[inline(always)]
+    fn has_receive(&self, expects: Expects) -> bool {
+        match expects {
+            Expects::Reply => is_before(self.calls, self.counters.receivable()),
+            Expects::Nothing => true,
+        }
+    }
+
+    /// Tells whether more buffers are worth their memory, if there may be more: half of them are
+    /// in use at once, or the connection is in steady use, and with more of them fewer Sends have
+    /// to be signalled.
+    pub(crate) fn wants_more(&mut self) -> bool {
+        let made = self.bufs.len();
+        let is_half_used = self.bufs.free() <= made / 2;
+
+        made < self.bufs.capacity() && (is_half_used || (made < USUAL && self.is_steady()))
+    }
+
+    fn is_steady(&mut self) -> bool {
+        let ((sends, since), now) = (self.mark, jiffies());
+
+        if now.wrapping_sub(since) > STEADY.1 {
+            self.mark = (self.last, now);
+            return false;
+        }
+        self.last.wrapping_sub(sends) >= STEADY.0
     }
 
     /// Tells whether the send queue may have no room for the registrations of another message.
@@ -147,12 +200,12 @@ impl<O: QpOwner> SendQueue<O> {
         self.few = if self.is_short_of_room() {
             usize::MAX
         } else {
-            self.bufs.len() / 8
+            (self.bufs.len() / 8).max(1)
         };
     }
 
     /// Takes back the buffers of Sends that are complete.
-    fn reclaim(&mut self) {
+    pub(crate) fn reclaim(&mut self) {
         let posted = self.last.wrapping_sub(self.counters.completed()) as usize;
 
         if self.room != self.most_room {
@@ -180,6 +233,9 @@ impl<O: QpOwner> SendQueue<O> {
     /// Adds a buffer that was made for this queue pair.
     pub(super) fn add(&mut self, buf: SendBuffer) {
         self.bufs.add(buf);
+        // CAST: As many as are posted at most.
+        let half = (self.bufs.len() / 2) as u32;
+        self.signal_batch = half.min(self.most_batch).max(1);
         self.set_few();
     }
 

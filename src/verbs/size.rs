@@ -30,7 +30,9 @@ pub(crate) struct QpSize {
     pub(crate) recv_len: u32,
     /// Receives for what the peer sends without having been asked.
     pub(crate) unsolicited: u32,
-    /// The number of Receives that are posted at a time, of those that came back.
+    /// Those of them that are kept before the peer may ([`super::Qp::keep_for_unsolicited`]).
+    pub(crate) first_unsolicited: u32,
+    /// The most Receives that are posted at a time, of those that came back.
     pub(crate) recv_batch: u32,
 }
 

@@ -12,13 +12,14 @@ use crate::{
     }, //
 };
 
-/// The first resources of a connection: registrations, buffers to send from, and to receive into
-/// besides those that are posted in advance. Few mounts need more at once; those that do get them
-/// ([`super::super::connection::Connection::grow_pool`]).
-const FIRST_MRS: u32 = 8;
-const FIRST_SENDS: u32 = 48;
-const FIRST_RECVS: u32 = 8;
-/// Registrations that there may be for each call that may be outstanding: head, pages and tail of a
+/// The first resources of a connection: buffers to send from and to receive replies into, and
+/// Receives for what the server sends unsolicited before it may call back. Many connections, as
+/// most of a mount with `nconnect`, hardly need more; those that do get them as soon as half are in
+/// use ([`super::super::connection::Connection::grow_buffers`]).
+const FIRST_SENDS: u32 = 6;
+const FIRST_RECVS: u32 = 6;
+const FIRST_UNSOLICITED: u32 = 2;
+/// Registrations that there may be for each call that may be outstanding, head, pages and tail of a
 /// Long call.
 const MRS_PER_CALL: u32 = 3;
 /// The fewest credits that a connection is made for.
@@ -34,6 +35,8 @@ pub(super) struct Wants {
     pub(super) credits: u32,
     /// Calls from the server outstanding.
     pub(super) reverse_slots: u32,
+    /// Set if the server may call back at once.
+    pub(super) has_callbacks: bool,
     /// Bytes that its buffers may take; with large inline thresholds fewer calls are outstanding.
     pub(super) memory: u64,
 }
@@ -92,10 +95,15 @@ impl<'a> Sizing<'a> {
     }
 
     /// The size of a connection with `credits`.
-    fn with(&self, credits: u32, reverse_slots: u32) -> QpSize {
+    fn with(&self, credits: u32, wants: &Wants) -> QpSize {
+        let reverse_slots = wants.reverse_slots;
+        let first_unsolicited = if wants.has_callbacks {
+            reverse_slots
+        } else {
+            reverse_slots.min(FIRST_UNSOLICITED)
+        };
         let mrs_per_send = self.segments.saturating_mul(2);
-        // One call must be able to go out in any case.
-        let first_mrs = mrs_per_send.max(FIRST_MRS);
+        let mrs_per_call = self.segments.min(MRS_PER_CALL);
         // With more at once the doorbells, of which a call would still have one and a fortieth, get
         // hardly fewer, but an idle connection has more Receives posted.
         let recv_batch = (credits / 3).clamp(1, 40);
@@ -117,15 +125,16 @@ impl<'a> Sizing<'a> {
             posted_mrs: sends
                 .saturating_mul(mrs_of_payload)
                 .saturating_add(mrs_per_send),
-            mrs: credits
-                .saturating_mul(self.segments.min(MRS_PER_CALL))
-                .max(first_mrs),
-            first_mrs,
+            mrs: credits.saturating_mul(mrs_per_call).max(mrs_per_send),
+            // Memory must not be necessary to send a call, which may be what frees some: a Long
+            // one, and a Reply chunk.
+            first_mrs: mrs_per_send,
             mr_pages: self.pages,
             recvs: credits.saturating_add(in_advance),
-            first_recvs: credits.min(FIRST_RECVS).saturating_add(in_advance),
+            first_recvs: credits.min(FIRST_RECVS).saturating_add(first_unsolicited),
             recv_len: self.own.receive.bytes(),
             unsolicited: reverse_slots,
+            first_unsolicited,
             recv_batch,
         }
     }
@@ -139,7 +148,7 @@ impl<'a> Sizing<'a> {
         let mut credits = wants.credits.max(MIN_CREDITS);
 
         loop {
-            let size = self.with(credits, wants.reverse_slots);
+            let size = self.with(credits, wants);
             let fits = size.send_depth() <= self.device.max_wr
                 && size.recv_depth() <= self.device.max_wr
                 && size.completions() <= self.device.max_cqe;
@@ -184,6 +193,7 @@ mod tests {
         Wants {
             credits: 128,
             reverse_slots: 16,
+            has_callbacks: false,
             memory: u64::MAX,
         }
     }
@@ -195,16 +205,25 @@ mod tests {
     /// V1-27: a Receive is posted for each call that may be outstanding, and for each reverse call.
     #[test]
     fn receives() {
-        for credits in [4, 5, 128, 256] {
-            let wanted = Wants { credits, ..wants() };
+        for (credits, has_callbacks) in [(4, false), (5, true), (128, false), (256, true)] {
+            let wanted = Wants {
+                credits,
+                has_callbacks,
+                ..wants()
+            };
             let Ok((size, had)) = fit(&device(), &wanted) else {
                 assert!(false);
                 continue;
             };
             assert_eq!(had, credits);
             assert!(size.recvs >= credits + size.unsolicited + size.recv_batch);
-            assert!(size.first_recvs > size.unsolicited + size.recv_batch);
+            assert!(size.first_recvs > size.first_unsolicited);
+            // As soon as the server may call back.
+            assert!((size.first_unsolicited == 16) == has_callbacks);
+            assert_eq!(size.unsolicited, 16);
             assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
+            // H-34: no call needs more registrations than there are, whatever memory there is.
+            assert!(size.first_mrs >= size.mrs_per_send);
             // H-34: the send queue holds what is posted: each message, with its payload.
             assert!(size.posted_mrs >= size.sends && size.posted_mrs >= size.mrs_per_send);
             assert!(size.send_depth() > size.sends + size.posted_mrs + size.mrs);

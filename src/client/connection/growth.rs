@@ -6,7 +6,12 @@
 use kernel::{
     impl_has_delayed_work,
     sync::{
-        atomic::Relaxed,
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
         Arc, //
     },
     workqueue::WorkItem, //
@@ -18,8 +23,11 @@ use super::{
 };
 use crate::os;
 
-/// Registrations, or buffers of either kind, that are made when there are not enough.
+/// Buffers of either kind that are made when there are not enough.
 const GROWTH: u32 = 32;
+
+/// Registrations that are made then: as many as there are, between these numbers.
+const MR_GROWTH: (u32, u32) = (8, 32);
 
 /// Jiffies between attempts when there is no memory.
 const RETRY: usize = os::secs_to_jiffies(1) / 10;
@@ -27,14 +35,16 @@ const RETRY: usize = os::secs_to_jiffies(1) / 10;
 impl Connection {
     /// All registrations are in use: has more of them made, unless there are as many as may be.
     pub(in crate::client) fn grow_pool(self: &Arc<Self>) {
-        self.wants_mrs.store(true, Relaxed);
+        // Release: a worker that sees it sees also that the sender waits.
+        self.wants_mrs.store(true, Release);
         self.grow();
     }
 
     /// All buffers of one kind are in use: has more of them made, unless there are as many as may
     /// be.
     pub(in crate::client) fn grow_buffers(self: &Arc<Self>) {
-        self.wants_buffers.store(true, Relaxed);
+        // Release: as above.
+        self.wants_buffers.store(true, Release);
         self.grow();
     }
 
@@ -44,38 +54,55 @@ impl Connection {
         let _ = os::transport_queue().enqueue_delayed(self.clone(), 0);
     }
 
-    /// Makes more registrations. Returns whether there are any.
-    fn make_mrs(&self) -> bool {
+    /// Has the next attempt made in a while, if a sender still waits: nothing else might wake it.
+    fn retry(self: &Arc<Self>, wants: &Atomic<bool>) {
+        if self.shared.xprt.is_space_wanted() {
+            wants.store(true, Relaxed);
+            let _ = os::transport_queue().enqueue_delayed(self.clone(), RETRY);
+        }
+    }
+
+    /// Makes more registrations. Returns whether there are any. Without memory for them, tries
+    /// again: a call may need more than there are.
+    fn make_mrs(self: &Arc<Self>) -> bool {
         let Some(Negotiated { pool, .. }) = self.negotiated() else {
             return false;
         };
+        // They would be of no use any more, and hold the device.
+        if self.with_qp(|_| ()).is_none() {
+            return false;
+        }
         let before = pool.made();
 
-        let _ = pool.grow(GROWTH);
+        if pool.grow(before.clamp(MR_GROWTH.0, MR_GROWTH.1)).is_err() {
+            self.retry(&self.wants_mrs);
+        }
         let made = pool.made().saturating_sub(before);
         self.shared.stats.mrs_allocated.add(made);
         made != 0
     }
 
-    /// Makes more buffers. Returns whether there are any. Without memory for them, tries again as
-    /// long as a sender waits: if abandoned calls hold the Receives, nothing else might wake it.
+    /// Makes more buffers. Returns whether there are any. Without memory for them, tries again: if
+    /// abandoned calls hold the Receives, a sender waits for these.
     fn make_buffers(self: &Arc<Self>) -> bool {
         let Some(ordered) = self.with_qp(|qp| qp.order(GROWTH)).flatten() else {
             return false;
         };
-        let Ok(buffers) = ordered.make() else {
-            if self.shared.xprt.is_space_wanted() {
-                self.wants_buffers.store(true, Relaxed);
-                let _ = os::transport_queue().enqueue_delayed(self.clone(), RETRY);
-            }
-            return false;
-        };
-        match self.with_qp(|qp| qp.add(buffers)) {
+        // Some are better than none.
+        let (buffers, made) = ordered.make();
+        let any = !buffers.is_empty();
+        let added = self.with_qp(|qp| qp.add(buffers));
+        // Who has asked for more meanwhile did not see these.
+        self.wants_buffers.store(false, Relaxed);
+        if made.is_err() {
+            self.retry(&self.wants_buffers);
+        }
+        match added {
             Some(Err(error)) => {
                 self.post_failed(error);
                 false
             }
-            added => added.is_some(),
+            added => any && added.is_some(),
         }
     }
 }
@@ -88,12 +115,17 @@ impl WorkItem for Connection {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        let swapping = this.shared.xprt.is_swapping();
+        if swapping && !this.shared.xprt.is_space_wanted() {
+            // What is only faster is not worth the reserves. A sender that has to wait asks again.
+            return;
+        }
         // Dirty pages may be waiting for the calls that wait for this.
-        let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
+        let _scope = os::ReclaimScope::enter(swapping);
 
         // Without memory the calls go on one after the other, as others give back what they had.
-        let mut grown = this.wants_buffers.xchg(false, Relaxed) && this.make_buffers();
-        if this.wants_mrs.xchg(false, Relaxed) {
+        let mut grown = this.wants_buffers.xchg(false, Acquire) && this.make_buffers();
+        if this.wants_mrs.xchg(false, Acquire) {
             grown |= this.make_mrs();
         }
         if grown {

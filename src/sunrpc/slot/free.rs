@@ -62,6 +62,26 @@ impl FreeNumbers {
         None
     }
 
+    /// Takes `number`. Returns whether it was there.
+    pub(super) fn take_this(&self, number: u32) -> bool {
+        let (Some(word), bit) = (
+            self.words.get((number / BITS) as usize),
+            1u64 << (number % BITS),
+        ) else {
+            return false;
+        };
+        let mut now = word.load(Relaxed);
+
+        while now & bit != 0 {
+            // Acquire: as in `take`.
+            match word.cmpxchg(now, now & !bit, Acquire) {
+                Ok(_) => return true,
+                Err(changed) => now = changed,
+            }
+        }
+        false
+    }
+
     /// Puts back a number that was taken. A full barrier.
     #[inline]
     pub(super) fn put(&self, number: u32) {

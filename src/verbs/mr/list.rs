@@ -131,8 +131,8 @@ impl<S: State> Drop for MrList<S> {
 }
 
 impl MrList<Mapped> {
-    /// Registers `memory`, one registration after the other, adds them to `list` and tells `segment`
-    /// the handle, length in bytes and offset of each.
+    /// Registers `memory`, one registration after the other, adds them to `list` and tells
+    /// `segment` the handle, length in bytes and offset of each.
     ///
     /// # Errors
     ///
