@@ -47,6 +47,10 @@ pub(crate) use slot::{
     SlotData,
     Slots, //
 };
+pub(crate) use spin::{
+    Outside,
+    Section, //
+};
 pub(crate) use status::{
     ConnectStatus,
     SendStatus, //

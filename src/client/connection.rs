@@ -338,12 +338,24 @@ impl Connection {
         }
     }
 
+    /// Tells whether a grant of `wire` credits is as the last one, so that the window is right.
+    #[inline(always)]
+    fn is_same_grant(&self, wire: u32) -> bool {
+        wire == self.wire_grant.load(Relaxed)
+            && !credits::is_zero(wire)
+            && self.abandoned.load(Relaxed) == 0
+    }
+
+    /// Tells whether a good reply that grants `wire` credits changes nothing of the connection.
+    #[inline(always)]
+    pub(super) fn is_settled(&self, wire: u32) -> bool {
+        self.is_same_grant(wire) && self.is_confirmed()
+    }
+
     /// The server has granted `wire` credits.
     #[inline(always)]
     pub(super) fn granted(&self, wire: u32) {
-        // Nearly always as many as before, so that the window is right.
-        let same = wire == self.wire_grant.load(Relaxed) && !credits::is_zero(wire);
-        if !same || self.abandoned.load(Relaxed) != 0 {
+        if !self.is_same_grant(wire) {
             self.grant_changed(wire);
         }
     }

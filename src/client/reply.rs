@@ -41,7 +41,11 @@ use crate::{
         Reply,
         UsualReply, //
     },
-    sunrpc::Pinned,
+    sunrpc::{
+        Outside,
+        Pinned,
+        Section, //
+    },
     trace::Trace,
     verbs::{
         CompletionHandler,
@@ -125,7 +129,11 @@ impl CompletionHandler for Connection {
 /// If the reply of a call has come by RDMA, brings to its place what the server has written to
 /// memory of `mrs`.
 #[inline]
-fn place(pinned: &mut Pinned<Request>, delivery: Option<Delivery>, mrs: &MrList<Invalidated>) {
+fn place<S: Section>(
+    pinned: &mut Pinned<Request, S>,
+    delivery: Option<Delivery>,
+    mrs: &MrList<Invalidated>,
+) {
     if let Some(Delivery::Nothing { len }) = delivery {
         if let Some((head, tail)) = mrs.written() {
             pinned.place(head, tail, len);
@@ -144,8 +152,8 @@ enum Disposition {
 }
 
 /// A call that has its reply.
-struct Replied {
-    pinned: Pinned<Request>,
+struct Replied<S: Section = Outside> {
+    pinned: Pinned<Request, S>,
     /// The memory that the server could reach before the reply invalidated any of it.
     exposed: Option<Exposed>,
     /// The rest of the work on the reply; `None` if it is not a good one.
@@ -162,16 +170,47 @@ impl Connection {
         received: Received,
         reply: &UsualReply,
     ) {
-        let Some(pinned) = self.shared.xprt.lookup(reply.xid) else {
+        let Some(mut found) = self.shared.xprt.find(reply.xid) else {
             let disposition = self.unknown(reply.xid, reply.credits, received.invalidated);
             return self.dispose(queue, buf, received, disposition);
         };
         if Trace::is_reply_on() {
             self.shared.trace().reply(reply.xid, reply.credits);
         }
+        // A short reply is done with in the section in which its call was found.
+        if self.is_settled(reply.credits) && reply.payload <= found.head_room() {
+            self.usual_reply_to(queue, buf, received, reply, found);
+        } else {
+            self.usual_reply_outside(queue, buf, received, reply, found.leave());
+        }
+    }
+
+    /// Acts on a reply of the usual form that takes its time, or changes what is known of the
+    /// server.
+    #[inline(never)]
+    fn usual_reply_outside(
+        &self,
+        queue: &mut RecvQueue,
+        buf: RecvBuffer,
+        received: Received,
+        reply: &UsualReply,
+        pinned: Pinned<Request>,
+    ) {
         // The grant counts before the call completes, since completing it lets the next one go.
         self.granted(reply.credits);
+        self.usual_reply_to(queue, buf, received, reply, pinned);
+    }
 
+    /// Acts on a reply of the usual form to the call of `pinned`.
+    #[inline(always)]
+    fn usual_reply_to<S: Section>(
+        &self,
+        queue: &mut RecvQueue,
+        buf: RecvBuffer,
+        received: Received,
+        reply: &UsualReply,
+        pinned: Pinned<Request, S>,
+    ) {
         let mut state = pinned.slot().state.lock();
         let Some(exposed) = state.call.replied(self.generation()) else {
             drop(state);
@@ -259,12 +298,19 @@ impl Connection {
     /// Takes a reply for its call, unless it has invalidated a handle that is not one of the
     /// call's. Completes the call, or has what the server can reach invalidated first.
     #[inline(always)]
-    fn accept(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received, replied: Replied) {
+    fn accept<S: Section>(
+        &self,
+        queue: &mut RecvQueue,
+        buf: RecvBuffer,
+        received: Received,
+        replied: Replied<S>,
+    ) {
         let Replied {
             mut pinned,
             mut exposed,
             delivery,
         } = replied;
+        let (mut free, mut trusted) = (None, true);
 
         if let Some(handle) = received.invalidated {
             let Some(taken) = remotely_invalidated(&mut exposed, handle) else {
@@ -277,22 +323,29 @@ impl Connection {
                 return self.unsolicited(queue, buf);
             };
             place(&mut pinned, delivery, &taken);
-            pinned.slot().kept.put(taken);
-            self.count_remote_invalidation();
+            free = Some(taken);
+            trusted = self.count_remote_invalidation();
         }
         match exposed {
             None => {
+                if let Some(mrs) = free {
+                    pinned.slot().kept.put(mrs);
+                }
                 self.complete(pinned, delivery, buf.message());
                 self.recycle(queue, buf);
             }
             Some(Exposed { connection, mrs }) => {
                 let reply = HeldReply {
-                    pinned,
+                    pinned: pinned.leave(),
                     delivery,
                     buf,
                 };
                 self.invalidate(reply, connection, mrs);
             }
+        }
+        // Not while sunrpc's lock may be held.
+        if !trusted {
+            self.violated(c"it invalidates handles, and its private data does not say so");
         }
     }
 
@@ -363,26 +416,26 @@ impl Connection {
         }
     }
 
-    /// Counts a handle that the server has invalidated.
+    /// Counts a handle that the server has invalidated. Tells whether the connection may go on.
     #[inline]
-    fn count_remote_invalidation(&self) {
+    fn count_remote_invalidation(&self) -> bool {
         let stats = &self.shared.stats;
+        let policy = self
+            .negotiated()
+            .map(|negotiated| negotiated.remote_invalidation);
 
         stats.remote_invalidates.inc();
-        match self
-            .negotiated()
-            .map(|negotiated| negotiated.remote_invalidation)
-        {
-            Some(RemoteInvalidation::On) => {}
-            Some(RemoteInvalidation::Strict) => {
-                stats.unsolicited_invalidates.inc();
-                // The next connection does not let it.
-                self.shared.distrusted.store(true, Relaxed);
-                self.violated(c"it invalidates handles, and its private data does not say so");
-            }
-            // PD-31: it did so although it was told not to.
-            _ => stats.unsolicited_invalidates.inc(),
+        if policy == Some(RemoteInvalidation::On) {
+            return true;
         }
+        // PD-31: it did so although it was told not to.
+        stats.unsolicited_invalidates.inc();
+        let strict = policy == Some(RemoteInvalidation::Strict);
+        if strict {
+            // The next connection does not let it.
+            self.shared.distrusted.store(true, Relaxed);
+        }
+        !strict
     }
 
     /// Keeps the server from the memory under `mrs`, which are of this `connection`, before its
@@ -423,7 +476,12 @@ impl Connection {
     /// Completes a call of which the server cannot reach anything any more with its reply in
     /// `message`, or with an error.
     #[inline(always)]
-    fn complete(&self, mut pinned: Pinned<Request>, delivery: Option<Delivery>, message: &[u8]) {
+    fn complete<S: Section>(
+        &self,
+        mut pinned: Pinned<Request, S>,
+        delivery: Option<Delivery>,
+        message: &[u8],
+    ) {
         let len = match delivery {
             Some(Delivery::Nothing { len }) => Some(len),
             Some(Delivery::Inline { payload, placed }) => message

@@ -247,7 +247,8 @@ pub(crate) struct Request<C: Send + Sync + 'static> {
     pub(super) index: u32,
     #[pin]
     pub(super) state: SpinLock<State<C>>,
-    /// Registrations that the last call has left, for the next one. They go with the connection.
+    /// Registrations that the last call has left, for the next one; none while its reply waits.
+    /// They go with the connection.
     pub(super) kept: Kept,
     /// Signalled when the invalidation of an abandoned call is over.
     #[pin]

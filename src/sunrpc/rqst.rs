@@ -4,14 +4,23 @@
 
 use core::{
     marker::PhantomData,
-    ptr::NonNull, //
+    mem::ManuallyDrop,
+    ptr::{
+        self,
+        NonNull, //
+    }, //
 };
 
 use kernel::ffi::c_int;
 
 use super::{
     slot::Slot,
-    spin::SpinGuard,
+    spin::{
+        Inside,
+        Outside,
+        Section,
+        SpinGuard, //
+    },
     xdr_buf::{
         pad_of,
         XdrBuf,
@@ -139,16 +148,23 @@ impl<'a, D> Call<'a, D> {
 /// A request whose reply has come. While this lives its task can be neither released nor sent
 /// again.
 ///
+/// `S` tells if the lock is held under which requests wait for their replies: see [`Found`].
+///
 /// # Invariants
 ///
 /// `rqst` is a request of a `Slots<D>` with one pin that belongs to this value. The pin keeps the
-/// task, and the task keeps the transport.
-pub(crate) struct Pinned<D> {
+/// task, and the task keeps the transport. A section that is [`Inside`] is one of its transport.
+pub(crate) struct Pinned<D, S: Section = Outside> {
     rqst: NonNull<bindings::rpc_rqst>,
     /// Bytes by which the reply has shortened the head.
     cut: usize,
+    section: S,
     _slot: PhantomData<*const D>,
 }
+
+/// A request in the section in which it was found, so that what takes little time needs no second
+/// one. Nothing may sleep while this lives.
+pub(crate) type Found<'a, D> = Pinned<D, Inside<'a>>;
 
 // SAFETY: sunrpc's functions on pinned requests may be called from any thread.
 unsafe impl<D: Sync> Send for Pinned<D> {}
@@ -157,12 +173,12 @@ unsafe impl<D: Sync> Send for Pinned<D> {}
 #[derive(Debug)]
 pub(crate) struct TooLong;
 
-impl<D> Pinned<D> {
+impl<'a, D> Found<'a, D> {
     /// Finds and pins the request with this transaction identifier.
     ///
     /// # Safety
     ///
-    /// `xprt` must be valid, with requests from a `Slots<D>`.
+    /// `xprt` must be valid during `'a`, with requests from a `Slots<D>`.
     #[inline]
     pub(super) unsafe fn lookup(xprt: NonNull<bindings::rpc_xprt>, xid: u32) -> Option<Self> {
         // SAFETY: `xprt` is valid, and with it its lock.
@@ -174,14 +190,41 @@ impl<D> Pinned<D> {
             bindings::xprt_pin_rqst(rqst.as_ptr());
             rqst
         };
-        drop(lock);
 
-        // INVARIANT: Pinned above.
+        // INVARIANT: Pinned above, under the lock of the transport.
         Some(Self {
             rqst,
             cut: 0,
+            section: Inside::new(lock),
             _slot: PhantomData,
         })
+    }
+}
+
+impl<D, S: Section> Pinned<D, S> {
+    /// The request and its section, neither of which will be dropped.
+    #[inline]
+    fn into_parts(self) -> (NonNull<bindings::rpc_rqst>, usize, S) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: The field is not used again.
+        let section = unsafe { ptr::read(&this.section) };
+
+        (this.rqst, this.cut, section)
+    }
+
+    /// Leaves the section, if this is in one.
+    #[inline]
+    pub(crate) fn leave(self) -> Pinned<D> {
+        let (rqst, cut, section) = self.into_parts();
+
+        drop(section);
+        // INVARIANT: The pin is this value's now.
+        Pinned {
+            rqst,
+            cut,
+            section: Outside,
+            _slot: PhantomData,
+        }
     }
 
     /// The transport's data of this request.
@@ -291,7 +334,7 @@ impl<D> Pinned<D> {
     /// may be left of it.
     #[inline]
     pub(crate) fn complete(self, len: u32) {
-        let rqst = core::mem::ManuallyDrop::new(self).rqst;
+        let (rqst, _, section) = self.into_parts();
         // SAFETY: The request is of a slot table with data of this type, and still pinned.
         unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
         // CAST: Replies are shorter than the 4 MiB that any buffer has.
@@ -300,10 +343,16 @@ impl<D> Pinned<D> {
         // SAFETY: The pin of this value, which is gone. Under the lock the request may be
         // completed.
         unsafe {
-            unpin(rqst, || {
+            unpin(rqst, &section, || {
                 bindings::xprt_complete_rqst((*rqst.as_ptr()).rq_task, len)
             })
         };
+    }
+
+    /// Bytes that the head of the receive buffer has room for.
+    #[inline]
+    pub(crate) fn head_room(&mut self) -> usize {
+        self.receive_buf().head_room()
     }
 
     /// Makes the head of the receive buffer longer by `by` bytes, modulo 2^64. There are two
@@ -349,11 +398,12 @@ impl<D> Pinned<D> {
 ///
 /// # Safety
 ///
-/// The caller owns the pin, and does not use the request again.
+/// The caller owns the pin, and does not use the request again. If it is inside a section, that is
+/// one of the request's transport.
 #[inline]
-unsafe fn unpin(rqst: NonNull<bindings::rpc_rqst>, last: impl FnOnce()) {
+unsafe fn unpin(rqst: NonNull<bindings::rpc_rqst>, section: &impl Section, last: impl FnOnce()) {
     // SAFETY: A pinned request is valid, and its transport outlives its tasks.
-    let _lock = unsafe { SpinGuard::take(&raw mut (*(*rqst.as_ptr()).rq_xprt).queue_lock) };
+    let _lock = unsafe { section.enter(&raw mut (*(*rqst.as_ptr()).rq_xprt).queue_lock) };
 
     last();
     // SAFETY: By the safety requirements of this function the pin is the caller's; the lock is
@@ -361,7 +411,7 @@ unsafe fn unpin(rqst: NonNull<bindings::rpc_rqst>, last: impl FnOnce()) {
     unsafe { bindings::xprt_unpin_rqst(rqst.as_ptr()) };
 }
 
-impl<D> Drop for Pinned<D> {
+impl<D, S: Section> Drop for Pinned<D, S> {
     fn drop(&mut self) {
         if self.cut != 0 {
             // The next reply to the call finds the buffer as its upper layer has made it.
@@ -369,6 +419,6 @@ impl<D> Drop for Pinned<D> {
         }
         // SAFETY: The pin of this value. The request is not completed: it will be sent again on the
         // next connection.
-        unsafe { unpin(self.rqst, || ()) };
+        unsafe { unpin(self.rqst, &self.section, || ()) };
     }
 }

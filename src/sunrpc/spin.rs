@@ -15,7 +15,7 @@ use crate::bindings;
 ///
 /// The running task has taken the lock, which stays during `'a`. Not `Send`: it is released where
 /// it was taken.
-pub(super) struct SpinGuard<'a> {
+pub(crate) struct SpinGuard<'a> {
     lock: *mut bindings::spinlock_t,
     _object: PhantomData<&'a *mut ()>,
 }
@@ -43,5 +43,47 @@ impl Drop for SpinGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the lock is held, and only this value releases it.
         unsafe { bindings::spin_unlock(self.lock) };
+    }
+}
+
+/// Whether code runs in a section of a spinlock already.
+pub(crate) trait Section {
+    /// Enters a section of `lock`, unless the code is in it.
+    ///
+    /// # Safety
+    ///
+    /// `lock` must be initialised, and stay during `'a`. If this is [`Inside`] of a section, that
+    /// must be one of `lock`.
+    unsafe fn enter<'a>(&self, lock: *mut bindings::spinlock_t) -> Option<SpinGuard<'a>>;
+}
+
+/// The lock is not held.
+pub(crate) struct Outside;
+
+impl Section for Outside {
+    #[inline]
+    unsafe fn enter<'a>(&self, lock: *mut bindings::spinlock_t) -> Option<SpinGuard<'a>> {
+        // SAFETY: By the safety requirements of this function.
+        Some(unsafe { SpinGuard::take(lock) })
+    }
+}
+
+/// The lock is held as long as this lives.
+pub(crate) struct Inside<'a> {
+    _lock: SpinGuard<'a>,
+}
+
+impl<'a> Inside<'a> {
+    /// The section of `lock`.
+    #[inline]
+    pub(super) fn new(lock: SpinGuard<'a>) -> Self {
+        Self { _lock: lock }
+    }
+}
+
+impl Section for Inside<'_> {
+    #[inline]
+    unsafe fn enter<'a>(&self, _lock: *mut bindings::spinlock_t) -> Option<SpinGuard<'a>> {
+        None
     }
 }

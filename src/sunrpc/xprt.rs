@@ -34,7 +34,10 @@ use kernel::{
 
 use super::{
     address::socket_address,
-    rqst::Pinned,
+    rqst::{
+        Found,
+        Pinned, //
+    },
     spin::SpinGuard,
     ConnectStatus,
     Slots,
@@ -211,11 +214,18 @@ impl<S> Xprt<S> {
         unsafe { bindings::xprt_write_space(self.as_ptr()) };
     }
 
+    /// Finds the call with this transaction identifier among those that wait for a reply, and stays
+    /// in the section of the lock under which they do.
+    #[inline]
+    pub(crate) fn find(&self, xid: u32) -> Option<Found<'_, S>> {
+        // SAFETY: The object is valid, and its requests are those of a `Slots<S>`.
+        unsafe { Found::lookup(NonNull::new(self.as_ptr())?, xid) }
+    }
+
     /// Finds the call with this transaction identifier among those that wait for a reply.
     #[inline]
     pub(crate) fn lookup(&self, xid: u32) -> Option<Pinned<S>> {
-        // SAFETY: The object is valid, and its requests are those of a `Slots<S>`.
-        unsafe { Pinned::lookup(NonNull::new(self.as_ptr())?, xid) }
+        self.find(xid).map(Found::leave)
     }
 
     /// Sets how many calls may be unanswered: what `credits` says under the lock under which calls

@@ -325,14 +325,7 @@ impl Connection {
         chunk: PageChunk,
         mrs: MrList<Invalidated>,
     ) -> Result<(MrList<Mapped>, Segment), MrList<Invalidated>> {
-        // Before the memory is the device's: a reply may wait for it. The lists are made by the
-        // first call that has chunks.
-        let state = call.slot().state.lock();
-        let ready = state.call.is_sendable() && state.lists.is_some();
-        drop(state);
-        if !ready {
-            return Err(mrs);
-        }
+        // The memory is not the device's: no reply waits while there are registrations.
         let (pages, access) = match chunk {
             PageChunk::Read => (call.send_buf().pages(), Access::RemoteRead),
             PageChunk::Write => (call.receive_buf().pages(), Access::RemoteWrite),
@@ -382,10 +375,13 @@ impl Connection {
             .count_page_chunk(chunk, segment.length, &send);
 
         let mut state = self.sendable(call, xid)?;
-        if let Some(lists) = &mut state.lists {
-            lists.set(chunk, position, segment);
-            state.chunked = true;
-        }
+        // The call that has left the registrations has made the lists.
+        let lists = state
+            .lists
+            .as_mut()
+            .ok_or(Unsendable::Later(SendStatus::NoMemory))?;
+        lists.set(chunk, position, segment);
+        state.chunked = true;
         Ok(Built {
             state,
             mrs: Some(mrs),
