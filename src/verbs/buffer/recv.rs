@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Buffers that Receives come into, and the requests to post them with.
+
+use core::mem::{
+    offset_of,
+    ManuallyDrop, //
+};
+
+use kernel::{
+    container_of,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
+};
+
+use super::{
+    super::{
+        completion::Callback,
+        Pd, //
+    },
+    DmaBuffer, //
+};
+use crate::bindings;
+
+/// Address-stable part of a [`RecvBuffer`]. The completion entry comes first: the completion leads
+/// back to the buffer by it.
+#[repr(C)]
+struct RecvInner {
+    cqe: bindings::ib_cqe,
+    wr: bindings::ib_recv_wr,
+    sge: bindings::ib_sge,
+    buf: DmaBuffer,
+}
+
+/// A buffer for one incoming message.
+///
+/// The owner of the value may read what arrived; posting it gives it to the queue pair.
+pub(crate) struct RecvBuffer(KBox<RecvInner>);
+
+// SAFETY: The raw pointers inside lead only into the allocation itself.
+unsafe impl Send for RecvBuffer {}
+
+impl RecvBuffer {
+    /// Makes a buffer of `len` bytes, for whose requests the RDMA core calls `done`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `EIO` when it cannot be mapped.
+    pub(in crate::verbs) fn new(pd: &Arc<Pd>, len: u32, done: Callback) -> Result<Self> {
+        let buf = DmaBuffer::from_device(pd, len as usize)?;
+        let mut inner = KBox::new(
+            RecvInner {
+                cqe: bindings::ib_cqe { done: Some(done) },
+                wr: pin_init::zeroed(),
+                sge: buf.sge(len),
+                buf,
+            },
+            GFP_KERNEL,
+        )?;
+
+        let (cqe, sge) = (&raw mut inner.cqe, &raw mut inner.sge);
+        inner.wr.sg_list = sge;
+        inner.wr.num_sge = 1;
+        // SAFETY: Writes the union field that kernel consumers use.
+        unsafe { *inner.wr.__bindgen_anon_1.wr_cqe.as_mut() = cqe };
+        Ok(Self(inner))
+    }
+
+    /// The bytes that arrived.
+    #[inline]
+    pub(crate) fn message(&self) -> &[u8] {
+        &self.0.buf.mem
+    }
+
+    /// Makes the work request, followed by `next`, and hands the memory to the device. The buffer
+    /// belongs to the request now.
+    #[inline]
+    fn into_request(self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
+        let inner = KBox::leak(self.0);
+
+        inner.wr.next = next;
+        inner.buf.sync_for_device(inner.buf.size);
+        &raw mut inner.wr
+    }
+
+    /// The buffer of a request that has completed with `len` bytes.
+    ///
+    /// # Safety
+    ///
+    /// `cqe` must be the completion entry of a request made by [`Self::into_request`], which has
+    /// completed and is not used again. The device must have written `len` bytes, or as many as the
+    /// buffer has room for.
+    #[inline]
+    pub(in crate::verbs) unsafe fn from_completion(cqe: *mut bindings::ib_cqe, len: u32) -> Self {
+        const { assert!(offset_of!(RecvInner, cqe) == 0) };
+        // SAFETY: The entry is the first field of the part that `into_request` has leaked; a
+        // request completes once.
+        let mut inner = unsafe { KBox::from_raw(cqe.cast::<RecvInner>()) };
+        let len = inner.buf.size.min(len as usize);
+
+        inner.buf.sync_for_cpu(len);
+        inner.buf.mem.clear();
+        // SAFETY: There is room for `size` elements, and the device has written these.
+        unsafe { inner.buf.mem.inc_len(len) };
+        Self(inner)
+    }
+
+    /// Drops the buffers of a chain of requests, from `wr` on.
+    ///
+    /// # Safety
+    ///
+    /// The requests must have been made by [`Self::into_request`], and not be posted.
+    pub(in crate::verbs) unsafe fn drop_requests(wr: *const bindings::ib_recv_wr) {
+        let mut next = wr.cast_mut();
+
+        while !next.is_null() {
+            // SAFETY: The request is a field of the part that `into_request` has leaked, and
+            // nothing else has it.
+            let inner = unsafe { KBox::from_raw(container_of!(next, RecvInner, wr)) };
+            next = inner.wr.next;
+        }
+    }
+}
+
+/// Receives that can be posted together.
+///
+/// # Invariants
+///
+/// `first` is null, or the first of a chain of `count` requests made by
+/// [`RecvBuffer::into_request`], which belong to this value.
+pub(in crate::verbs) struct RecvChain {
+    first: *mut bindings::ib_recv_wr,
+    count: u32,
+}
+
+// SAFETY: The buffers of the chain are `Send`.
+unsafe impl Send for RecvChain {}
+
+impl RecvChain {
+    /// No Receives.
+    pub(in crate::verbs) const fn new() -> Self {
+        // INVARIANT: Null.
+        Self {
+            first: core::ptr::null_mut(),
+            count: 0,
+        }
+    }
+
+    /// The number of Receives.
+    #[inline]
+    pub(in crate::verbs) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Adds a Receive.
+    #[inline]
+    pub(in crate::verbs) fn push(&mut self, buf: RecvBuffer) {
+        // INVARIANT: The chain is one request longer. No sum wraps around: each request is memory.
+        self.first = buf.into_request(self.first);
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// Tells whether all buffers are of the domain `pd`.
+    pub(in crate::verbs) fn is_of(&self, pd: &Arc<Pd>) -> bool {
+        let mut at = self.first;
+
+        while !at.is_null() {
+            // SAFETY: By the type invariants the requests belong to this value; each is a field of
+            // the part that `into_request` has leaked.
+            let inner = unsafe { &*container_of!(at, RecvInner, wr) };
+            if !Arc::ptr_eq(&inner.buf.pd, pd) {
+                return false;
+            }
+            at = inner.wr.next;
+        }
+        true
+    }
+
+    /// The requests, of which the caller has to take care now, and how many they are.
+    pub(in crate::verbs) fn into_requests(self) -> (*mut bindings::ib_recv_wr, u32) {
+        let this = ManuallyDrop::new(self);
+        (this.first, this.count)
+    }
+}
+
+impl Drop for RecvChain {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants; requests that belong to this value are not posted.
+        unsafe { RecvBuffer::drop_requests(self.first) };
+    }
+}
+
+/// Receives that can be posted, to which one thread adds while others take all of them.
+///
+/// # Invariants
+///
+/// The pointer is null, or the first of a chain of requests made by [`RecvBuffer::into_request`],
+/// which belong to this value.
+pub(in crate::verbs) struct RecvStack(Atomic<*mut bindings::ib_recv_wr>);
+
+impl RecvStack {
+    /// No Receives.
+    pub(in crate::verbs) const fn new() -> Self {
+        // INVARIANT: Null.
+        Self(Atomic::new(core::ptr::null_mut()))
+    }
+
+    /// Adds a Receive. A full barrier: what is loaded after this is not older than the addition.
+    #[inline]
+    pub(in crate::verbs) fn push(&self, buf: RecvBuffer) {
+        let mut first = self.0.load(Relaxed);
+        let request = buf.into_request(first);
+
+        // INVARIANT: The request is the first of the chain that it is followed by.
+        while let Err(now) = self.0.cmpxchg(first, request, Full) {
+            first = now;
+            // SAFETY: The request belongs to this function until it is on the stack.
+            unsafe { (*request).next = first };
+        }
+    }
+
+    /// Takes all Receives.
+    pub(in crate::verbs) fn take(&self) -> RecvChain {
+        let first = self.0.xchg(core::ptr::null_mut(), Acquire);
+        let (mut count, mut at) = (0u32, first);
+
+        while !at.is_null() {
+            count = count.wrapping_add(1);
+            // SAFETY: By the type invariants; the chain is ours now.
+            at = unsafe { (*at).next };
+        }
+        // INVARIANT: Taken from the stack, and counted.
+        RecvChain { first, count }
+    }
+}
+
+impl Drop for RecvStack {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
