@@ -8,7 +8,8 @@
 //!   completion`).
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
 //! - [`PageSpan`]: bytes inside one page, the unit of copying.
-//! - [`PageRun`]: bytes in consecutive pages, the unit of memory registration.
+//! - [`Pages`], [`LinearRuns`]: memory that is walked over by what lies in consecutive pages, the
+//!   unit of memory registration.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace, borrowed.
@@ -43,7 +44,7 @@ pub(crate) use queue::transport_queue;
 pub(crate) use reclaim::ReclaimScope;
 pub(crate) use run::{
     LinearRuns,
-    PageRun,
+    Pages,
     Runs, //
 };
 pub(crate) use span::{

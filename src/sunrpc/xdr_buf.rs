@@ -2,15 +2,11 @@
 
 //! Views of a request's send and receive buffers.
 
-use core::ptr::NonNull;
-
 use crate::{
     bindings,
     os::{
         LinearRuns,
-        PageRun,
-        PageSpan,
-        Runs,
+        Pages,
         PAGE_SIZE, //
     }, //
 };
@@ -158,11 +154,9 @@ impl<'a> XdrBuf<'a> {
     /// The page data, page by page or run by run.
     #[inline(always)]
     pub(crate) fn pages(&self) -> Pages<'a> {
-        Pages {
-            buf: self.0,
-            at: self.0.page_base,
-            left: self.0.page_len,
-        }
+        // SAFETY: By the type invariants the array holds a page for every byte from `page_base` on,
+        // `page_len` of them, and the pages stay as long as the request.
+        unsafe { Pages::new(self.0.pages, self.0.page_base, self.0.page_len) }
     }
 
     /// Copies the whole message into `to`, without the pages (and their padding) if
@@ -276,73 +270,11 @@ impl<'a> XdrBufMut<'a> {
     }
 }
 
-/// Walks over the page data of a buffer.
-pub(crate) struct Pages<'a> {
-    buf: &'a bindings::xdr_buf,
-    at: u32,
-    left: u32,
-}
-
-impl Pages<'_> {
-    /// The next `bytes`, which are not more than there are left, were taken.
-    #[inline(always)]
-    fn pass(&mut self, bytes: u32) {
-        self.at = self.at.wrapping_add(bytes);
-        self.left = self.left.wrapping_sub(bytes);
-    }
-
-    /// Leaves out the next `bytes`.
-    pub(super) fn leave_out(&mut self, bytes: u32) {
-        let bytes = bytes.min(self.left);
-        self.at = self.at.saturating_add(bytes);
-        self.left = self.left.saturating_sub(bytes);
-    }
-}
-
-impl Iterator for Pages<'_> {
-    type Item = PageSpan;
-
-    #[inline]
-    fn next(&mut self) -> Option<PageSpan> {
-        if self.left == 0 {
-            return None;
-        }
-        let index = (self.at / PAGE_SIZE) as usize;
-        // SAFETY: By the invariants of `XdrBuf` the array holds a page for every byte from
-        // `page_base` on, `page_len` of them.
-        let page = NonNull::new(unsafe { *self.buf.pages.add(index) })?;
-        // SAFETY: The page stays as long as the request does.
-        let span = unsafe { PageSpan::new(page, self.at % PAGE_SIZE, self.left) };
-
-        self.pass(span.len());
-        Some(span)
-    }
-}
-
-impl Runs for Pages<'_> {
-    #[inline(always)]
-    fn offset(&self) -> Option<u32> {
-        (self.left != 0).then_some(self.at % PAGE_SIZE)
-    }
-
-    #[inline(always)]
-    fn next_run(&mut self, most: u32) -> Option<PageRun> {
-        if self.left == 0 || most == 0 {
-            return None;
-        }
-        // SAFETY: By the invariants of `XdrBuf` the array holds a page for every byte from
-        // `page_base` on, `page_len` of them, and the pages stay as long as the request.
-        let run = unsafe { PageRun::new(self.buf.pages, self.at, self.left, most) }?;
-
-        self.pass(run.len());
-        Some(run)
-    }
-}
-
 #[cfg(CONFIG_KUNIT = "y")]
 #[kernel::macros::kunit_tests(rpcrdma_xdr_buf)]
 mod tests {
     use super::*;
+    use crate::os::Runs;
 
     /// V1-74: when the pages move as a Read chunk, their padding, which the encoder puts in front
     /// of the tail, does not stay behind in the message.

@@ -206,7 +206,6 @@ impl Mr {
         extent: &Extent,
         access: Access,
     ) -> Result<u32> {
-        let bytes = u32::try_from(extent.bytes)?;
         let nents = c_int::try_from(extent.entries)?;
 
         // SAFETY: The first `nents` entries describe valid pages.
@@ -219,7 +218,7 @@ impl Mr {
         self.nents = nents;
         self.access = access;
         self.describe(mapped).inspect_err(|_| self.unmap(device))?;
-        Ok(bytes)
+        Ok(extent.bytes)
     }
 
     /// Fills in the registration request for the mapped entries.

@@ -7,27 +7,27 @@ use core::slice::IterMut;
 use crate::{
     bindings,
     os::{
-        PageRun,
         Runs,
         PAGE_SIZE, //
     }, //
 };
 
 /// The part of its table that a registration is going to cover.
-#[derive(Default)]
 pub(super) struct Extent {
     pub(super) entries: usize,
-    pub(super) bytes: u64,
+    pub(super) bytes: u32,
 }
 
 /// A scatterlist that is being filled in, with an entry for each run.
 pub(super) struct Table<'t> {
     entries: IterMut<'t, bindings::scatterlist>,
-    /// Pages that still may be added.
-    pages: u32,
-    /// The end of the last run in its last page: 0 if it is the end of the page.
-    end: u32,
-    extent: Extent,
+    /// Entries in all.
+    all: usize,
+    /// Bytes that the pages have room for, from the first one's first byte that is covered on.
+    size: u32,
+    /// Bytes of these that are not covered. A whole number of pages if the last run ends at the
+    /// border of one.
+    room: u32,
 }
 
 impl<'t> Table<'t> {
@@ -35,12 +35,14 @@ impl<'t> Table<'t> {
     /// registration can cover.
     #[inline(always)]
     pub(super) fn new(entries: &'t mut [bindings::scatterlist]) -> Self {
+        // CAST: The table of a registration is short. Hence the product does not wrap around.
+        let size = (entries.len() as u32).wrapping_mul(PAGE_SIZE);
+
         Self {
-            // CAST: The table of a registration is short.
-            pages: entries.len() as u32,
+            all: entries.len(),
             entries: entries.iter_mut(),
-            end: 0,
-            extent: Extent::default(),
+            size,
+            room: size,
         }
     }
 
@@ -49,39 +51,36 @@ impl<'t> Table<'t> {
     /// Returns whether nothing is left of `memory`.
     #[inline(always)]
     pub(super) fn add(&mut self, memory: &mut impl Runs) -> bool {
-        while let Some(offset) = memory.offset() {
-            if self.extent.entries != 0 && (offset | self.end) != 0 {
-                return false;
-            }
-            let Some(run) = memory.next_run(self.pages) else {
+        let Some(offset) = memory.offset() else {
+            return true;
+        };
+        if self.entries.len() == self.all {
+            self.size = self.size.saturating_sub(offset);
+            self.room = self.size;
+        } else if offset != 0 || self.room % PAGE_SIZE != 0 {
+            return false;
+        }
+        // The runs of one piece of memory leave no gap.
+        while let Some(run) = memory.next_run(self.room) {
+            let Some(entry) = self.entries.next() else {
                 return false;
             };
-            if self.push(&run).is_none() {
-                return false;
-            }
+            // SAFETY: The entry is one of an initialised table; the pages are valid by the
+            // invariants of the run.
+            unsafe { bindings::sg_set_page(entry, run.page().as_ptr(), run.len(), run.offset()) };
+            // No run is longer than it was asked for.
+            self.room = self.room.wrapping_sub(run.len());
         }
-        true
-    }
-
-    #[inline(always)]
-    fn push(&mut self, run: &PageRun) -> Option<()> {
-        let entry = self.entries.next()?;
-        // SAFETY: The entry is one of an initialised table; the pages are valid by the invariants
-        // of the run.
-        unsafe { bindings::sg_set_page(entry, run.page().as_ptr(), run.len(), run.offset()) };
-        // A run has no more pages than it was asked for.
-        self.pages = self.pages.wrapping_sub(run.pages());
-        self.end = run.end() % PAGE_SIZE;
-        // No sum wraps around: a run is short, and a table, too.
-        self.extent.bytes = self.extent.bytes.wrapping_add(u64::from(run.len()));
-        self.extent.entries = self.extent.entries.wrapping_add(1);
-        Some(())
+        memory.offset().is_none()
     }
 
     /// The part of the table that is filled in.
     #[inline(always)]
     pub(super) fn extent(self) -> Extent {
-        self.extent
+        Extent {
+            entries: self.all.saturating_sub(self.entries.len()),
+            bytes: self.size.wrapping_sub(self.room),
+        }
     }
 }
 
@@ -132,7 +131,7 @@ mod tests {
             assert_eq!(table.add(&mut runs), all);
             assert_eq!(runs.offset().is_none(), all);
             let bytes = pages.min(PAGES) * PAGE_SIZE;
-            assert_eq!(table.extent().bytes, u64::from(bytes));
+            assert_eq!(table.extent().bytes, bytes);
         }
         Ok(())
     }
@@ -158,7 +157,7 @@ mod tests {
             let bytes = first.1 + if fits { second.1 } else { 0 };
             assert_eq!(
                 (extent.bytes, extent.entries),
-                (bytes.into(), 1 + usize::from(fits))
+                (bytes, 1 + usize::from(fits))
             );
         }
         Ok(())
