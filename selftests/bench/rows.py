@@ -19,6 +19,7 @@ OUT = "/tmp/out"
 
 KIB, MIB = 1 << 10, 1 << 20
 DEEP = 2048  # calls that are made when several are on their way
+STEADY = 64  # calls after which a connection has what it is going to use
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Row:
 
     `loads` are arguments of the load program. Of two loads of different length the difference is taken, which rids the
     row of what each run costs once. `rehearsal` is a load that comes before any that counts: what is done first in the life
-    of a guest costs more.
+    of a guest costs more, and our connections get most of their buffers when they are used (`STEADY` of send_queue.rs).
     """
 
     name: str
@@ -88,7 +89,7 @@ def direct(what: str, setting: Setting, bytes: int, depth: int) -> Row:
 
     # For the largest, what comes before the marks is rehearsal enough.
     name = f"{setting.name} {what} {size(bytes)}, depth {depth}"
-    return Row(name, setting, (load(count),), rehearsal=load(warm) if bytes < MIB else "")
+    return Row(name, setting, (load(count),), rehearsal=load(max(warm, STEADY)) if bytes < MIB else "")
 
 
 def names(
@@ -145,8 +146,11 @@ def calls(name: str, setting: Setting, words: str, depth: int, count: int) -> Ro
     # At a depth the tasks of the client compete for its processor, and it takes many calls to see what that costs.
     short, count = (2 * depth, max(count, DEEP)) if depth > 1 else (16, count)
     numbers = (short, short + count)
-    loads = tuple(f"put {CONTROL} 'run {words} depth={depth} count={number} verify=0'" for number in numbers)
-    return Row(name, setting, loads, numbers, kind="transport", rehearsal=loads[0])
+    first, *loads = (
+        f"put {CONTROL} 'run {words} depth={depth} count={number} verify=0'"
+        for number in (4 * short + STEADY, *numbers)
+    )
+    return Row(name, setting, tuple(loads), numbers, kind="transport", rehearsal=first)
 
 
 # Where data goes and how it is marked, and with that the transfer mode of a large one.
