@@ -40,6 +40,7 @@ use super::{
 use crate::{
     cm::Endpoint,
     os::{
+        jiffies,
         secs_to_jiffies,
         Completion, //
     },
@@ -117,6 +118,8 @@ pub(crate) struct Connection {
     wants_mrs: Atomic<bool>,
     /// Set if buffers are.
     wants_buffers: Atomic<bool>,
+    /// The time in jiffies when there was no memory for buffers.
+    refused: Atomic<usize>,
     negotiated: SetOnce<Negotiated>,
     confirmed: Atomic<bool>,
     /// Set while a call of our own waits for its reply ([`super::probe`]).
@@ -164,6 +167,7 @@ impl Connection {
                 growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
                 wants_mrs: Atomic::new(false),
                 wants_buffers: Atomic::new(false),
+                refused: Atomic::new(jiffies().wrapping_sub(growth::RETRY)),
                 negotiated: SetOnce::new(),
                 confirmed: Atomic::new(false),
                 probing: Atomic::new(false),

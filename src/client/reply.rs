@@ -60,6 +60,12 @@ use crate::{
     }, //
 };
 
+/// Bytes of pages that may be taken back from the device while sunrpc's lock is held.
+const MOST_INSIDE: u32 = 16384;
+
+/// A reply whose length is no multiple of 4 bytes, or that has none.
+const NOT_XDR: &str = "its RPC message is not whole XDR words";
+
 impl CompletionHandler for Connection {
     fn sent(&self, result: Result<(), Failure>) {
         if let Err(failure) = result {
@@ -177,8 +183,11 @@ impl Connection {
         if Trace::is_reply_on() {
             self.shared.trace().reply(reply.xid, reply.credits);
         }
-        // A short reply is done with in the section in which its call was found.
-        if self.is_settled(reply.credits) && reply.payload <= found.head_room() {
+        // A short reply is done with in the section in which its call was found, unless it takes
+        // more memory than a little back from the device: that may mean to copy it.
+        let is_short = reply.payload <= found.head_room()
+            && (received.invalidated.is_none() || found.page_bytes() <= MOST_INSIDE);
+        if is_short && self.is_settled(reply.credits) {
             self.usual_reply_to(queue, buf, received, reply, found);
         } else {
             self.usual_reply_outside(queue, buf, received, reply, found.leave());
@@ -218,14 +227,18 @@ impl Connection {
             self.repeated();
             return self.unsolicited(queue, buf);
         };
-        let delivery = self.validate_usual(reply, &state.offered(), buf.message());
+        let judged = self.validate_usual(reply, &state.offered(), buf.message());
         drop(state);
         let replied = Replied {
             pinned,
             exposed,
-            delivery,
+            delivery: judged.ok(),
         };
         self.accept(queue, buf, received, replied);
+        // Not while sunrpc's lock may be held: the console may be slow.
+        if let Err(why) = judged {
+            self.report(reply.xid, why);
+        }
     }
 
     /// Acts on any message from the server.
@@ -242,6 +255,8 @@ impl Connection {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
                     self.validate(&reply, offered)
+                        .inspect_err(|why| self.report(reply.xid, why))
+                        .ok()
                 })
             }
             Incoming::Unusable { xid, why } => self.unusable(xid, why, invalidated),
@@ -516,7 +531,7 @@ impl Connection {
         reply: &UsualReply,
         offered: &Offered<'_>,
         message: &[u8],
-    ) -> Option<Delivery> {
+    ) -> Result<Delivery, &'static str> {
         let Some((placed, renamed)) = reply.check(offered) else {
             return self.validate_again(offered, message);
         };
@@ -531,33 +546,44 @@ impl Connection {
             self.shared.stats.renamed_segments.inc();
         }
         let payload = reply.payload;
-        (payload % 4 == 0).then_some(Delivery::Inline { payload, placed })
+        match payload % 4 {
+            0 => Ok(Delivery::Inline { payload, placed }),
+            _ => Err(NOT_XDR),
+        }
     }
 
     /// Checks a reply that does not look as its call wanted it.
     #[cold]
-    fn validate_again(&self, offered: &Offered<'_>, message: &[u8]) -> Option<Delivery> {
+    fn validate_again(
+        &self,
+        offered: &Offered<'_>,
+        message: &[u8],
+    ) -> Result<Delivery, &'static str> {
         match classify(message) {
             Incoming::Reply(reply) => self.validate(&reply, offered),
-            _ => None,
+            _ => Err(NOT_XDR),
         }
     }
 
-    /// Checks a reply against what its call offered. Returns what is left to do with it, or `None`
-    /// if it is not a good one.
-    fn validate(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Option<Delivery> {
+    /// Checks a reply against what its call offered. Returns what is left to do with it.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is not a good one.
+    fn validate(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Delivery, &'static str> {
         let stats = &self.shared.stats;
 
-        let placed = reply::check(reply, offered)
-            .inspect_err(|wrong| self.report(reply.xid, wrong.as_str()))
-            .ok()?;
+        let placed = reply::check(reply, offered).map_err(|wrong| wrong.as_str())?;
         if !reply.chunks.is_empty() && reply::renamed(reply, offered) {
             stats.renamed_segments.inc();
         }
         let placed = match placed {
             Placed::ReplyChunk { length } => {
                 stats.written_bytes.add(length);
-                return (length % 4 == 0).then_some(Delivery::Nothing { len: length });
+                return match length % 4 {
+                    0 => Ok(Delivery::Nothing { len: length }),
+                    _ => Err(NOT_XDR),
+                };
             }
             Placed::WriteChunk { length } => {
                 stats.written_bytes.add(length);
@@ -565,8 +591,10 @@ impl Connection {
             }
             Placed::Inline => None,
         };
-        let payload = reply.payload?.len();
-        (payload % 4 == 0).then_some(Delivery::Inline { payload, placed })
+        match reply.payload.map(<[u8]>::len) {
+            Some(payload) if payload % 4 == 0 => Ok(Delivery::Inline { payload, placed }),
+            _ => Err(NOT_XDR),
+        }
     }
 
     /// The server has invalidated a handle that was not its to invalidate: what else it can reach

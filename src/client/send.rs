@@ -124,7 +124,7 @@ impl Sender {
         queue.reclaim();
         if queue.wants_more() {
             connection.with_qp(|qp| qp.fetch_sends(queue));
-            if queue.wants_more() {
+            if queue.wants_more() && connection.may_grow() {
                 connection.grow_buffers();
             }
         }

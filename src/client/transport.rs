@@ -347,10 +347,6 @@ impl Transport for RdmaTransport {
         self.shared.xprt.force_disconnect();
     }
 
-    fn swap_wanted(&self) -> Result {
-        self.shared.slots.make_all()
-    }
-
     fn reverse_set_up(&self) -> Result {
         if !self.shared.policy().0.reverse {
             pr_info!(

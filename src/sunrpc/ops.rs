@@ -113,13 +113,6 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// A call has waited for its reply for too long.
     fn timed_out(&self);
 
-    /// Makes ready for calls without which no memory gets free.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn swap_wanted(&self) -> Result;
-
     /// Makes ready for calls in the reverse direction.
     ///
     /// # Errors
@@ -414,9 +407,8 @@ unsafe extern "C" fn print_stats<T: Transport>(
 /// For sunrpc to call, as said above.
 unsafe extern "C" fn enable_swap<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_int {
     // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    if let Err(e) = unsafe { transport::<T>(xprt) }.swap_wanted() {
-        return e.to_errno();
-    }
+    // Whatever there is memory for: sunrpc does not undo what it has done before if this fails.
+    unsafe { transport::<T>(xprt).slots().make_all(xprt) };
     // SAFETY: As above.
     unsafe { bindings::xprt_swapper_inc(xprt) };
     0

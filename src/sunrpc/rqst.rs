@@ -349,6 +349,15 @@ impl<D, S: Section> Pinned<D, S> {
         };
     }
 
+    /// Bytes of pages of the call and of its reply.
+    #[inline]
+    pub(crate) fn page_bytes(&mut self) -> u32 {
+        // SAFETY: A pinned request is valid, and nobody changes its buffers. No sum wraps around: a
+        // length is far below 4 GiB.
+        let sent = unsafe { (*self.rqst.as_ptr()).rq_snd_buf.page_len };
+        self.receive_buf().page_len().wrapping_add(sent)
+    }
+
     /// Bytes that the head of the receive buffer has room for.
     #[inline]
     pub(crate) fn head_room(&mut self) -> usize {

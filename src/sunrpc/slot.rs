@@ -334,23 +334,32 @@ impl<D: SlotData> Slots<D> {
         free.next().map(|slot| slot.rqst.get())
     }
 
-    /// Makes all requests now, so that no memory is necessary when they are needed.
+    /// Makes as many requests as there is memory for, all if possible, so that none is necessary
+    /// when they are needed.
     ///
-    /// # Errors
+    /// # Safety
     ///
-    /// `ENOMEM`.
-    pub(crate) fn make_all(&self) -> Result {
+    /// `xprt` must be the transport of this table, valid.
+    pub(super) unsafe fn make_all(&self, xprt: *mut bindings::rpc_xprt) {
         for (index, place) in self.all.iter().enumerate() {
             // CAST: Fewer than 2^32.
             let index = index as u32;
             // Who has the number of one that is not made yet is the only one to make it.
-            if place.as_ref().is_none() && self.free.take_this(index) {
-                let made = Self::make(index, GFP_KERNEL).map(|slot| place.populate(slot));
+            if place.as_ref().is_some() || !self.free.take_this(index) {
+                continue;
+            }
+            let Ok(slot) = Self::make(index, GFP_KERNEL) else {
                 self.free.put(index);
-                made?;
+                return;
+            };
+            place.populate(slot);
+            if let Some(slot) = place.as_ref() {
+                // A task may have queued itself meanwhile.
+                // SAFETY: The request is of this table, and nobody had it yet; the rest is promised
+                // by the caller.
+                unsafe { self.free(xprt, slot.rqst.get()) };
             }
         }
-        Ok(())
     }
 
     /// Sets up the encode and decode buffers of a request. Returns whether there was memory.

@@ -47,7 +47,11 @@ impl Drop for SpinGuard<'_> {
 }
 
 /// Whether code runs in a section of a spinlock already.
-pub(crate) trait Section {
+///
+/// # Safety
+///
+/// [`Self::enter`] may return `None` only if a section lasts as long as the value.
+pub(crate) unsafe trait Section {
     /// Enters a section of `lock`, unless the code is in it.
     ///
     /// # Safety
@@ -60,7 +64,8 @@ pub(crate) trait Section {
 /// The lock is not held.
 pub(crate) struct Outside;
 
-impl Section for Outside {
+// SAFETY: It always enters.
+unsafe impl Section for Outside {
     #[inline]
     unsafe fn enter<'a>(&self, lock: *mut bindings::spinlock_t) -> Option<SpinGuard<'a>> {
         // SAFETY: By the safety requirements of this function.
@@ -81,7 +86,8 @@ impl<'a> Inside<'a> {
     }
 }
 
-impl Section for Inside<'_> {
+// SAFETY: It has the guard of a section.
+unsafe impl Section for Inside<'_> {
     #[inline]
     unsafe fn enter<'a>(&self, _lock: *mut bindings::spinlock_t) -> Option<SpinGuard<'a>> {
         None

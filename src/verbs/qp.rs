@@ -204,16 +204,21 @@ impl<O: QpOwner> Qp<O> {
         })
     }
 
+    /// Tells whether anything may still be posted.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// Frees everything, since the device has nothing of it any more.
     pub(crate) fn finish(mut self, drained: &Drained<O>) {
         self.drained = drained.is_of(self.raw);
     }
 
     /// Up to `count` buffers of each kind for this queue pair, to be made without its lock and then
-    /// [added](Self::add). `None` if there are as many as may be.
+    /// [added](Self::add). `None` if there are as many as may be, or nothing may be posted.
     pub(crate) fn order(&mut self, count: u32) -> Option<BufferSpec> {
         let BufferSpec { sends, recvs, .. } = self.unallocated;
-        (sends != 0 || recvs != 0).then(|| self.unallocated.at_most(count, count))
+        (self.open && (sends != 0 || recvs != 0)).then(|| self.unallocated.at_most(count, count))
     }
 
     /// Adds buffers that were made for this queue pair. The Receives are posted.

@@ -30,7 +30,7 @@ const GROWTH: u32 = 32;
 const MR_GROWTH: (u32, u32) = (8, 32);
 
 /// Jiffies between attempts when there is no memory.
-const RETRY: usize = os::secs_to_jiffies(1) / 10;
+pub(super) const RETRY: usize = os::secs_to_jiffies(1) / 10;
 
 impl Connection {
     /// All registrations are in use: has more of them made, unless there are as many as may be.
@@ -46,6 +46,12 @@ impl Connection {
         // Release: as above.
         self.wants_buffers.store(true, Release);
         self.grow();
+    }
+
+    /// Tells whether more buffers may be asked for that are not necessary: not soon after there was
+    /// no memory for some.
+    pub(in crate::client) fn may_grow(&self) -> bool {
+        os::jiffies().wrapping_sub(self.refused.load(Relaxed)) >= RETRY
     }
 
     /// Has more made of what there is not enough of.
@@ -69,7 +75,7 @@ impl Connection {
             return false;
         };
         // They would be of no use any more, and hold the device.
-        if self.with_qp(|_| ()).is_none() {
+        if self.with_qp(|qp| qp.is_open()) != Some(true) {
             return false;
         }
         let before = pool.made();
@@ -92,10 +98,12 @@ impl Connection {
         let (buffers, made) = ordered.make();
         let any = !buffers.is_empty();
         let added = self.with_qp(|qp| qp.add(buffers));
-        // Who has asked for more meanwhile did not see these.
-        self.wants_buffers.store(false, Relaxed);
         if made.is_err() {
+            self.refused.store(os::jiffies(), Relaxed);
             self.retry(&self.wants_buffers);
+        } else {
+            // Who has asked for more meanwhile did not see these.
+            self.wants_buffers.store(false, Relaxed);
         }
         match added {
             Some(Err(error)) => {
