@@ -3,6 +3,7 @@
 //! From a Receive to a completed call.
 
 mod unexpected;
+mod validate;
 
 use kernel::{
     prelude::*,
@@ -34,11 +35,8 @@ use crate::{
     proto::{
         classify,
         usual,
-        v1::reply,
         Incoming,
         Offered,
-        Placed,
-        Reply,
         UsualReply, //
     },
     sunrpc::{
@@ -62,9 +60,6 @@ use crate::{
 
 /// Bytes of pages that may be taken back from the device while sunrpc's lock is held.
 const MOST_INSIDE: u32 = 16384;
-
-/// A reply whose length is no multiple of 4 bytes, or that has none.
-const NOT_XDR: &str = "its RPC message is not whole XDR words";
 
 impl CompletionHandler for Connection {
     fn sent(&self, result: Result<(), Failure>) {
@@ -318,30 +313,20 @@ impl Connection {
         queue: &mut RecvQueue,
         buf: RecvBuffer,
         received: Received,
-        replied: Replied<S>,
+        mut replied: Replied<S>,
     ) {
-        let Replied {
-            mut pinned,
-            mut exposed,
-            delivery,
-        } = replied;
         let (mut free, mut trusted) = (None, true);
 
         if let Some(handle) = received.invalidated {
-            let Some(taken) = remotely_invalidated(&mut exposed, handle) else {
-                // The call stays as it was, and is sent again after the teardown.
-                let mut state = pinned.slot().state.lock();
-                state.call.reply_rejected(self.generation(), exposed);
-                drop(state);
-                drop(pinned);
-                self.foreign_handle();
-                return self.unsolicited(queue, buf);
+            let Some(taken) = remotely_invalidated(&mut replied.exposed, handle) else {
+                return self.reject(queue, buf, replied);
             };
-            place(&mut pinned, delivery, &taken);
+            place(&mut replied.pinned, replied.delivery, &taken);
             free = Some(taken);
             trusted = self.count_remote_invalidation();
         }
-        match exposed {
+        let (pinned, delivery) = (replied.pinned, replied.delivery);
+        match replied.exposed {
             None => {
                 if let Some(mrs) = free {
                     pinned.slot().kept.put(mrs);
@@ -362,6 +347,20 @@ impl Connection {
         if !trusted {
             self.violated(c"it invalidates handles, and its private data does not say so");
         }
+    }
+
+    /// Ends the connection over a reply that has invalidated a handle that is not the call's. The
+    /// call stays as it was, and is sent again after the teardown.
+    #[cold]
+    fn reject<S: Section>(&self, queue: &mut RecvQueue, buf: RecvBuffer, replied: Replied<S>) {
+        let mut state = replied.pinned.slot().state.lock();
+        state
+            .call
+            .reply_rejected(self.generation(), replied.exposed);
+        drop(state);
+        drop(replied.pinned);
+        self.foreign_handle();
+        self.unsolicited(queue, buf);
     }
 
     /// Gives the buffer of a reply back.
@@ -521,79 +520,6 @@ impl Connection {
                 self.shared.stats.bad_replies.inc();
                 pinned.fail();
             }
-        }
-    }
-
-    /// Checks a reply of the usual form, in `message`, as [`Self::validate`].
-    #[inline]
-    fn validate_usual(
-        &self,
-        reply: &UsualReply,
-        offered: &Offered<'_>,
-        message: &[u8],
-    ) -> Result<Delivery, &'static str> {
-        let Some((placed, renamed)) = reply.check(offered) else {
-            return self.validate_again(offered, message);
-        };
-        let placed = match placed {
-            Placed::WriteChunk { length } => {
-                self.shared.stats.written_bytes.add(length);
-                (length != 0).then_some(length)
-            }
-            _ => None,
-        };
-        if renamed {
-            self.shared.stats.renamed_segments.inc();
-        }
-        let payload = reply.payload;
-        match payload % 4 {
-            0 => Ok(Delivery::Inline { payload, placed }),
-            _ => Err(NOT_XDR),
-        }
-    }
-
-    /// Checks a reply that does not look as its call wanted it.
-    #[cold]
-    fn validate_again(
-        &self,
-        offered: &Offered<'_>,
-        message: &[u8],
-    ) -> Result<Delivery, &'static str> {
-        match classify(message) {
-            Incoming::Reply(reply) => self.validate(&reply, offered),
-            _ => Err(NOT_XDR),
-        }
-    }
-
-    /// Checks a reply against what its call offered. Returns what is left to do with it.
-    ///
-    /// # Errors
-    ///
-    /// The reason why it is not a good one.
-    fn validate(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Delivery, &'static str> {
-        let stats = &self.shared.stats;
-
-        let placed = reply::check(reply, offered).map_err(|wrong| wrong.as_str())?;
-        if !reply.chunks.is_empty() && reply::renamed(reply, offered) {
-            stats.renamed_segments.inc();
-        }
-        let placed = match placed {
-            Placed::ReplyChunk { length } => {
-                stats.written_bytes.add(length);
-                return match length % 4 {
-                    0 => Ok(Delivery::Nothing { len: length }),
-                    _ => Err(NOT_XDR),
-                };
-            }
-            Placed::WriteChunk { length } => {
-                stats.written_bytes.add(length);
-                (length != 0).then_some(length)
-            }
-            Placed::Inline => None,
-        };
-        match reply.payload.map(<[u8]>::len) {
-            Some(payload) if payload % 4 == 0 => Ok(Delivery::Inline { payload, placed }),
-            _ => Err(NOT_XDR),
         }
     }
 
