@@ -38,4 +38,7 @@ pub(crate) use list::{
     reconnect, //
 };
 pub(crate) use sight::Table;
-pub(crate) use transport::CLASS;
+pub(crate) use transport::{
+    CLASS,
+    DEBUGFS, //
+};

@@ -32,9 +32,6 @@ mod sunrpc;
 mod trace;
 mod verbs;
 
-/// The directory in debugfs with a file for each transport.
-const DEBUGFS: &CStr = c"rpcrdma_rs";
-
 /// The loaded module: the transport classes, as long as it is there.
 #[pin_data]
 struct RpcRdma {
@@ -53,7 +50,7 @@ impl kernel::InPlaceModule for RpcRdma {
         client::init();
         try_pin_init!(Self {
             _rules <- config::directory(),
-            _debugfs: os::debugfs::Dir::new(DEBUGFS),
+            _debugfs: os::debugfs::Dir::new(client::DEBUGFS),
             _client: sunrpc::Registration::new(&client::CLASS).inspect_err(|&e| {
                 if e == EEXIST {
                     pr_err!(
@@ -68,7 +65,7 @@ impl kernel::InPlaceModule for RpcRdma {
                 policy::table::init();
             },
             _table: os::debugfs::File::new(
-                DEBUGFS,
+                client::DEBUGFS,
                 fmt!("connections"),
                 Arc::new(client::Table, GFP_KERNEL)?,
             ),

@@ -70,6 +70,9 @@ use crate::{
 /// The number by which NFS knows transports over RDMA, `XPRT_TRANSPORT_RDMA`.
 const IDENT: u32 = 256;
 
+/// The directory in debugfs with a file for each transport.
+pub(crate) const DEBUGFS: &CStr = c"rpcrdma_rs";
+
 /// The class that `proto=rdma` and `proto=rdma6` find.
 pub(crate) static CLASS: Class = Class::new::<RdmaTransport>(IDENT, c"rdma", [c"rdma", c"rdma6"]);
 
@@ -196,11 +199,7 @@ impl Transport for RdmaTransport {
     fn new(xprt: Xprt<Request>, server: SocketAddr) -> Result<Arc<Self>> {
         let shared = Shared::new(xprt, server)?;
         let entry = list::Entry::new(&shared)?;
-        let counters = File::new(
-            crate::DEBUGFS,
-            fmt!("xprt-{}", shared.xprt.id()),
-            shared.clone(),
-        );
+        let counters = File::new(DEBUGFS, fmt!("xprt-{}", shared.xprt.id()), shared.clone());
         Arc::pin_init(
             pin_init!(Self {
                 sender: WriteLocked::new(&shared.xprt, None),
