@@ -248,8 +248,9 @@ def pieces(pair: Pair, remote: int) -> None:
     cases=[{"credits": 128}, {"credits": 4}],
 )
 def registrations(pair: Pair, credits: int) -> None:
-    """The queue has room for one with each message, and for one message more of these, which have six: the sender has to
-    wait now and then, with 4 credits for nearly every call. That costs no connection, and ends."""
+    """The queue has room for one with each credit, and for one message more of these, which have six; there are one and a
+    half registrations for each credit, and six at least. The sender has to wait now and then, with 4 credits for nearly
+    every call. That costs no connection, and ends."""
     ours = pair.options.client == "ours"
     words = "call=16384 call_in=pages call_base=512 reply=16384 reply_in=pages reply_base=512"
     with parameters(pair, credits=credits, reverse=0) if ours else nullcontext(), loaded(pair) as load:

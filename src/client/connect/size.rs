@@ -12,15 +12,17 @@ use crate::{
     }, //
 };
 
-/// The first resources of a connection: buffers to send from and to receive replies into, and
-/// Receives for what the server sends unsolicited before it may call back. Many connections, as
-/// most of a mount with `nconnect`, hardly need more; those that do get them as soon as half are in
-/// use ([`super::super::connection::Connection::grow_buffers`]).
+/// Send buffers of a new connection. Many connections, as most of a mount with `nconnect`, hardly
+/// need more; more are allocated once half of them are in use at once, or the connection is in
+/// steady use ([`crate::verbs::SendQueue::wants_more`]).
 const FIRST_SENDS: u32 = 6;
+/// Receives for replies of a new connection.
 const FIRST_RECVS: u32 = 6;
-const FIRST_UNSOLICITED: u32 = 2;
-/// Registrations that there may be for each call that may be outstanding, head, pages and tail of a
-/// Long call.
+/// Receives for unsolicited messages as long as the server may not call back. A server that sends
+/// more at once than there are Receives loses the connection.
+const FIRST_UNSOLICITED: u32 = 8;
+/// Registrations that there are at most for each call that may be outstanding: for the head, the
+/// pages and the tail of a Long call.
 const MRS_PER_CALL: u32 = 3;
 /// The fewest credits that a connection is made for.
 pub(super) const MIN_CREDITS: u32 = 4;
@@ -97,35 +99,39 @@ impl<'a> Sizing<'a> {
     /// The size of a connection with `credits`.
     fn with(&self, credits: u32, wants: &Wants) -> QpSize {
         let reverse_slots = wants.reverse_slots;
+        let unsolicited = reverse_slots.max(FIRST_UNSOLICITED);
         let first_unsolicited = if wants.has_callbacks {
-            reverse_slots
+            unsolicited
         } else {
-            reverse_slots.min(FIRST_UNSOLICITED)
+            FIRST_UNSOLICITED
         };
         let mrs_per_send = self.segments.saturating_mul(2);
-        let mrs_per_call = self.segments.min(MRS_PER_CALL);
-        // With more at once the doorbells, of which a call would still have one and a fortieth, get
-        // hardly fewer, but an idle connection has more Receives posted.
+        // A larger batch saves hardly any doorbell, of which a call has one and a fortieth then,
+        // and each Receive of it is one more that there has to be.
         let recv_batch = (credits / 3).clamp(1, 40);
         let sends = credits
             .saturating_add(credits / 4)
             .saturating_add(reverse_slots);
-        let in_advance = reverse_slots.saturating_add(recv_batch);
+        let in_advance = unsolicited.saturating_add(recv_batch);
 
-        // As if each message came with a payload in pages, and one with all that it may have. Some
+        // As if each call came with a payload in pages, and one with all that it may have. Some
         // have more registrations, for head and tail or in both directions, and then others have
-        // none, or wait.
+        // none, or wait. Devices round the send queue up to a power of two: where a registration
+        // covers a payload, 512 entries are enough for 128 credits.
         let mrs_of_payload = self.segments.saturating_sub(2).max(1);
+        let payloads = credits.saturating_mul(mrs_of_payload);
 
         QpSize {
             sends,
             first_sends: sends.min(FIRST_SENDS),
             send_len: self.own.send.bytes(),
             mrs_per_send,
-            posted_mrs: sends
-                .saturating_mul(mrs_of_payload)
-                .saturating_add(mrs_per_send),
-            mrs: credits.saturating_mul(mrs_per_call).max(mrs_per_send),
+            posted_mrs: payloads.saturating_add(mrs_per_send),
+            // Half as many again wait for an invalidation.
+            mrs: payloads
+                .saturating_add(payloads / 2)
+                .min(credits.saturating_mul(MRS_PER_CALL))
+                .max(mrs_per_send),
             // Memory must not be necessary to send a call, which may be what frees some: a Long
             // one, and a Reply chunk.
             first_mrs: mrs_per_send,
@@ -133,7 +139,7 @@ impl<'a> Sizing<'a> {
             recvs: credits.saturating_add(in_advance),
             first_recvs: credits.min(FIRST_RECVS).saturating_add(first_unsolicited),
             recv_len: self.own.receive.bytes(),
-            unsolicited: reverse_slots,
+            unsolicited,
             first_unsolicited,
             recv_batch,
         }
@@ -224,10 +230,45 @@ mod tests {
             assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
             // H-34: no call needs more registrations than there are, whatever memory there is.
             assert!(size.first_mrs >= size.mrs_per_send);
-            // H-34: the send queue holds what is posted: each message, with its payload.
-            assert!(size.posted_mrs >= size.sends && size.posted_mrs >= size.mrs_per_send);
+            // H-34: the send queue holds what is posted: each call, with its payload.
+            assert!(size.posted_mrs >= credits && size.posted_mrs >= size.mrs_per_send);
             assert!(size.send_depth() > size.sends + size.posted_mrs + size.mrs);
+            // A dozen messages without meaning that come at once, and the reply behind them.
+            assert!(size.first_recvs > 12 || credits < FIRST_RECVS);
         }
+    }
+
+    /// The send queue is no larger than necessary: devices round it up to a power of two, and have
+    /// memory for all of it.
+    #[test]
+    fn send_queue() {
+        for (pages, most) in [(512, 512), (256, 1024), (128, 1024), (32, 2048)] {
+            let mut limits = device();
+            limits.fast_reg_pages = pages;
+            let Ok((size, credits)) = fit(&limits, &wants()) else {
+                assert!(false);
+                continue;
+            };
+            assert_eq!(credits, 128);
+            assert!(size.send_depth() <= most);
+        }
+    }
+
+    /// Without a reverse direction, unsolicited messages have as many Receives at first.
+    #[test]
+    fn no_reverse() {
+        let wanted = Wants {
+            reverse_slots: 1,
+            ..wants()
+        };
+        let (Ok((size, _)), Ok((usual, _))) = (fit(&device(), &wanted), fit(&device(), &wants()))
+        else {
+            assert!(false);
+            return;
+        };
+        assert_eq!(size.first_unsolicited, usual.first_unsolicited);
+        assert!(size.unsolicited >= size.first_unsolicited);
+        assert!(size.recvs >= 128 + size.unsolicited + size.recv_batch);
     }
 
     /// A small device gets a connection that it can have; one that is too small none.
