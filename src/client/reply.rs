@@ -2,6 +2,7 @@
 
 //! From a Receive to a completed call.
 
+mod invalidate;
 mod unexpected;
 mod validate;
 
@@ -12,8 +13,7 @@ use kernel::{
         barrier::{
             smp_mb,
             Full, //
-        },
-        Arc, //
+        }, //
     }, //
 };
 
@@ -25,7 +25,6 @@ use super::{
     },
     request::{
         remotely_invalidated,
-        state::InvalidationOutcome,
         Delivery,
         HeldReply, //
     }, //
@@ -50,16 +49,15 @@ use crate::{
         Failure,
         Invalidated,
         MrList,
-        PostError,
         Received,
         RecvBuffer,
-        RecvQueue,
-        Registered, //
+        RecvQueue, //
     }, //
 };
 
-/// Bytes of pages that may be taken back from the device while sunrpc's lock is held.
-const MOST_INSIDE: u32 = 16384;
+/// Bytes of a call and of its reply of which any may be taken back from the device while sunrpc's
+/// lock is held: a READ of 16 KiB, with what stands around the data.
+const MOST_INSIDE: u32 = 20480;
 
 impl CompletionHandler for Connection {
     fn sent(&self, result: Result<(), Failure>) {
@@ -94,32 +92,7 @@ impl CompletionHandler for Connection {
         context: usize,
         result: Result<MrList<Invalidated>, Failure>,
     ) {
-        let mrs = result
-            .inspect_err(|failure| self.lost(failure.as_str()))
-            .ok();
-        let Some(request) = self.shared.slots.get(context) else {
-            return;
-        };
-        let outcome = request.state.lock().call.invalidated(mrs.is_some());
-        match outcome {
-            InvalidationOutcome::Deliver(mut reply) => {
-                if let Some(mrs) = mrs {
-                    place(&mut reply.pinned, reply.delivery, &mrs);
-                }
-                self.complete(reply.pinned, reply.delivery, reply.buf.message());
-                self.recycle(queue, reply.buf);
-            }
-            InvalidationOutcome::Released => {
-                // Before the task goes on.
-                drop(mrs);
-                request.released.signal();
-            }
-            // The call is sent again after the teardown.
-            InvalidationOutcome::Drop(reply) => drop(reply),
-            InvalidationOutcome::Nothing => {}
-        }
-        // There are registrations again for a sender that waits for some.
-        self.shared.xprt.space_available();
+        self.handle_invalidated(queue, context, result);
     }
 
     fn registration_failed(&self, failure: Failure) {
@@ -181,7 +154,7 @@ impl Connection {
         // A short reply is done with in the section in which its call was found, unless it takes
         // more memory than a little back from the device: that may mean to copy it.
         let is_short = reply.payload <= found.head_room()
-            && (received.invalidated.is_none() || found.page_bytes() <= MOST_INSIDE);
+            && (received.invalidated.is_none() || found.bytes() <= MOST_INSIDE);
         if is_short && self.is_settled(reply.credits) {
             self.usual_reply_to(queue, buf, received, reply, found);
         } else {
@@ -450,41 +423,6 @@ impl Connection {
             self.shared.distrusted.store(true, Relaxed);
         }
         !strict
-    }
-
-    /// Keeps the server from the memory under `mrs`, which are of this `connection`, before its
-    /// reply counts (V1-126), and before the processor touches the memory, which is the device's
-    /// until then (V1-127).
-    fn invalidate(
-        &self,
-        reply: HeldReply<Self>,
-        connection: Arc<Connection>,
-        mrs: MrList<Registered>,
-    ) {
-        let count = mrs.count();
-        self.shared.stats.local_invalidations.add(count);
-        let index = reply.pinned.slot().index as usize;
-        let Some(request) = self.shared.slots.get(index) else {
-            return;
-        };
-        {
-            let mut state = request.state.lock();
-            if Trace::is_mr_localinv_on() {
-                self.shared.trace().mr_localinv(state.xid, count);
-            }
-            let generation = self.generation();
-            state.call.invalidate_for(generation, reply, connection);
-        }
-        let invalidated = self
-            .with_qp(|qp| qp.invalidate(mrs, index))
-            .unwrap_or(Err(PostError::Closed));
-        if let Err(error) = invalidated {
-            // V1-120: without an invalidation the call gets no reply; the connection ends and the
-            // call is sent again.
-            let dropped = request.state.lock().call.invalidated(false);
-            drop(dropped);
-            self.post_failed(error);
-        }
     }
 
     /// Completes a call of which the server cannot reach anything any more with its reply in

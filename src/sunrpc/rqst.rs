@@ -349,13 +349,14 @@ impl<D, S: Section> Pinned<D, S> {
         };
     }
 
-    /// Bytes of pages of the call and of its reply.
+    /// Bytes of the call and of the longest reply that it has room for: no more of its memory can
+    /// be the device's.
     #[inline]
-    pub(crate) fn page_bytes(&mut self) -> u32 {
-        // SAFETY: A pinned request is valid, and nobody changes its buffers. No sum wraps around: a
-        // length is far below 4 GiB.
-        let sent = unsafe { (*self.rqst.as_ptr()).rq_snd_buf.page_len };
-        self.receive_buf().page_len().wrapping_add(sent)
+    pub(crate) fn bytes(&mut self) -> u32 {
+        // SAFETY: A pinned request is valid, and no task changes its buffers. No sum wraps around:
+        // a length is far below 4 GiB.
+        let sent = unsafe { (*self.rqst.as_ptr()).rq_snd_buf.len };
+        self.receive_buf().capacity().wrapping_add(sent)
     }
 
     /// Bytes that the head of the receive buffer has room for.

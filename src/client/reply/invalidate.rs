@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Local invalidation: the reply of a call waits until the server cannot reach its memory any more.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    super::{
+        connection::Connection,
+        request::{
+            state::InvalidationOutcome,
+            HeldReply, //
+        }, //
+    },
+    place, //
+};
+use crate::{
+    trace::Trace,
+    verbs::{
+        Failure,
+        Invalidated,
+        MrList,
+        PostError,
+        RecvQueue,
+        Registered, //
+    }, //
+};
+
+impl Connection {
+    /// Keeps the server from the memory under `mrs`, which are of this `connection`, before its
+    /// reply counts (V1-126), and before the processor touches the memory, which is the device's
+    /// until then (V1-127).
+    pub(super) fn invalidate(
+        &self,
+        reply: HeldReply<Self>,
+        connection: Arc<Connection>,
+        mrs: MrList<Registered>,
+    ) {
+        let count = mrs.count();
+        self.shared.stats.local_invalidations.add(count);
+        let index = reply.pinned.slot().index as usize;
+        let Some(request) = self.shared.slots.get(index) else {
+            return;
+        };
+        {
+            let mut state = request.state.lock();
+            if Trace::is_mr_localinv_on() {
+                self.shared.trace().mr_localinv(state.xid, count);
+            }
+            let generation = self.generation();
+            state.call.invalidate_for(generation, reply, connection);
+        }
+        let invalidated = self
+            .with_qp(|qp| qp.invalidate(mrs, index))
+            .unwrap_or(Err(PostError::Closed));
+        if let Err(error) = invalidated {
+            // V1-120: without an invalidation the call gets no reply; the connection ends and the
+            // call is sent again.
+            let dropped = request.state.lock().call.invalidated(false);
+            drop(dropped);
+            self.post_failed(error);
+        }
+    }
+
+    /// Completes the call of slot `context`, whose reply waits for the invalidation that has ended
+    /// with `result`, or lets the task go on that waits for it. Unless it failed: such a call is
+    /// sent again after the teardown.
+    pub(super) fn handle_invalidated(
+        &self,
+        queue: &mut RecvQueue,
+        context: usize,
+        result: Result<MrList<Invalidated>, Failure>,
+    ) {
+        let mrs = result
+            .inspect_err(|failure| self.lost(failure.as_str()))
+            .ok();
+        let Some(request) = self.shared.slots.get(context) else {
+            return;
+        };
+        let outcome = request.state.lock().call.invalidated(mrs.is_some());
+        match outcome {
+            InvalidationOutcome::Deliver(mut reply) => {
+                if let Some(mrs) = mrs {
+                    place(&mut reply.pinned, reply.delivery, &mrs);
+                }
+                self.complete(reply.pinned, reply.delivery, reply.buf.message());
+                self.recycle(queue, reply.buf);
+            }
+            InvalidationOutcome::Released => {
+                // Before the task goes on.
+                drop(mrs);
+                request.released.signal();
+            }
+            // The call is sent again after the teardown.
+            InvalidationOutcome::Drop(reply) => drop(reply),
+            InvalidationOutcome::Nothing => {}
+        }
+        // There are registrations again for a sender that waits for some.
+        self.shared.xprt.space_available();
+    }
+}
