@@ -131,26 +131,14 @@ impl Draft<'_> {
         let header_len = header
             .encode(message)
             .map_err(|_| Unsendable::Never(TOO_LONG))?;
-        let payload_len = if plan.call == CallMode::Long {
-            0
-        } else {
-            let room = message
-                .get_mut(header_len..)
-                .ok_or(Unsendable::Never(TOO_LONG))?;
-            send.copy_to(room, plan.call == CallMode::ReadChunk)
-                .ok_or(Unsendable::Never(TOO_LONG))?
-        };
-        // CAST: A header is shorter than any threshold.
-        let len = payload_len.saturating_add(header_len as u32);
-        // PD-18: a longer message would cost the connection.
-        if len > negotiated.limits.thresholds.call {
-            return Err(Unsendable::Never(TOO_LONG));
-        }
+        let inline = (plan.call != CallMode::Long).then_some(send);
+        let without_pages = plan.call == CallMode::ReadChunk;
+        let len = append(inline, header_len, without_pages, negotiated, message)?;
         Ok((mrs, len))
     }
 }
 
-/// What a plan for `call` depends on.
+/// The sizes and properties of `call` that its plan depends on.
 #[inline(always)]
 fn shape_of(call: &Call<'_, Request>, send: &XdrBuf<'_>, receive: &XdrBuf<'_>) -> CallShape {
     CallShape {
@@ -191,6 +179,35 @@ fn make_lists() -> Result<KBox<Lists>, Unsendable> {
         .map_err(|_| Unsendable::Later(SendStatus::NoMemory))
 }
 
+/// Copies what goes `inline` behind the header of `header_len` bytes in `message`. Returns the
+/// length of the message in bytes.
+///
+/// # Errors
+///
+/// [`Unsendable::Never`] if it is too long.
+#[inline(always)]
+fn append(
+    inline: Option<&XdrBuf<'_>>,
+    header_len: usize,
+    without_pages: bool,
+    negotiated: &Negotiated,
+    message: &mut [u8],
+) -> Result<u32, Unsendable> {
+    let room = message.get_mut(header_len..).unwrap_or(&mut []);
+    let payload_len = match inline {
+        Some(send) => send.copy_to(room, without_pages),
+        None => Some(0),
+    };
+    // CAST: A header is short. No sum wraps around: all of it is in `message`.
+    let len = payload_len.map(|len| len.wrapping_add(header_len as u32));
+
+    match len {
+        // PD-18: a longer message would cost the connection.
+        Some(len) if len <= negotiated.limits.thresholds.call => Ok(len),
+        _ => Err(Unsendable::Never(TOO_LONG)),
+    }
+}
+
 /// Writes the message for a call that has no chunks. Returns its length in bytes.
 ///
 /// # Errors
@@ -205,18 +222,7 @@ fn encode_inline(
 ) -> Result<u32, Unsendable> {
     let header_len = encode_bare_header(xid, negotiated.credits, message)
         .map_err(|_| Unsendable::Never(TOO_LONG))?;
-    let room = message.get_mut(header_len..).unwrap_or(&mut []);
-    let len = send
-        .copy_to(room, false)
-        .ok_or(Unsendable::Never(TOO_LONG))?;
-    // CAST: 28. No sum wraps around: all of it is in `message`.
-    let len = len.wrapping_add(header_len as u32);
-
-    // PD-18: a longer message would cost the connection.
-    if len > negotiated.limits.thresholds.call {
-        return Err(Unsendable::Never(TOO_LONG));
-    }
-    Ok(len)
+    append(Some(send), header_len, false, negotiated, message)
 }
 
 impl Connection {
@@ -360,16 +366,8 @@ impl Connection {
         let header_len = chunk
             .encode_header(xid, negotiated.credits, position, &segment, message)
             .map_err(|_| Unsendable::Never(TOO_LONG))?;
-        let room = message.get_mut(header_len..).unwrap_or(&mut []);
-        let len = send
-            .copy_to(room, chunk == PageChunk::Read)
-            .ok_or(Unsendable::Never(TOO_LONG))?;
-        // CAST: 52. No sum wraps around: all of it is in `message`.
-        let len = len.wrapping_add(header_len as u32);
-        // PD-18: a longer message would cost the connection.
-        if len > negotiated.limits.thresholds.call {
-            return Err(Unsendable::Never(TOO_LONG));
-        }
+        let without_pages = chunk == PageChunk::Read;
+        let len = append(Some(&send), header_len, without_pages, negotiated, message)?;
         self.shared
             .stats
             .count_page_chunk(chunk, segment.length, &send);
