@@ -167,7 +167,8 @@ impl Runs for Pages<'_> {
             // SAFETY: By the type invariants there is a page for the bytes behind the first one.
             let is_run = unsafe { is_followed(self.pages, 1) };
             if is_run {
-                // SAFETY: By the type invariants.
+                // SAFETY: By the type invariants there is a valid page for each of the `left` bytes
+                // from `offset` on, and `most` is not more.
                 unsafe { run_len(self.pages, offset, most) }
             } else {
                 single
@@ -214,12 +215,20 @@ unsafe fn run_len(pages: *const *mut bindings::page, offset: u32, most: u32) -> 
     }
     // SAFETY: The page is valid.
     let number = unsafe { bindings::page_number(*pages) };
-    let left = BOUNDARY.wrapping_sub(number % BOUNDARY);
-    if left < count {
+    let whole = before_boundary(number, count);
+    if whole < count {
         // CAST: Less than the pages of a run.
-        len = (left as u32).wrapping_mul(PAGE_SIZE).wrapping_sub(offset);
+        len = (whole as u32).wrapping_mul(PAGE_SIZE).wrapping_sub(offset);
     }
     len.min(longest)
+}
+
+/// The number of the `count` pages from page `number` of memory on that come before the next
+/// boundary, at least one.
+#[inline(always)]
+fn before_boundary(number: usize, count: usize) -> usize {
+    // No difference wraps around: a remainder is less.
+    count.min(BOUNDARY.wrapping_sub(number % BOUNDARY))
 }
 
 /// Walks over memory of the linear map, which has the order of physical memory.
@@ -284,19 +293,17 @@ mod tests {
     use super::*;
     use kernel::prelude::*;
 
-    const PAGES: usize = 4;
-
-    /// Four consecutive pages, and pointers to them.
-    fn pages() -> Result<(KVec<u8>, [*mut bindings::page; PAGES])> {
-        let len = PAGES * PAGE_SIZE as usize;
+    /// Consecutive pages, and pointers to them.
+    fn pages<const COUNT: usize>() -> Result<(KVec<u8>, [*mut bindings::page; COUNT])> {
         // kmalloc aligns what is a power of two to that.
+        let len = COUNT.next_power_of_two() * PAGE_SIZE as usize;
         let mut memory = KVec::<u8>::with_capacity(len, GFP_KERNEL)?;
         let start = memory.as_mut_ptr();
         let page = |at: usize| {
             // SAFETY: The address is one of the allocation, which is of the linear map.
             unsafe { bindings::virt_to_page(start.wrapping_add(at * PAGE_SIZE as usize).cast()) }
         };
-        Ok((memory, [page(0), page(1), page(2), page(3)]))
+        Ok((memory, core::array::from_fn(page)))
     }
 
     /// The offset and length of each run over `len` bytes of `pages` from byte `at` on, with at
@@ -324,7 +331,7 @@ mod tests {
     /// Consecutive pages are one run, which has the bytes that were asked for.
     #[test]
     fn consecutive() -> Result {
-        let (_memory, pages) = pages()?;
+        let (_memory, pages) = pages::<4>()?;
         let page = PAGE_SIZE;
 
         for (at, len) in [
@@ -344,7 +351,7 @@ mod tests {
     /// A run has no more bytes than it may.
     #[test]
     fn limits() -> Result {
-        let (_memory, pages) = pages()?;
+        let (_memory, pages) = pages::<4>()?;
         let page = PAGE_SIZE;
 
         assert!(runs(&pages, 0, page, 0)?.is_empty());
@@ -358,6 +365,43 @@ mod tests {
             ]
         );
         Ok(())
+    }
+
+    /// It has no more than the DMA API maps in one piece, counted from the start of its first page.
+    #[test]
+    fn longest() -> Result {
+        let (mut memory, pages) = pages::<40>()?;
+        let (all, longest) = (2 * MOST_BYTES + 200, MOST_BYTES);
+
+        if longest == PAGE_SIZE {
+            return Ok(());
+        }
+        assert_eq!(
+            runs(&pages, 100, all - 100, u32::MAX)?[..],
+            [(100, longest - 100), (0, longest), (0, 200)]
+        );
+        // SAFETY: Bytes of the allocation.
+        let mut runs =
+            unsafe { LinearRuns::new(memory.as_mut_ptr().wrapping_add(100), 2 * longest as usize) };
+        for expected in [(100, longest - 100), (0, longest), (0, 100)] {
+            assert_eq!(
+                runs.next_run(u32::MAX).map(|run| (run.offset(), run.len())),
+                Some(expected)
+            );
+        }
+        Ok(())
+    }
+
+    /// It does not reach over a multiple of 4 GiB of physical memory.
+    #[test]
+    fn boundary() {
+        for start in [0, BOUNDARY, 3 * BOUNDARY] {
+            assert_eq!(before_boundary(start, 16), 16);
+            assert_eq!(before_boundary(start + 1, 16), 16);
+            assert_eq!(before_boundary(start + BOUNDARY - 16, 16), 16);
+            assert_eq!(before_boundary(start + BOUNDARY - 15, 16), 15);
+            assert_eq!(before_boundary(start + BOUNDARY - 1, 16), 1);
+        }
     }
 
     /// It ends before a page that does not follow.
@@ -401,7 +445,7 @@ mod tests {
     /// Linear memory is walked over in runs of as many bytes as there may be.
     #[test]
     fn linear() -> Result {
-        let (mut memory, [a, b, ..]) = pages()?;
+        let (mut memory, [a, b, _, _]) = pages()?;
         let at = memory.as_mut_ptr().wrapping_add(100);
         let len = 2 * PAGE_SIZE - 150;
         // SAFETY: Bytes of the allocation.

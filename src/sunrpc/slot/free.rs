@@ -122,6 +122,23 @@ mod tests {
         }
     }
 
+    /// A given number is taken once, and is there again after it was put back.
+    #[test]
+    fn given() {
+        let Ok(free) = FreeNumbers::new(70) else {
+            assert!(false);
+            return;
+        };
+        assert!(free.take_this(64) && !free.take_this(64));
+        assert!(!free.take_this(70) && !free.take_this(1000));
+        for _ in 0..69 {
+            assert!(free.take().is_some_and(|number| number != 64));
+        }
+        assert_eq!(free.take(), None);
+        free.put(64);
+        assert!(free.take_this(64));
+    }
+
     /// The lowest one is taken first.
     #[test]
     fn order() {
