@@ -145,21 +145,29 @@ def single(pair: Pair) -> None:
 
 @test("Receives that came back are used before more are made", "V1-33", "V1-43", limit=180, device="rxe")
 def receives(pair: Pair) -> None:
-    """A connection has 48 Receives for replies, and posts those that came back 40 at a time; 30 calls at once never need
-    more, however many are waiting to be posted. 100 calls at once do, and none is sent before there is one for its reply:
-    without that the connection would be lost."""
+    """A connection begins with few buffers, and makes more until there are enough for what is under way; then it uses
+    those that came back, however many are waiting to be posted. Calls at once that are more get more, and none is sent
+    before there is a Receive for its reply: without that the connection would be lost."""
     with hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
 
-        def made() -> str:
-            return details(pair.client, server.port)["receives"].rpartition(" ")[2]
+        def made() -> tuple[int, int]:
+            told = details(pair.client, server.port)
+            return int(told["sends"].rpartition(" ")[2]), int(told["receives"].rpartition(" ")[2])
 
-        before = made()
+        first, last, enough = made(), None, made()
+        assert first[0] < 30 and first[1] < 30, f"Sends and Receives made: {first}"
+        number = 1000
+        while enough != last:
+            number, last = number + 100, enough
+            assert most_at_once(pair, server, 30, number) == 30
+            enough = made()
+        assert enough[0] > first[0] and enough[1] > first[1], f"Sends and Receives made: {first}, then {enough}"
         for again in range(6):
             assert most_at_once(pair, server, 30, 100 * (again + 1)) == 30
             assert ABSENT in ask(pair, f"do-right.{again}")
-        assert made() == before, f"Receives made: {before}, then {made()}"
-        assert most_at_once(pair, server, 100, 1000) == 100
-        assert made() != before, "100 calls had no more Receives than 30"
+        assert made() == enough, f"Sends and Receives made: {enough}, then {made()}"
+        assert most_at_once(pair, server, 120, 10000) == 120
+        assert made()[1] > enough[1], "120 calls had no more Receives than 30"
         assert len(server.of("connect")) == 1, server.of("connect")
 
 

@@ -148,10 +148,12 @@ for drop, rows, rising in DROPS:
 
 
 def bad_reply(pair: Pair, mode: str) -> None:
-    """A reply that contradicts its call ends the call with an error, once; the connection goes on."""
+    """A reply that contradicts its call ends the call with an error, once, and the log says why; the connection goes on."""
     with hostile(pair) as server:
         told, risen, sent = misbehave(pair, server, mode)
         assert FAILED in told, told
+        said = pair.client.run(f"dmesg | grep -c 'port {server.port}: call [0-9a-f]* fails: bad reply: .' || true")
+        assert said.out.strip() == "1", f"the log says it {said.out.strip()} times"
         assert odd(risen) == {"bad_replies": 1}, f"{mode}: {risen}"
         assert sent == 1, f"the call was sent {sent} times"
         assert ABSENT in ask(pair, "do-right")
@@ -468,7 +470,7 @@ def backward_chunks(pair: Pair) -> None:
         answer = server.wait(lambda e: e.get("proc") == RDMA_ERROR, "no RDMA_ERROR came")
         expected = {"xid": order["xid"], "vers": 1, "error": BADHEADER, "length": 20}
         assert {name: answer.get(name) for name in expected} == expected, answer
-        assert answer["credits"], "a backward message with credits 0"
+        assert answer["credits"] == 1, f"a client that takes no calls has granted {answer['credits']}"
 
 
 @test("a call without a reply on a connection that lives", "V1-123", limit=120, device="rxe")
