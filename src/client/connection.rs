@@ -192,7 +192,7 @@ impl Connection {
         if let Some(qp) = qp {
             return Some(act(qp));
         }
-        // What `act` owns may have to sleep to go.
+        // Dropping what `act` captured may sleep.
         drop(guard);
         drop(act);
         None

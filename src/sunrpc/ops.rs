@@ -406,10 +406,10 @@ unsafe extern "C" fn print_stats<T: Transport>(
 ///
 /// For sunrpc to call, as said above.
 unsafe extern "C" fn enable_swap<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_int {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    // Whatever there is memory for: sunrpc does not undo what it has done before if this fails.
+    // As many as there is memory for: sunrpc does not undo what it has done before if this fails.
+    // SAFETY: sunrpc calls this with a transport of the class, which is valid during the call.
     unsafe { transport::<T>(xprt).slots().make_all(xprt) };
-    // SAFETY: As above.
+    // SAFETY: The transport is valid during the call.
     unsafe { bindings::xprt_swapper_inc(xprt) };
     0
 }

@@ -355,8 +355,8 @@ impl<D: SlotData> Slots<D> {
             place.populate(slot);
             if let Some(slot) = place.as_ref() {
                 // A task may have queued itself meanwhile.
-                // SAFETY: The request is of this table, and nobody had it yet; the rest is promised
-                // by the caller.
+                // SAFETY: The request is of this table, and no task had it yet; the rest is
+                // promised by the caller.
                 unsafe { self.free(xprt, slot.rqst.get()) };
             }
         }

@@ -8,8 +8,8 @@ use crate::bindings;
 
 /// A spinlock of an object of sunrpc, held while this lives.
 ///
-/// `SpinLock::from_raw` of the kernel crate would do as well, but for its calls: this one is
-/// inlined where helpers are, twice on the way of each call.
+/// `SpinLock::from_raw` of the kernel crate would do as well, but its calls are not inlined, and
+/// each call that is sent and each reply takes such a lock.
 ///
 /// # Invariants
 ///
@@ -46,7 +46,7 @@ impl Drop for SpinGuard<'_> {
     }
 }
 
-/// Whether code runs in a section of a spinlock already.
+/// A proof that code runs inside ([`Inside`]) or outside ([`Outside`]) a section of a spinlock.
 ///
 /// # Safety
 ///

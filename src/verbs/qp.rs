@@ -283,9 +283,9 @@ impl<O: QpOwner> Qp<O> {
         self.post_chain(first)
     }
 
-    /// Keeps `count` Receives for unsolicited messages, or as many as the queue pair was made for:
-    /// so many calls less may be sent until others are posted.
-    /// Returns whether that are more than before.
+    /// Reserves `count` Receives for unsolicited messages, at most those that the queue pair was
+    /// made for. That many fewer calls may be sent until more Receives are posted. Returns whether
+    /// more are reserved than before.
     pub(crate) fn keep_for_unsolicited(&mut self, count: u32) -> bool {
         let (before, count) = (self.unsolicited, count.min(self.most_unsolicited));
 

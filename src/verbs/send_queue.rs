@@ -69,8 +69,8 @@ pub(crate) struct SendQueue<O: QpOwner> {
     counters: Arc<Counters>,
     pool: Arc<MrPool>,
     bufs: Ring<SendBuffer>,
-    /// As many free buffers, or less, are few. Any number is while `room` is short, so that the way
-    /// of most messages has one comparison for both.
+    /// Free buffers at or below which more than the usual has to be looked at; `usize::MAX` while
+    /// `room` is short, so that the way of most messages has one comparison for both.
     few: usize,
     /// Registrations that the send queue has room for.
     room: u32,
@@ -86,7 +86,7 @@ pub(crate) struct SendQueue<O: QpOwner> {
     /// Messages that were sent and expect a reply.
     calls: u32,
     unsignalled: u32,
-    /// As many Sends go out for each that is signalled, and the most of them.
+    /// Sends per signalled one, and the most of them.
     signal_batch: u32,
     most_batch: u32,
     drained: bool,

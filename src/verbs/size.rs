@@ -28,7 +28,7 @@ pub(crate) struct QpSize {
     pub(crate) first_recvs: u32,
     /// Bytes in the buffer of each.
     pub(crate) recv_len: u32,
-    /// Receives for what the peer sends without having been asked.
+    /// Receives for unsolicited messages.
     pub(crate) unsolicited: u32,
     /// Those of them that are kept before the peer may ([`super::Qp::keep_for_unsolicited`]).
     pub(crate) first_unsolicited: u32,

@@ -40,8 +40,7 @@ impl Connection {
         self.grow();
     }
 
-    /// All buffers of one kind are in use: has more of them made, unless there are as many as may
-    /// be.
+    /// Queues the allocation of more buffers of both kinds, unless there are as many as may be.
     pub(in crate::client) fn grow_buffers(self: &Arc<Self>) {
         // Release: as above.
         self.wants_buffers.store(true, Release);
@@ -54,7 +53,7 @@ impl Connection {
         os::jiffies().wrapping_sub(self.refused.load(Relaxed)) >= RETRY
     }
 
-    /// Has more made of what there is not enough of.
+    /// Queues the work that allocates what the `wants_*` flags say.
     fn grow(self: &Arc<Self>) {
         // If it is queued already, that will do.
         let _ = os::transport_queue().enqueue_delayed(self.clone(), 0);
@@ -74,7 +73,7 @@ impl Connection {
         let Some(Negotiated { pool, .. }) = self.negotiated() else {
             return false;
         };
-        // They would be of no use any more, and hold the device.
+        // The queue pair is closed: new registrations would be of no use, and hold the device.
         if self.with_qp(|qp| qp.is_open()) != Some(true) {
             return false;
         }
