@@ -189,6 +189,10 @@ static int real_map_sg(struct device *dev, struct scatterlist *sg, int nents,
 	struct scatterlist *s;
 	int i;
 
+	/* As a DMA layer marks what it bounces, to know it when that is unmapped. */
+	if (sg_dma_is_swiotlb(sg))
+		wrong("a list that has the mark of an earlier mapping");
+	sg_dma_mark_swiotlb(sg);
 	for_each_sg(sg, s, nents, i) {
 		sg_dma_len(s) = s->length;
 		sg_dma_address(s) = real_map(dev, sg_phys(s), s->length, dir, attrs);

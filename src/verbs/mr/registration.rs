@@ -208,6 +208,12 @@ impl Mr {
     ) -> Result<u32> {
         let nents = c_int::try_from(extent.entries)?;
 
+        // The DMA layer marks a list whose memory it has bounced, and never takes the mark off. A
+        // list that keeps it is unmapped as if it had been bounced this time, too.
+        #[cfg(CONFIG_NEED_SG_DMA_FLAGS)]
+        if let Some(first) = self.sg.first_mut() {
+            first.dma_flags = 0;
+        }
         // SAFETY: The first `nents` entries describe valid pages.
         let mapped = unsafe {
             bindings::ib_dma_map_sg(device, self.sg.as_mut_ptr(), nents, access.direction())
