@@ -14,6 +14,8 @@ from harness.registry import test
 from harness.rules import rule
 
 from .test_7_reconnect import PROVOKED
+from .test_9_hostile_server import ABSENT, hostile
+from .test_14_credits import PATIENT, ROOM, came, numbered
 from .test_24_recovery import Writer
 
 SUNRPC, SLAB = "fail_sunrpc", "failslab"
@@ -139,3 +141,24 @@ def connecting(pair: Pair) -> None:
     assert not hit, "there are more allocations than were tried"
     client.run(f"rm {MOUNT_POINT}/starved")
     pair.umount()
+
+
+@test("no memory for one more request", "H-9", "H-85", limit=180, allowed=STARVED, device="rxe")
+def requests(pair: Pair) -> None:
+    """A call for which there is none is made as soon as there is memory, although no other call ends meanwhile."""
+    client = pair.client
+    with injection(pair, SLAB, **starving(pair)), hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
+        # As many as a transport begins with; one after the other, so that it has made no more.
+        names, holders = numbered("always-never", 16), []
+        for name in names:
+            holders.append(client.spawn(f"echo $$ >>/tmp/waiting; exec stat {MOUNT_POINT}/{name}"))
+            came(server, [name])
+        arm(client, SLAB, 1, 1000)
+        late = client.spawn(f"stat {MOUNT_POINT}/do-right")
+        wait_until(lambda: left(client, SLAB) < 1000, "the call needs no memory", 20 * pair.options.slowness)
+        disarm(client, SLAB)
+        assert ABSENT in client.finish(late, "the look-up", 10 * pair.options.slowness, check=False).out
+        assert len(server.of("connect")) == 1, "the other calls were timed out first"
+        client.run("kill -9 $(cat /tmp/waiting)")
+        for holder in holders:
+            client.finish(holder, "a killed process", 20, check=False)

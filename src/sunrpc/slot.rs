@@ -226,8 +226,8 @@ impl<D: SlotData> Slots<D> {
         Some(&self.all.get(index)?.as_ref()?.data)
     }
 
-    /// Gives `task` a request, or queues it until there is one. If there is none for want of memory
-    /// to make another, all that are made are in use, and come back.
+    /// Gives `task` a request, or queues it until there is one. Without memory to make another, it
+    /// tries again in a while: those that are made may be in use for long.
     ///
     /// # Safety
     ///
@@ -238,12 +238,18 @@ impl<D: SlotData> Slots<D> {
         xprt: *mut bindings::rpc_xprt,
         task: *mut bindings::rpc_task,
     ) {
-        if let Some(rqst) = self.pop() {
-            // SAFETY: The task is ours during this call, and the request was free.
-            unsafe {
-                (*task).tk_rqstp = rqst;
-                (*task).tk_status = 0;
+        let status = match self.pop() {
+            Some(Ok(rqst)) => {
+                // SAFETY: The task is ours during this call.
+                unsafe { (*task).tk_rqstp = rqst };
+                Some(0)
             }
+            Some(Err(error)) => Some(error.to_errno()),
+            None => None,
+        };
+        if let Some(status) = status {
+            // SAFETY: The task is ours during this call.
+            unsafe { (*task).tk_status = status };
             return;
         }
         // Before the task is queued: from then on it may be woken, and is not ours any more.
@@ -255,7 +261,7 @@ impl<D: SlotData> Slots<D> {
         // A request freed between the look and the queueing woke no task (H-9): offer it to the
         // queue. Either this finds the request, or the one that freed it finds the task.
         smp_mb(Full);
-        if let Some(rqst) = self.pop() {
+        if let Some(Ok(rqst)) = self.pop() {
             // SAFETY: `xprt` is valid and the request is free.
             unsafe { self.free(xprt, rqst) };
         }
@@ -288,42 +294,50 @@ impl<D: SlotData> Slots<D> {
             }
             // Else another task has it, and looks at the queue when it frees it; or there was no
             // memory to make this one, and those who have the others do.
-            let Some(again) = self.pop() else {
+            let Some(Ok(again)) = self.pop() else {
                 return;
             };
             rqst = again;
         }
     }
 
+    /// Takes a free request; `None` if all are in use.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if those that are made are in use, and there is no memory for another.
     #[inline]
-    fn pop(&self) -> Option<*mut bindings::rpc_rqst> {
+    fn pop(&self) -> Option<Result<*mut bindings::rpc_rqst>> {
         let index = self.free.take()?;
         let place = self.all.get(index as usize)?;
 
         match place.as_ref() {
-            Some(slot) => Some(slot.rqst.get()),
-            None => self.make_first(index, place),
+            Some(slot) => Some(Ok(slot.rqst.get())),
+            None => Some(self.make_first(index, place)),
         }
     }
 
-    /// The request with this index, of which nothing was there yet; none without memory for it: a
-    /// request that is in use will be free.
+    /// The request with this index, of which nothing was there yet, or another one that is free.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if none is, and there is no memory for it.
     #[cold]
     fn make_first(
         &self,
         index: u32,
         place: &SetOnce<Pin<KBox<Slot<D>>>>,
-    ) -> Option<*mut bindings::rpc_rqst> {
+    ) -> Result<*mut bindings::rpc_rqst> {
         // Who has taken the number is the only one to make the request. Not GFP_KERNEL: the memory
         // may be for a call that has to free some.
         match Self::make(index, GFP_NOWAIT | __GFP_NOWARN) {
             Ok(slot) => place.populate(slot),
             Err(_) => {
                 self.free.put(index);
-                return self.pop_made();
+                return self.pop_made().ok_or(ENOMEM);
             }
         };
-        place.as_ref().map(|slot| slot.rqst.get())
+        place.as_ref().map(|slot| slot.rqst.get()).ok_or(ENOMEM)
     }
 
     /// A request that is free and there.
