@@ -287,6 +287,15 @@ pub(crate) struct NewBuffers {
 }
 
 impl NewBuffers {
+    /// All of them; none are left.
+    pub(super) fn take(&mut self) -> Self {
+        let none = Self {
+            sends: KVec::new(),
+            recvs: RecvChain::new(),
+        };
+        core::mem::replace(self, none)
+    }
+
     /// Tells whether there is none of either kind.
     pub(crate) fn is_empty(&self) -> bool {
         self.sends.is_empty() && self.recvs.count() == 0

@@ -221,16 +221,17 @@ impl<O: QpOwner> Qp<O> {
         (self.open && (sends != 0 || recvs != 0)).then(|| self.unallocated.at_most(count, count))
     }
 
-    /// Adds buffers that were made for this queue pair. The Receives are posted.
+    /// Takes buffers that were made for this queue pair out of `buffers`. The Receives are posted.
+    /// What stays, as the queue pair is closed, is to be freed without its lock.
     ///
     /// # Errors
     ///
     /// As [`Self::post_held`].
-    pub(crate) fn add(&mut self, buffers: NewBuffers) -> Result<(), PostError> {
+    pub(crate) fn add(&mut self, buffers: &mut NewBuffers) -> Result<(), PostError> {
         if !self.open {
             return Err(PostError::Closed);
         }
-        let recvs = self.take_new(buffers);
+        let recvs = self.take_new(buffers.take());
         self.post_chain(recvs)
     }
 

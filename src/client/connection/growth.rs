@@ -5,12 +5,17 @@
 
 use kernel::{
     impl_has_delayed_work,
+    prelude::*,
     sync::{
         atomic::{
             Acquire,
             Atomic,
             Relaxed,
             Release, //
+        },
+        barrier::{
+            smp_mb,
+            Full, //
         },
         Arc, //
     },
@@ -31,6 +36,9 @@ const MR_GROWTH: (u32, u32) = (8, 32);
 
 /// Jiffies between attempts when there is no memory.
 pub(super) const RETRY: usize = os::secs_to_jiffies(1) / 10;
+
+/// Jiffies after which a device is asked again that has refused: it may say so in the log.
+const RETRY_DEVICE: usize = os::secs_to_jiffies(1);
 
 impl Connection {
     /// All registrations are in use: has more of them made, unless there are as many as may be.
@@ -59,11 +67,12 @@ impl Connection {
         let _ = os::transport_queue().enqueue_delayed(self.clone(), 0);
     }
 
-    /// Has the next attempt made in a while, if a sender still waits: nothing else might wake it.
-    fn retry(self: &Arc<Self>, wants: &Atomic<bool>) {
+    /// Has the next attempt made in so many jiffies, if a sender still waits: nothing else might
+    /// wake it.
+    fn retry(self: &Arc<Self>, wants: &Atomic<bool>, pause: usize) {
         if self.shared.xprt.is_space_wanted() {
             wants.store(true, Relaxed);
-            let _ = os::transport_queue().enqueue_delayed(self.clone(), RETRY);
+            let _ = os::transport_queue().enqueue_delayed(self.clone(), pause);
         }
     }
 
@@ -79,8 +88,9 @@ impl Connection {
         }
         let before = pool.made();
 
-        if pool.grow(before.clamp(MR_GROWTH.0, MR_GROWTH.1)).is_err() {
-            self.retry(&self.wants_mrs);
+        if let Err(error) = pool.grow(before.clamp(MR_GROWTH.0, MR_GROWTH.1)) {
+            let pause = if error == ENOMEM { RETRY } else { RETRY_DEVICE };
+            self.retry(&self.wants_mrs, pause);
         }
         let made = pool.made().saturating_sub(before);
         self.shared.stats.mrs_allocated.add(made);
@@ -94,15 +104,16 @@ impl Connection {
             return false;
         };
         // Some are better than none.
-        let (buffers, made) = ordered.make();
+        let (mut buffers, made) = ordered.make();
         let any = !buffers.is_empty();
-        let added = self.with_qp(|qp| qp.add(buffers));
+        let added = self.with_qp(|qp| qp.add(&mut buffers));
         if made.is_err() {
             self.refused.store(os::jiffies(), Relaxed);
-            self.retry(&self.wants_buffers);
+            self.retry(&self.wants_buffers, RETRY);
         } else {
-            // Who has asked for more meanwhile did not see these.
-            self.wants_buffers.store(false, Relaxed);
+            // Who has asked for more meanwhile did not see these. Acquire: but waits, perhaps, and
+            // has said so before.
+            let _ = self.wants_buffers.xchg(false, Acquire);
         }
         match added {
             Some(Err(error)) => {
@@ -136,6 +147,8 @@ impl WorkItem for Connection {
             grown |= this.make_mrs();
         }
         if grown {
+            // Pairs with the barrier of a sender that waits.
+            smp_mb(Full);
             this.shared.xprt.space_available();
         }
     }
