@@ -222,9 +222,7 @@ impl Connection {
         match message {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
-                    self.validate(&reply, offered)
-                        .inspect_err(|why| self.report(reply.xid, why))
-                        .ok()
+                    self.validate(&reply, offered).map_err(Some)
                 })
             }
             Incoming::Unusable { xid, why } => self.unusable(xid, why, invalidated),
@@ -234,7 +232,7 @@ impl Connection {
                 error,
             } => {
                 self.shared.stats.count_error(&error);
-                self.answered(xid, credits, invalidated, |_| None)
+                self.answered(xid, credits, invalidated, |_| Err(None))
             }
             _ if invalidated.is_some() => self.dropped(invalidated),
             Incoming::ReverseCall {
@@ -363,14 +361,15 @@ impl Connection {
         self.shared.xprt.space_available();
     }
 
-    /// The server has replied to the call `xid`; `validate` says what it thinks of the reply.
+    /// The server has replied to the call `xid`; `validate` says what it thinks of the reply, or,
+    /// if that is a bad one, what to tell the log.
     /// Returns what that makes of the message.
     fn answered(
         &self,
         xid: u32,
         credits: u32,
         invalidated: Option<u32>,
-        validate: impl FnOnce(&Offered<'_>) -> Option<Delivery>,
+        validate: impl FnOnce(&Offered<'_>) -> Result<Delivery, Option<&'static str>>,
     ) -> Disposition {
         // First, since sunrpc counts what it does not know.
         if self.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
@@ -391,11 +390,17 @@ impl Connection {
             replied.map(|exposed| (exposed, validate(&state.offered())))
         };
         match judged {
-            Some((exposed, delivery)) => Disposition::Reply(Replied {
-                pinned,
-                exposed,
-                delivery,
-            }),
+            Some((exposed, judged)) => {
+                // Not while a lock is held: the console may be slow.
+                if let Err(Some(why)) = judged {
+                    self.report(xid, why);
+                }
+                Disposition::Reply(Replied {
+                    pinned,
+                    exposed,
+                    delivery: judged.ok(),
+                })
+            }
             None => {
                 self.repeated();
                 Disposition::Unsolicited
