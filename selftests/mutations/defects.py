@@ -68,6 +68,21 @@ PROTOCOL = (
         ((".get(pad_of(self.0.page_len) as usize..)", ".get(0 * pad_of(self.0.page_len) as usize..)"),),
     ),
     Defect(
+        "a bad reply is not reported",
+        "V1-101",
+        "test_9_hostile_server: the call fails: reply with reply-chunk",
+        (
+            (
+                "        if let Err(why) = judged {\n            self.report(reply.xid, why);\n        }\n",
+                "",
+            ),
+            (
+                "if let Err(Some(why)) = judged {\n                    self.report(xid, why);\n                }\n",
+                "",
+            ),
+        ),
+    ),
+    Defect(
         "a foreign handle passes for one of the call's",
         "H-30 PD-30",
         "test_9_hostile_server: remote invalidation of a handle of another call, for a call with one of its own",
@@ -89,6 +104,17 @@ PROTOCOL = (
 )
 
 CREDITS = (
+    Defect(
+        "a connection makes no more buffers",
+        "V1-33",
+        "Receives that came back are used before more are made",
+        (
+            (
+                "fn grow_buffers(self: &Arc<Self>) {\n",
+                "fn grow_buffers(self: &Arc<Self>) {\n        if self.refused.load(Relaxed) | 1 != 0 { return; }\n",
+            ),
+        ),
+    ),
     Defect(
         "the peer's grant is followed beyond the request",
         "V1-29",
@@ -297,6 +323,18 @@ REAL_DMA = (
         "H-95",
         DATA,
         (("inner.buf.sync_for_cpu(len);", ""),),
+    ),
+    Defect(
+        "a list keeps the mark of an earlier mapping",
+        "H-95",
+        DATA,
+        (("first.dma_flags = 0;", "first.dma_flags |= 0;"),),
+    ),
+    Defect(
+        "pages that do not follow each other are taken for a run",
+        "V1-127",
+        DATA,
+        (("    page == first.wrapping_add(by)\n", "    page == first.wrapping_add(by) || by != 0\n"),),
     ),
     swapped("a Send", "mem, size, ", "TO"),
     swapped("a Receive", "mem, size, ", "FROM"),
