@@ -298,10 +298,10 @@ impl<O: QpOwner> Qp<O> {
         self.unsolicited != before
     }
 
-    /// Sets how many Receives are posted at a time: with a third of those for replies not posted
-    /// the others are enough for a while.
+    /// Sets how many Receives are posted at a time: half of those for replies, so that the others
+    /// are enough meanwhile. A sender that needs one before has those posted that came back.
     fn set_batch(&mut self) {
-        let batch = self.recvs_allocated.saturating_sub(self.unsolicited) / 3;
+        let batch = self.recvs_allocated.saturating_sub(self.unsolicited) / 2;
         self.counters.set_batch(batch.min(self.most_batch).max(1));
     }
 
