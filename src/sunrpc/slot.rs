@@ -273,11 +273,36 @@ impl<D: SlotData> Slots<D> {
     ///
     /// As `free_slot` of `struct rpc_xprt_ops`: `rqst` is a request of this table that is not used
     /// any more.
+    #[inline(always)]
     pub(super) unsafe fn free(&self, xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) {
-        let mut rqst = rqst;
-
         // SAFETY: The request is unused.
         unsafe { rqst.write_bytes(0, 1) };
+        // SAFETY: By the safety requirements of this function `xprt` is valid.
+        if unsafe { has_backlog(xprt) } {
+            // SAFETY: By the safety requirements of this function; the request is free.
+            return unsafe { self.offer(xprt, rqst) };
+        }
+        // SAFETY: The request is one of this table.
+        self.free.put(unsafe { Slot::<D>::of(rqst) }.index);
+        // A task that was queued since may have looked for it in vain.
+        // SAFETY: By the safety requirements of this function `xprt` is valid.
+        if unsafe { has_backlog(xprt) } {
+            if let Some(Ok(again)) = self.pop() {
+                // SAFETY: By the safety requirements of this function; the request is free.
+                unsafe { self.offer(xprt, again) };
+            }
+        }
+    }
+
+    /// Hands a free request to a waiting task, or puts it back if none waits any more.
+    ///
+    /// # Safety
+    ///
+    /// `xprt` must be valid, and `rqst` a free request of this table, all zero.
+    #[cold]
+    unsafe fn offer(&self, xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) {
+        let mut rqst = rqst;
+
         loop {
             // SAFETY: By the safety requirements of this function `xprt` is valid; the request is
             // free.

@@ -207,7 +207,7 @@ impl SendBuffer {
 
     /// Makes the work request for the first `len` bytes, as Send `number`, and hands the memory to
     /// the device.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm(
         &mut self,
         len: u32,

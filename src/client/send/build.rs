@@ -269,7 +269,7 @@ impl Connection {
     /// # Errors
     ///
     /// [`SendStatus::NotConnected`] if the call may not be sent.
-    #[inline]
+    #[inline(always)]
     fn sendable<'c>(
         &self,
         call: &Call<'c, Request>,
