@@ -30,7 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--visits", type=int, default=2, help="how often each transport has its turn")
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for what is measured by the clock")
     parser.add_argument("--only", choices=("count", "speed", "memory"), help="leave the rest out")
-    parser.add_argument("--kernel", choices=("test", "stock"), default="test", help="the kernel of both guests")
+    parser.add_argument("--kernel", choices=("test", "stock"), default="stock", help="the kernel of both guests")
     parser.add_argument("--clients", default="ours,in-tree,repaired", help="whose instructions are counted")
     parser.add_argument("--timed", default="ours,in-tree,control", help="whose speed is measured by the clock")
     parser.add_argument(

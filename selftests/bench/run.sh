@@ -11,9 +11,9 @@ enter=$selftests/setup/enter.sh
 
 "$enter" selftests/bench/tools.sh
 case " $* " in
-*" --kernel stock "* | *" --kernel=stock "*) "$selftests/bench/repaired.sh" stock ;;
+*" --kernel test "* | *" --kernel=test "*) "$selftests/bench/repaired.sh" test ;;
 *" --list "* | *" --help "* | *" -h "*) ;;
-*) "$selftests/bench/repaired.sh" test ;;
+*) "$selftests/bench/repaired.sh" stock ;;
 esac
 PACKAGE=bench "$selftests/harness/run.sh" "$@"
 case " $* " in
