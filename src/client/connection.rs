@@ -4,6 +4,7 @@
 
 pub(in crate::client) mod abandoned;
 mod growth;
+mod life;
 pub(in crate::client) mod progress;
 pub(in crate::client) mod step;
 
@@ -25,7 +26,14 @@ use kernel::{
     workqueue::DelayedWork, //
 };
 
-use self::step::Progress;
+use self::{
+    life::{
+        Life,
+        LossAction,
+        PublishAction, //
+    },
+    step::Progress, //
+};
 use super::{
     negotiated::{
         Negotiated,
@@ -77,18 +85,6 @@ pub(in crate::client) type Record = KVec<u32>;
 /// Records by the xid of their calls.
 type Records = RBTree<u32, Record>;
 
-/// The life of a connection, in one word.
-mod life {
-    /// Not published to sunrpc yet.
-    pub(super) const FORMING: u32 = 0;
-    /// Lost before it was published.
-    pub(super) const DOOMED: u32 = 1;
-    /// In use.
-    pub(super) const OPEN: u32 = 2;
-    /// Lost, or being torn down: the code that moved it here has told sunrpc.
-    pub(super) const CLOSED: u32 = 3;
-}
-
 pub(super) type ConnectionQp = Qp<Arc<Endpoint<Connection>>>;
 
 /// The send queue of such a queue pair.
@@ -99,6 +95,7 @@ pub(super) type ConnectionSends = SendQueue<Arc<Endpoint<Connection>>>;
 #[pin_data]
 pub(crate) struct Connection {
     generation: u64,
+    /// The word that stores its [`Life`].
     life: Atomic<u32>,
     #[pin]
     progress: SpinLock<Progress>,
@@ -153,7 +150,7 @@ impl Connection {
         Arc::pin_init(
             pin_init!(Self {
                 generation,
-                life: Atomic::new(life::FORMING),
+                life: Atomic::new(Life::FORMING.word()),
                 progress <- new_spinlock!(
                     Progress {
                         outcome: None,
@@ -231,7 +228,7 @@ impl Connection {
     /// Tells whether sunrpc does not know of the connection yet.
     #[inline]
     pub(super) fn is_forming(&self) -> bool {
-        self.life.load(Relaxed) == life::FORMING
+        Life::from_word(self.life.load(Relaxed)).is_forming()
     }
 
     /// Tells whether a valid reply has come.
@@ -267,13 +264,22 @@ impl Connection {
         self.ended.populate(why);
     }
 
-    /// The connection is in use from here on.
+    /// Moves the life on by `transition`, and returns the action that it says; `None` if it says
+    /// that nothing changes.
+    fn advance<A>(&self, transition: impl Fn(Life) -> Option<(Life, A)>) -> Option<A> {
+        // Relaxed: the word decides which party acts, and nothing else is read because of it.
+        loop {
+            let was = self.life.load(Relaxed);
+            let (next, action) = transition(Life::from_word(was))?;
+            if self.life.cmpxchg(was, next.word(), Relaxed).is_ok() {
+                return Some(action);
+            }
+        }
+    }
+
+    /// sunrpc knows of the connection: it is in use from here on, unless it is lost already.
     pub(super) fn publish(&self) {
-        if self
-            .life
-            .cmpxchg(life::FORMING, life::OPEN, Relaxed)
-            .is_err()
-        {
+        if self.advance(Life::published) == Some(PublishAction::Disconnect) {
             pr_info!(
                 "{}: connection lost before it was used\n",
                 self.shared.xprt.peer()
@@ -282,41 +288,23 @@ impl Connection {
         }
     }
 
-    /// Notes that the connection has to end. Returns its life before, if other code
-    /// has not done so first.
-    fn doom(&self) -> Option<u32> {
-        loop {
-            let (was, to) = match self.life.load(Relaxed) {
-                // Before it is published only its maker can close it.
-                life::FORMING => (life::FORMING, life::DOOMED),
-                life::OPEN => (life::OPEN, life::CLOSED),
-                _ => return None,
-            };
-            if self.life.cmpxchg(was, to, Relaxed).is_ok() {
-                return Some(was);
-            }
-        }
-    }
-
     /// Marks the connection as lost because of `why`, and asks sunrpc, once, to close it. Returns
-    /// what it was before, if it was not lost before.
-    pub(super) fn announce_loss(&self, why: &'static CStr) -> Option<u32> {
-        let was = self.doom();
-        if was.is_some() {
-            self.note_end(why);
-        }
+    /// the action that is due, if it was not lost before.
+    pub(super) fn announce_loss(&self, why: &'static CStr) -> Option<LossAction> {
+        let action = self.advance(Life::lost)?;
+        self.note_end(why);
 
-        if was == Some(life::OPEN) {
+        if action == LossAction::Disconnect {
             pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
             self.shared.xprt.force_disconnect();
         }
-        was
+        Some(action)
     }
 
     /// The connection cannot be used any more, because of `why`, which the connection manager does
     /// not tell: ends it, or the attempt to make it.
     pub(super) fn lost(&self, why: &'static CStr) {
-        if self.announce_loss(why) == Some(life::FORMING) {
+        if self.announce_loss(why) == Some(LossAction::FailAttempt) {
             self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
         }
     }
@@ -324,7 +312,7 @@ impl Connection {
     /// The server has broken the protocol in a way that leaves the connection in doubt: reports it
     /// and ends the connection.
     pub(super) fn violated(&self, what: &'static CStr) {
-        let Some(was) = self.doom() else {
+        let Some(action) = self.advance(Life::lost) else {
             return;
         };
         self.note_end(what);
@@ -335,10 +323,9 @@ impl Connection {
                 what
             );
         }
-        if was == life::OPEN {
-            self.shared.xprt.force_disconnect();
-        } else {
-            self.failed(ConnectStatus::Retry, EPROTO.to_errno());
+        match action {
+            LossAction::Disconnect => self.shared.xprt.force_disconnect(),
+            LossAction::FailAttempt => self.failed(ConnectStatus::Retry, EPROTO.to_errno()),
         }
     }
 
@@ -443,26 +430,32 @@ impl Connection {
     pub(super) fn end(&self) {
         // In any other state the connection is being taken down, or sunrpc was told.
         self.note_end(c"memory of a call could not be invalidated");
-        if self.doom() == Some(life::OPEN) {
+        if self.advance(Life::lost) == Some(LossAction::Disconnect) {
             self.shared.xprt.force_disconnect();
         }
         self.torn_down.wait_for_completion();
     }
 
+    /// Ends a connection that sunrpc has had: notes why, and [takes it down](Self::tear_down).
+    pub(super) fn close(&self, sends: ConnectionSends) {
+        const BY_SUNRPC: &CStr = c"sunrpc closed it";
+
+        self.note_end(BY_SUNRPC);
+        if let Some(negotiated) = self.negotiated() {
+            let why = self.ended.as_ref().copied().unwrap_or(BY_SUNRPC);
+            self.shared.history.closed(why, negotiated.facts.since);
+            self.shared.trace().op_close(why.to_str().unwrap_or("?"));
+        }
+        self.tear_down(Some(sends));
+    }
+
     /// Takes the connection down: the device has no request of ours any more, and the server can
-    /// reach no memory of any call. What is left is memory, which goes with the connection.
+    /// reach no memory of any call. The memory that is left goes with the connection.
     ///
     /// Called once, by the holder of the write lock, whose send queue this takes; there is none if
     /// the connection was never made. Process context.
     pub(super) fn tear_down(&self, sends: Option<ConnectionSends>) {
-        let life = self.life.xchg(life::CLOSED, Relaxed);
-        // What was not published yet is an attempt that has failed, which is noted elsewhere.
-        let was_used = life == life::OPEN || life == life::CLOSED;
-        if let Some(negotiated) = self.negotiated().filter(|_| was_used) {
-            let why = self.ended.as_ref().copied().unwrap_or(c"torn down");
-            self.shared.history.closed(why, negotiated.facts.since);
-            self.shared.trace().op_close(why.to_str().unwrap_or("?"));
-        }
+        self.advance(|life| Some((life.torn_down(), ())));
         let closing = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends)));
         if let Some(Ok(closing)) = closing {
             self.drain(closing);

@@ -124,7 +124,7 @@ impl RdmaTransport {
             .store(!connection.is_confirmed(), Relaxed);
         // There is no other: sunrpc has closed the last one.
         if let Some(Sender { connection, queue }) = self.sender.replace(lock, Some(sender)) {
-            connection.tear_down(Some(queue));
+            connection.close(queue);
         }
         *self.shared.current.lock() = Some(connection.clone());
         // In case that an upper layer has asked for it meanwhile. It finds the connection, or this
@@ -171,7 +171,7 @@ impl WorkItem for RdmaTransport {
         match this.establish(&mut lock.write_lock()) {
             Ok(()) => {
                 lock.established();
-                // What has ended the connection meanwhile had no transport to tell.
+                // A loss before this had no transport to tell; `publish` notices it.
                 if let Some(connection) = this.current() {
                     connection.publish();
                 }
@@ -253,8 +253,7 @@ impl Transport for RdmaTransport {
         let current = self.shared.current.lock().take();
 
         if let Some(Sender { connection, queue }) = sender {
-            connection.note_end(c"sunrpc closed it");
-            connection.tear_down(Some(queue));
+            connection.close(queue);
         }
         drop(current);
         self.shared.xprt.disconnected(lock);

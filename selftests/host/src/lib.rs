@@ -23,6 +23,9 @@ mod module {
     pub(crate) mod client {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]
+        pub(crate) mod connection {
+            pub(crate) mod life;
+        }
         pub(crate) mod request {
             pub(crate) mod state;
         }

@@ -3,6 +3,7 @@
 //! What holds for all inputs, tried on random ones.
 
 mod connection;
+mod lives;
 mod messages;
 mod plans;
 mod replies;
