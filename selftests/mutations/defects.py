@@ -258,10 +258,9 @@ MEMORY = (
         "a call ends after its local invalidation, answered",
         (
             (
-                "self.invalidate(reply, connection, mrs);",
+                "self.invalidate(reply, mrs);",
                 "let HeldReply { pinned, delivery, buf } = reply;\n"
                 "                let _ = self.with_qp(|qp| qp.invalidate(mrs, usize::MAX));\n"
-                "                drop(connection);\n"
                 "                self.complete(pinned, delivery, buf.message());\n"
                 "                self.recycle(queue, buf);",
             ),

@@ -39,7 +39,7 @@ use super::{
         Negotiated,
         PeerData, //
     },
-    request,
+    request::Request,
     shared::{
         self,
         REVERSE_SLOTS, //
@@ -72,12 +72,6 @@ const UNKNOWN_LIMIT: u32 = 1024;
 
 /// The part of a transport that outlives its connections.
 pub(super) type Shared = shared::Shared<Connection>;
-
-/// The transport's data of each request.
-pub(super) type Request = request::Request<Connection>;
-
-/// Registrations of a call, and the connection that they are good for.
-pub(super) type Exposed = request::Exposed<Connection>;
 
 /// The handles of an abandoned call: those that its late reply may invalidate.
 pub(in crate::client) type Record = KVec<u32>;
@@ -225,10 +219,21 @@ impl Connection {
         self.negotiated.populate(negotiated);
     }
 
+    /// Its life now.
+    #[inline]
+    fn life(&self) -> Life {
+        Life::from_word(self.life.load(Relaxed))
+    }
+
     /// Tells whether sunrpc does not know of the connection yet.
     #[inline]
     pub(super) fn is_forming(&self) -> bool {
-        Life::from_word(self.life.load(Relaxed)).is_forming()
+        self.life().is_forming()
+    }
+
+    /// Tells whether the connection is lost, or being torn down.
+    pub(super) fn is_closed(&self) -> bool {
+        self.life().is_closed()
     }
 
     /// Tells whether a valid reply has come.
@@ -481,8 +486,7 @@ impl Connection {
         // The queue pair goes before the calls do, in case that the drain has failed.
         drop(drained);
         for request in self.shared.slots.iter() {
-            let reference = request.state.lock().call.drained(self.generation);
-            drop(reference);
+            request.state.lock().call.drained(self.generation);
         }
     }
 }

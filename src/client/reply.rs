@@ -18,15 +18,12 @@ use kernel::{
 };
 
 use super::{
-    connection::{
-        Connection,
-        Exposed,
-        Request, //
-    },
+    connection::Connection,
     request::{
         remotely_invalidated,
         Delivery,
-        HeldReply, //
+        HeldReply,
+        Request, //
     }, //
 };
 use crate::{
@@ -51,7 +48,8 @@ use crate::{
         MrList,
         Received,
         RecvBuffer,
-        RecvQueue, //
+        RecvQueue,
+        Registered, //
     }, //
 };
 
@@ -129,7 +127,7 @@ enum Disposition {
 struct Replied<S: Section = Outside> {
     pinned: Pinned<Request, S>,
     /// The memory that the server could reach before the reply invalidated any of it.
-    exposed: Option<Exposed>,
+    exposed: Option<MrList<Registered>>,
     /// The rest of the work on the reply; `None` if it is not a good one.
     delivery: Option<Delivery>,
 }
@@ -305,13 +303,13 @@ impl Connection {
                 self.complete(pinned, delivery, buf.message());
                 self.recycle(queue, buf);
             }
-            Some(Exposed { connection, mrs }) => {
+            Some(mrs) => {
                 let reply = HeldReply {
                     pinned: pinned.leave(),
                     delivery,
                     buf,
                 };
-                self.invalidate(reply, connection, mrs);
+                self.invalidate(reply, mrs);
             }
         }
         // Not while sunrpc's lock may be held.

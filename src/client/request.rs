@@ -5,10 +5,7 @@
 use kernel::{
     new_spinlock,
     prelude::*,
-    sync::{
-        Arc,
-        SpinLock, //
-    }, //
+    sync::SpinLock, //
 };
 
 pub(super) mod state;
@@ -138,9 +135,9 @@ impl Lists {
 }
 
 /// A reply that waits for its call's invalidation.
-pub(super) struct HeldReply<C: Send + Sync + 'static> {
+pub(super) struct HeldReply {
     /// The request.
-    pub(super) pinned: Pinned<Request<C>>,
+    pub(super) pinned: Pinned<Request>,
     /// The rest of the work on the reply; `None` if it is not a good one.
     pub(super) delivery: Option<Delivery>,
     /// The buffer that holds the reply.
@@ -164,29 +161,25 @@ pub(super) enum Delivery {
     },
 }
 
-/// Registrations, and the connection that they are good for.
-pub(super) type Exposed<C> = state::Exposed<MrList<Registered>, Arc<C>>;
-
 /// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
 /// there.
 #[inline(always)]
-pub(super) fn remotely_invalidated<C>(
-    exposed: &mut Option<Exposed<C>>,
+pub(super) fn remotely_invalidated(
+    exposed: &mut Option<MrList<Registered>>,
     handle: u32,
 ) -> Option<MrList<Invalidated>> {
-    let state::Exposed { connection, mrs } = exposed.take()?;
-    let (taken, left) = match mrs.remotely_invalidated(handle) {
+    let (taken, left) = match exposed.take()?.remotely_invalidated(handle) {
         Ok((taken, left)) => (Some(taken), left),
         Err(mrs) => (None, Some(mrs)),
     };
-    *exposed = left.map(|mrs| state::Exposed { connection, mrs });
+    *exposed = left;
     taken
 }
 
 /// A call's state, under the request's lock.
-pub(super) struct State<C: Send + Sync + 'static> {
+pub(super) struct State {
     /// Its progress.
-    pub(super) call: RequestState<MrList<Registered>, HeldReply<C>, Arc<C>>,
+    pub(super) call: RequestState<MrList<Registered>, HeldReply>,
     /// The xid of the call that was sent last.
     pub(super) xid: u32,
     /// The number of errors about that call that could not be decoded.
@@ -198,7 +191,7 @@ pub(super) struct State<C: Send + Sync + 'static> {
     pub(super) lists: Option<KBox<Lists>>,
 }
 
-impl<C: Send + Sync + 'static> State<C> {
+impl State {
     /// The chunks of the call, if it has any.
     pub(super) fn chunks(&self) -> Option<&Lists> {
         self.lists.as_deref().filter(|_| self.chunked)
@@ -240,13 +233,13 @@ impl<C: Send + Sync + 'static> State<C> {
     }
 }
 
-/// The transport's data of each request. It goes out on connections of type `C`.
+/// The transport's data of each request.
 #[pin_data]
-pub(crate) struct Request<C: Send + Sync + 'static> {
+pub(crate) struct Request {
     /// The number of its request, by which the completion of an invalidation finds it.
     pub(super) index: u32,
     #[pin]
-    pub(super) state: SpinLock<State<C>>,
+    pub(super) state: SpinLock<State>,
     /// Registrations that the last call has left, for the next one; none while its reply waits.
     /// They go with the connection.
     pub(super) kept: Kept,
@@ -255,7 +248,7 @@ pub(crate) struct Request<C: Send + Sync + 'static> {
     pub(super) released: Completion,
 }
 
-impl<C: Send + Sync + 'static> SlotData for Request<C> {
+impl SlotData for Request {
     /// A call that is not sent.
     fn new(index: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -276,7 +269,7 @@ impl<C: Send + Sync + 'static> SlotData for Request<C> {
     }
 }
 
-impl<C: Send + Sync + 'static> Request<C> {
+impl Request {
     /// Takes from the call what depends on the connection with this number, none of whose
     /// completions is still to come.
     pub(super) fn tear_down(&self, generation: u64) {

@@ -19,11 +19,12 @@ use kernel::{
 use super::{
     connection::{
         Connection,
-        ConnectionSends,
-        Exposed,
-        Request, //
+        ConnectionSends, //
     },
-    request::State, //
+    request::{
+        Request,
+        State, //
+    }, //
 };
 use crate::{
     proto::Segment,
@@ -191,11 +192,7 @@ impl Sender {
         let posted = queue.post(mrs, buf, len, Expects::Reply);
         match posted {
             Ok(mrs) => {
-                let exposed = mrs.map(|mrs| Exposed {
-                    connection: connection.clone(),
-                    mrs,
-                });
-                state.call.sent(connection.generation(), exposed);
+                state.call.sent(connection.generation(), mrs);
                 drop(state);
                 call.count_sent();
                 Ok(())
@@ -215,7 +212,7 @@ impl Connection {
     /// the message.
     #[cold]
     #[inline(never)]
-    fn trace_send(&self, call: &Call<'_, Request>, state: &State<Self>, len: u32) {
+    fn trace_send(&self, call: &Call<'_, Request>, state: &State, len: u32) {
         let (trace, xid) = (self.shared.trace(), call.xid());
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let (call_mode, reply_mode) = state.modes();

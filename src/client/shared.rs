@@ -56,7 +56,7 @@ const WARN_EVERY_SECS: u32 = 5;
 /// The part of a transport that outlives its connections, of type `C`.
 #[pin_data]
 pub(crate) struct Shared<C: Send + Sync + 'static> {
-    pub(super) slots: Arc<Slots<Request<C>>>,
+    pub(super) slots: Arc<Slots<Request>>,
     pub(super) stats: Stats,
     #[pin]
     pub(super) backchannel: Backchannel,
@@ -76,7 +76,8 @@ pub(crate) struct Shared<C: Send + Sync + 'static> {
     told: Atomic<usize>,
     /// Bytes that a reverse message may have on the current or the last connection.
     pub(super) reverse_payload: Atomic<u32>,
-    /// The current connection, for all but the sender. It holds this in turn, until it is closed.
+    /// The current connection, for all but the sender, until its teardown is over: a task whose
+    /// memory the server may reach through it finds it here. It holds this in turn.
     #[pin]
     pub(super) current: SpinLock<Option<Arc<C>>>,
     /// Set once sunrpc has asked for a connection, before which its object is not complete.
@@ -91,7 +92,7 @@ pub(crate) struct Shared<C: Send + Sync + 'static> {
     #[pin]
     pub(super) destination: SpinLock<Destination>,
     // Last, since the module may go with it.
-    pub(super) xprt: Xprt<Request<C>>,
+    pub(super) xprt: Xprt<Request>,
 }
 
 /// The other end of a connection, and the device on this one.
@@ -119,7 +120,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(xprt: Xprt<Request<C>>, server: SocketAddr) -> Result<Arc<Self>> {
+    pub(super) fn new(xprt: Xprt<Request>, server: SocketAddr) -> Result<Arc<Self>> {
         let slots = Slots::new(xprt.max_requests())?;
         Arc::pin_init(
             pin_init!(Shared {
@@ -156,7 +157,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
         self.current.lock().clone()
     }
 
-    /// Traces what this transport does.
+    /// The tracer of this transport.
     #[inline]
     pub(super) fn trace(&self) -> Trace {
         Trace(self.xprt.id())

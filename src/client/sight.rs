@@ -82,11 +82,16 @@ fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
     }
 }
 
-/// The word for what a transport is doing.
+/// The word for the state of a transport.
 fn state(load: &Load, connection: Option<&Connection>) -> &'static str {
     match connection {
-        Some(connection) if load.connected && connection.is_confirmed() => "connected",
-        Some(_) if load.connected => "unproven",
+        Some(connection) if load.connected && !connection.is_closed() => {
+            if connection.is_confirmed() {
+                "connected"
+            } else {
+                "unproven"
+            }
+        }
         _ if load.connecting => "connecting",
         Some(_) => "closing",
         None => "idle",

@@ -31,12 +31,13 @@ use super::{
     connection::{
         progress::RELEASE_POLL,
         Connection,
-        Exposed,
-        Request,
         Shared, //
     },
     list,
-    request::state::ReleaseAction,
+    request::{
+        state::ReleaseAction,
+        Request, //
+    },
     send::Sender,
     shared::REVERSE_SLOTS, //
 };
@@ -109,7 +110,13 @@ impl RdmaTransport {
         self.shared.current()
     }
 
-    /// Makes a connection and publishes it.
+    /// The connection with this number; `None` once its teardown is over, when neither the device
+    /// nor the server can reach anything through it.
+    fn connection(&self, generation: u64) -> Option<Arc<Connection>> {
+        self.current().filter(|c| c.generation() == generation)
+    }
+
+    /// Makes a connection and has it ready for sunrpc.
     fn establish(&self, lock: &mut WriteLock<'_>) -> Result<(), ConnectStatus> {
         let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
         let sender = connect::connect(&self.shared, generation, lock)?;
@@ -250,11 +257,12 @@ impl Transport for RdmaTransport {
 
     fn close(&self, lock: &mut WriteLock<'_>) {
         let sender = self.sender.replace(lock, None);
-        let current = self.shared.current.lock().take();
 
         if let Some(Sender { connection, queue }) = sender {
             connection.close(queue);
         }
+        // Not before: a task that has to wait for the teardown finds the connection there.
+        let current = self.shared.current.lock().take();
         drop(current);
         self.shared.xprt.disconnected(lock);
     }
@@ -311,7 +319,7 @@ impl Transport for RdmaTransport {
         }
         if let Some(generation) = state.call.abandoned_on() {
             drop(state);
-            connection = self.current().filter(|c| c.generation() == generation);
+            connection = self.connection(generation);
             if let Some(connection) = &connection {
                 connection.record(request);
             }
@@ -322,15 +330,24 @@ impl Transport for RdmaTransport {
         drop(state);
         let (exposed, replied) = match release {
             ReleaseAction::Done { replied } => (None, replied),
-            ReleaseAction::Invalidate { exposed, replied } => (Some(exposed), replied),
-            ReleaseAction::EndConnection(connection) => return connection.end(),
+            ReleaseAction::Invalidate {
+                generation,
+                exposed,
+                replied,
+            } => (Some((generation, exposed)), replied),
+            ReleaseAction::EndConnection(generation) => {
+                return self.connection(generation).map_or((), |c| c.end());
+            }
         };
         if let Some(connection) = connection.filter(|_| replied) {
             // The reply came while its record was made.
             connection.forget(xid);
         }
-        if let Some(Exposed { connection, mrs }) = exposed {
-            connection.invalidate_and_wait(request, mrs);
+        if let Some((generation, mrs)) = exposed {
+            // Without the connection, the registrations go to their pool.
+            if let Some(connection) = self.connection(generation) {
+                connection.invalidate_and_wait(request, mrs);
+            }
             request.state.lock().call.released();
         }
     }

@@ -22,9 +22,11 @@ use kernel::{
 };
 
 use super::{
-    super::request::remotely_invalidated,
-    Connection,
-    Request, //
+    super::request::{
+        remotely_invalidated,
+        Request, //
+    },
+    Connection, //
 };
 use crate::{
     os,

@@ -2,10 +2,7 @@
 
 //! Local invalidation: the reply of a call waits until the server cannot reach its memory any more.
 
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
 use super::{
     super::{
@@ -30,15 +27,9 @@ use crate::{
 };
 
 impl Connection {
-    /// Keeps the server from the memory under `mrs`, which are of this `connection`, before its
-    /// reply counts (V1-126), and before the processor touches the memory, which is the device's
-    /// until then (V1-127).
-    pub(super) fn invalidate(
-        &self,
-        reply: HeldReply<Self>,
-        connection: Arc<Connection>,
-        mrs: MrList<Registered>,
-    ) {
+    /// Keeps the server from the memory under `mrs` before its reply counts (V1-126), and before
+    /// the processor touches the memory, which is the device's until then (V1-127).
+    pub(super) fn invalidate(&self, reply: HeldReply, mrs: MrList<Registered>) {
         let count = mrs.count();
         self.shared.stats.local_invalidations.add(count);
         let index = reply.pinned.slot().index as usize;
@@ -50,8 +41,7 @@ impl Connection {
             if Trace::is_mr_localinv_on() {
                 self.shared.trace().mr_localinv(state.xid, count);
             }
-            let generation = self.generation();
-            state.call.invalidate_for(generation, reply, connection);
+            state.call.invalidate_for(self.generation(), reply);
         }
         let invalidated = self
             .with_qp(|qp| qp.invalidate(mrs, index))

@@ -8,18 +8,23 @@ use kernel::{
 };
 
 use super::{
-    super::connection::{
-        abandoned::Late,
-        Connection,
-        Exposed,
-        Request, //
+    super::{
+        connection::{
+            abandoned::Late,
+            Connection, //
+        },
+        request::Request, //
     },
     Disposition,
     Replied, //
 };
 use crate::{
     proto::Discard,
-    sunrpc::Pinned, //
+    sunrpc::Pinned,
+    verbs::{
+        MrList,
+        Registered, //
+    }, //
 };
 
 impl Connection {
@@ -100,7 +105,11 @@ impl Connection {
     /// The end of the call of `pinned` because of an unusable message, if it is one, waits for a
     /// reply here, and is not to be spared this time. Returns what the server may still reach.
     #[allow(clippy::option_option)]
-    fn end_unusable(&self, pinned: &Pinned<Request>, why: Discard) -> Option<Option<Exposed>> {
+    fn end_unusable(
+        &self,
+        pinned: &Pinned<Request>,
+        why: Discard,
+    ) -> Option<Option<MrList<Registered>>> {
         let mut state = pinned.slot().state.lock();
 
         if why == Discard::UndecodableError {

@@ -22,17 +22,13 @@
 //!     Sent, RepliedLate, Invalidating -- torn_down --> AwaitingDrain -- drained --> Idle
 //! ```
 //!
-//! A method returns what its caller has to do, or has to drop without the lock. The host tests walk
-//! through all interleavings of the four parties.
-
-/// Registrations that the server may use, and the connection that they are good for.
-#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
-pub(crate) struct Exposed<M, C> {
-    /// The connection.
-    pub(crate) connection: C,
-    /// The registrations.
-    pub(crate) mrs: M,
-}
+//! A method returns the action that its caller has to take, or a value to be dropped without the
+//! lock. The host tests walk through all interleavings of the four parties.
+//!
+//! A connection is known here by its number alone, so that a call costs no reference to it. The
+//! registrations need none: they hold their pool. A task that has to invalidate memory on the
+//! connection, or to wait for its end, looks it up by the number; it is found until its teardown is
+//! over, when the server can reach nothing through it.
 
 /// The effect of the completion of a local invalidation on a call.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
@@ -49,8 +45,8 @@ pub(crate) enum InvalidationOutcome<R> {
 
 /// The action by which a task releases its call.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
-pub(crate) enum ReleaseAction<M, C> {
-    /// Nothing: the server can reach nothing. Set if the reply has come late.
+pub(crate) enum ReleaseAction<M> {
+    /// None: the server can reach nothing.
     Done {
         /// Set if the reply has come after the task left the call.
         replied: bool,
@@ -58,13 +54,15 @@ pub(crate) enum ReleaseAction<M, C> {
     /// To have the registrations invalidated, to wait for that, and to call
     /// [`RequestState::released`].
     Invalidate {
-        /// The memory that the server may reach.
-        exposed: Exposed<M, C>,
+        /// The number of the connection over which the server may reach the memory.
+        generation: u64,
+        /// The registrations of that memory.
+        exposed: M,
         /// Set if the reply has come after the task left the call.
         replied: bool,
     },
-    /// To take this connection down.
-    EndConnection(C),
+    /// To wait for the teardown of the connection with this number.
+    EndConnection(u64),
 }
 
 /// The part of a call that the teardown of a connection takes.
@@ -78,42 +76,34 @@ pub(crate) enum Severed<M, R> {
     Nothing,
 }
 
-/// The progress of a call. `M` are its registrations, `R` is a reply that waits, `C` refers to a
-/// connection.
+/// The progress of a call. `M` are its registrations, `R` is a reply that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
-enum State<M, R, C> {
+enum State<M, R> {
     /// Not sent, or done.
     Idle,
     /// Sent on the connection with this number, which has not replied yet.
     Sent {
         generation: u64,
-        exposed: Option<Exposed<M, C>>,
+        exposed: Option<M>,
         /// The task has let go of its credit: the call counts as abandoned.
         abandoned: bool,
     },
     /// The reply has come while the call was not among those that wait for one: its task has left
     /// it and not released the memory yet; or the task encodes it for the next connection.
-    RepliedLate {
-        generation: u64,
-        exposed: Option<Exposed<M, C>>,
-    },
+    RepliedLate { generation: u64, exposed: Option<M> },
     /// The reply waits until the server is kept from the memory.
-    Invalidating {
-        generation: u64,
-        reply: R,
-        connection: C,
-    },
+    Invalidating { generation: u64, reply: R },
     /// The task waits for that, to release the memory.
     Releasing,
-    /// The server may reach memory of the call until this connection is drained.
-    AwaitingDrain { generation: u64, connection: C },
+    /// The server may reach memory of the call until the connection with this number is drained.
+    AwaitingDrain { generation: u64 },
 }
 
 /// The state of a call.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
-pub(crate) struct RequestState<M, R, C>(State<M, R, C>);
+pub(crate) struct RequestState<M, R>(State<M, R>);
 
-impl<M, R, C> RequestState<M, R, C> {
+impl<M, R> RequestState<M, R> {
     /// A call that is not sent.
     pub(crate) const fn new() -> Self {
         Self(State::Idle)
@@ -122,7 +112,7 @@ impl<M, R, C> RequestState<M, R, C> {
     /// Changes a state that owns nothing. The compiler does not know that, and would have each call
     /// look for what to drop.
     #[inline(always)]
-    fn set_from_empty(&mut self, state: State<M, R, C>) {
+    fn set_from_empty(&mut self, state: State<M, R>) {
         core::mem::forget(core::mem::replace(&mut self.0, state));
     }
 
@@ -140,7 +130,7 @@ impl<M, R, C> RequestState<M, R, C> {
 
     /// A call that [may be sent](Self::is_sendable) has been, on the connection with this number.
     #[inline]
-    pub(crate) fn sent(&mut self, generation: u64, exposed: Option<Exposed<M, C>>) {
+    pub(crate) fn sent(&mut self, generation: u64, exposed: Option<M>) {
         self.set_from_empty(State::Sent {
             generation,
             exposed,
@@ -159,7 +149,7 @@ impl<M, R, C> RequestState<M, R, C> {
     /// reach, or `None` if no reply to the call is expected there.
     #[inline]
     #[allow(clippy::option_option)]
-    pub(crate) fn replied(&mut self, generation: u64) -> Option<Option<Exposed<M, C>>> {
+    pub(crate) fn replied(&mut self, generation: u64) -> Option<Option<M>> {
         match &mut self.0 {
             State::Sent {
                 generation: of,
@@ -176,19 +166,15 @@ impl<M, R, C> RequestState<M, R, C> {
 
     /// The reply that [has come](Self::replied) does not count: the call waits until the connection
     /// is torn down, and is sent again.
-    pub(crate) fn reply_rejected(&mut self, generation: u64, exposed: Option<Exposed<M, C>>) {
+    pub(crate) fn reply_rejected(&mut self, generation: u64, exposed: Option<M>) {
         self.sent(generation, exposed);
     }
 
     /// The reply that [has come](Self::replied) waits until the registrations of the call are
     /// invalidated on its connection.
     #[inline]
-    pub(crate) fn invalidate_for(&mut self, generation: u64, reply: R, connection: C) {
-        self.set_from_empty(State::Invalidating {
-            generation,
-            reply,
-            connection,
-        });
+    pub(crate) fn invalidate_for(&mut self, generation: u64, reply: R) {
+        self.set_from_empty(State::Invalidating { generation, reply });
     }
 
     /// An invalidation for the call has completed: successfully, if `done`.
@@ -201,15 +187,8 @@ impl<M, R, C> RequestState<M, R, C> {
                 InvalidationOutcome::Released
             }
             State::Invalidating { reply, .. } if done => InvalidationOutcome::Deliver(reply),
-            State::Invalidating {
-                generation,
-                reply,
-                connection,
-            } => {
-                self.0 = State::AwaitingDrain {
-                    generation,
-                    connection,
-                };
+            State::Invalidating { generation, reply } => {
+                self.0 = State::AwaitingDrain { generation };
                 InvalidationOutcome::Drop(reply)
             }
             other => {
@@ -256,7 +235,7 @@ impl<M, R, C> RequestState<M, R, C> {
     pub(crate) fn reply_late<T>(
         &mut self,
         generation: u64,
-        look: impl FnOnce(&mut Option<Exposed<M, C>>) -> T,
+        look: impl FnOnce(&mut Option<M>) -> T,
     ) -> Option<(T, bool)> {
         match &mut self.0 {
             State::Sent {
@@ -290,19 +269,32 @@ impl<M, R, C> RequestState<M, R, C> {
 
     /// The task releases its call. A call whose reply waits is pinned, so that its task does not
     /// come here.
-    pub(crate) fn release(&mut self) -> ReleaseAction<M, C> {
-        let (exposed, replied) = match core::mem::replace(&mut self.0, State::Idle) {
-            State::Sent { exposed, .. } => (exposed, false),
-            State::RepliedLate { exposed, .. } => (exposed, true),
-            State::AwaitingDrain { connection, .. } => {
-                return ReleaseAction::EndConnection(connection)
+    pub(crate) fn release(&mut self) -> ReleaseAction<M> {
+        let (generation, exposed, replied) = match core::mem::replace(&mut self.0, State::Idle) {
+            State::Sent {
+                generation,
+                exposed,
+                ..
+            } => (generation, exposed, false),
+            State::RepliedLate {
+                generation,
+                exposed,
+            } => (generation, exposed, true),
+            State::AwaitingDrain { generation } => {
+                return ReleaseAction::EndConnection(generation);
             }
-            State::Idle | State::Invalidating { .. } | State::Releasing => (None, false),
+            State::Idle | State::Invalidating { .. } | State::Releasing => {
+                return ReleaseAction::Done { replied: false };
+            }
         };
         match exposed {
             Some(exposed) => {
                 self.0 = State::Releasing;
-                ReleaseAction::Invalidate { exposed, replied }
+                ReleaseAction::Invalidate {
+                    generation,
+                    exposed,
+                    replied,
+                }
             }
             None => ReleaseAction::Done { replied },
         }
@@ -333,7 +325,7 @@ impl<M, R, C> RequestState<M, R, C> {
             exposed: Some(_),
         }
         | State::Invalidating { generation: of, .. }
-        | State::AwaitingDrain { generation: of, .. }) = &self.0
+        | State::AwaitingDrain { generation: of }) = &self.0
         else {
             return false;
         };
@@ -347,48 +339,27 @@ impl<M, R, C> RequestState<M, R, C> {
         if !self.depends_on(generation) {
             return Severed::Nothing;
         }
-        let (severed, connection) = match core::mem::replace(&mut self.0, State::Idle) {
+        let severed = match core::mem::replace(&mut self.0, State::Idle) {
             State::Sent {
-                generation: of,
-                exposed: Some(Exposed { connection, mrs }),
-                ..
+                exposed: Some(mrs), ..
             }
             | State::RepliedLate {
-                generation: of,
-                exposed: Some(Exposed { connection, mrs }),
-            } if of == generation => (Severed::Registrations(mrs), connection),
-            State::Invalidating {
-                generation: of,
-                reply,
-                connection,
-            } if of == generation => (Severed::Reply(reply), connection),
+                exposed: Some(mrs), ..
+            } => Severed::Registrations(mrs),
+            State::Invalidating { reply, .. } => Severed::Reply(reply),
             other => {
                 self.0 = other;
                 return Severed::Nothing;
             }
         };
-        self.0 = State::AwaitingDrain {
-            generation,
-            connection,
-        };
+        self.0 = State::AwaitingDrain { generation };
         severed
     }
 
-    /// The connection with this number is drained and its queue pair is gone. Returns a reference
-    /// to it, to be dropped.
-    pub(crate) fn drained(&mut self, generation: u64) -> Option<C> {
-        if !self.depends_on(generation) {
-            return None;
-        }
-        match core::mem::replace(&mut self.0, State::Idle) {
-            State::AwaitingDrain {
-                generation: of,
-                connection,
-            } if of == generation => Some(connection),
-            other => {
-                self.0 = other;
-                None
-            }
+    /// The connection with this number is drained and its queue pair is gone.
+    pub(crate) fn drained(&mut self, generation: u64) {
+        if matches!(&self.0, State::AwaitingDrain { generation: of } if *of == generation) {
+            self.set_from_empty(State::Idle);
         }
     }
 }
@@ -399,27 +370,19 @@ mod tests {
     use super::*;
 
     // Registrations and replies are told apart by numbers.
-    type Request = RequestState<u32, u32, u32>;
+    type Request = RequestState<u32, u32>;
 
     const MRS: u32 = 7;
-    const CONNECTION: u32 = 3;
     const GENERATION: u64 = 3;
 
-    fn exposed() -> Option<Exposed<u32, u32>> {
-        Some(Exposed {
-            connection: CONNECTION,
-            mrs: MRS,
-        })
-    }
-
-    fn sent(exposed: Option<Exposed<u32, u32>>) -> Request {
+    fn sent(exposed: Option<u32>) -> Request {
         let mut request = Request::new();
         request.sent(GENERATION, exposed);
         request
     }
 
-    fn is_exposed(exposed: Option<Exposed<u32, u32>>) -> bool {
-        exposed.is_some_and(|e| e.mrs == MRS && e.connection == CONNECTION)
+    fn is_exposed(exposed: Option<u32>) -> bool {
+        exposed == Some(MRS)
     }
 
     // V1-17, V1-39: a call has one reply, on the connection that it was sent on.
@@ -438,18 +401,19 @@ mod tests {
     #[test]
     fn a_reply_waits() {
         for done in [true, false] {
-            let mut request = sent(exposed());
+            let mut request = sent(Some(MRS));
 
             assert!(!request.is_sendable());
             assert!(request.replied(GENERATION).is_some_and(is_exposed));
-            request.invalidate_for(GENERATION, 1, CONNECTION);
+            request.invalidate_for(GENERATION, 1);
             assert!(!request.is_sendable());
             match request.invalidated(done) {
                 InvalidationOutcome::Deliver(1) => assert!(done && request.is_idle()),
                 InvalidationOutcome::Drop(1) => {
                     assert!(!done && !request.is_sendable());
-                    assert!(request.drained(GENERATION + 1).is_none());
-                    assert!(request.drained(GENERATION) == Some(CONNECTION));
+                    request.drained(GENERATION + 1);
+                    assert!(!request.is_idle());
+                    request.drained(GENERATION);
                     assert!(request.is_idle());
                 }
                 _ => assert!(false),
@@ -461,7 +425,7 @@ mod tests {
     #[test]
     fn a_task_waits() {
         for (late, done) in [(false, true), (false, false), (true, true)] {
-            let mut request = sent(exposed());
+            let mut request = sent(Some(MRS));
 
             assert!(request.abandoned_on().is_none());
             assert!(!request.abandon(GENERATION + 1) && request.abandon(GENERATION));
@@ -474,8 +438,12 @@ mod tests {
                 assert!(request.abandoned_on().is_none());
             }
             match request.release() {
-                ReleaseAction::Invalidate { exposed, replied } => {
-                    assert!(is_exposed(Some(exposed)) && replied == late);
+                ReleaseAction::Invalidate {
+                    generation,
+                    exposed,
+                    replied,
+                } => {
+                    assert!(generation == GENERATION && exposed == MRS && replied == late);
                 }
                 _ => assert!(false),
             }
@@ -492,7 +460,7 @@ mod tests {
     // V1-122: what a lost connection leaves is over when that is drained.
     #[test]
     fn a_teardown_takes_all() {
-        let mut request = sent(exposed());
+        let mut request = sent(Some(MRS));
         assert!(request.depends_on(GENERATION) && !request.depends_on(GENERATION + 1));
         assert!(matches!(
             request.torn_down(GENERATION + 1),
@@ -505,18 +473,18 @@ mod tests {
         assert!(!request.is_sendable() && request.depends_on(GENERATION));
         assert!(matches!(
             request.release(),
-            ReleaseAction::EndConnection(CONNECTION)
+            ReleaseAction::EndConnection(GENERATION)
         ));
 
         let mut request = Request::new();
-        request.invalidate_for(GENERATION, 1, CONNECTION);
+        request.invalidate_for(GENERATION, 1);
         assert!(request.depends_on(GENERATION));
         assert!(matches!(request.torn_down(GENERATION), Severed::Reply(1)));
         assert!(matches!(
             request.invalidated(true),
             InvalidationOutcome::Nothing
         ));
-        assert!(request.drained(GENERATION) == Some(CONNECTION));
+        request.drained(GENERATION);
         assert!(request.is_sendable());
 
         // What exposes nothing is simply sent again.
@@ -533,7 +501,7 @@ mod tests {
     // PD-30: a reply that invalidated a foreign handle does not count.
     #[test]
     fn a_rejected_reply_leaves_the_call() {
-        let mut request = sent(exposed());
+        let mut request = sent(Some(MRS));
         let taken = request.replied(GENERATION).flatten();
 
         request.reply_rejected(GENERATION, taken);

@@ -16,13 +16,11 @@ use kernel::{
 
 use super::{
     super::{
-        connection::{
-            Connection,
-            Request, //
-        },
+        connection::Connection,
         negotiated::Negotiated,
         request::{
             Lists,
+            Request,
             State, //
         }, //
     },
@@ -82,7 +80,7 @@ impl From<Error> for Unsendable {
 pub(super) struct Built<'c> {
     /// The state of its call. Locked, since the reply may come before it is known that the message
     /// was posted.
-    pub(super) state: Guard<'c, State<Connection>, SpinLockBackend>,
+    pub(super) state: Guard<'c, State, SpinLockBackend>,
     /// The registrations that the server is to use.
     pub(super) mrs: Option<MrList<Mapped>>,
     /// Bytes.
@@ -274,7 +272,7 @@ impl Connection {
         &self,
         call: &Call<'c, Request>,
         xid: u32,
-    ) -> Result<Guard<'c, State<Connection>, SpinLockBackend>, Unsendable> {
+    ) -> Result<Guard<'c, State, SpinLockBackend>, Unsendable> {
         let mut state = call.slot().state.lock();
 
         if !state.call.is_sendable() {

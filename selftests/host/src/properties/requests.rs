@@ -20,7 +20,7 @@ mod connection;
 mod walk;
 
 use crate::module::client::request::state::{
-    Exposed, InvalidationOutcome, ReleaseAction, RequestState, Severed,
+    InvalidationOutcome, ReleaseAction, RequestState, Severed,
 };
 
 /// Live registrations.
@@ -31,8 +31,8 @@ struct Mrs;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Reply;
 
-type Request = RequestState<Mrs, Reply, u64>;
-type Reach = Option<Exposed<Mrs, u64>>;
+type Request = RequestState<Mrs, Reply>;
+type Reach = Option<Mrs>;
 
 /// What a reply says that it has invalidated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,6 +185,8 @@ enum Mistake {
     ReplyStays,
     /// It does not look at one whose reply came late.
     LateStays,
+    /// A connection is not found by its number any more while it is torn down.
+    FindsOnlyOpen,
 }
 
 struct Model {
@@ -286,6 +288,7 @@ fn every_seeded_mistake_is_found() {
         Mistake::FailedIsDone,
         Mistake::ReplyStays,
         Mistake::LateStays,
+        Mistake::FindsOnlyOpen,
     ];
     let missed: Vec<Mistake> = ops
         .map(Mistake::Forgets)

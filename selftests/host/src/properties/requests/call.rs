@@ -43,13 +43,7 @@ impl Model {
                     }
 
                     // With registrations, and without any.
-                    for exposed in [
-                        Some(Exposed {
-                            connection: current,
-                            mrs: Mrs,
-                        }),
-                        None,
-                    ] {
+                    for exposed in [Some(Mrs), None] {
                         let mut new = new.clone();
                         new.conn(current).reachable = exposed.is_some();
                         new.conn(current).replies = 2;
@@ -142,8 +136,10 @@ impl Model {
                 };
             }
             Task::Ends(generation, tell) => {
+                let teardown = world.conns[generation as usize - 1].teardown;
+                let is_found = teardown == OPEN || !self.is(Mistake::FindsOnlyOpen);
                 new.conn(generation).close();
-                if world.conns[generation as usize - 1].teardown == Teardown::Over {
+                if teardown == Teardown::Over || !is_found {
                     if tell {
                         self.step(Op::Released, &mut new.request, Request::released);
                     }
@@ -171,8 +167,11 @@ impl Model {
         let (replied, then) = match self.step(Op::Release, &mut new.request, Request::release) {
             ReleaseAction::Done { replied } => (replied, Task::Done),
             ReleaseAction::EndConnection(generation) => (false, Task::Ends(generation, false)),
-            ReleaseAction::Invalidate { exposed, replied } => {
-                let generation = exposed.connection;
+            ReleaseAction::Invalidate {
+                generation,
+                exposed: Mrs,
+                replied,
+            } => {
                 new.signal = false;
                 let conn = new.conn(generation);
                 conn.invalidating = conn.teardown == OPEN;

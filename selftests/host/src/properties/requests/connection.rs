@@ -106,7 +106,7 @@ impl Model {
             Handler::Wait => {
                 conn.handler = Handler::Post;
                 self.step(Op::InvalidateFor, &mut new.request, |r| {
-                    r.invalidate_for(generation, Reply, generation)
+                    r.invalidate_for(generation, Reply)
                 });
             }
             Handler::Post if open => {
