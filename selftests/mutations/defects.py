@@ -234,7 +234,7 @@ CONNECTION = (
         (
             (
                 "self.shared.stats.count_error(&error);\n",
-                'self.shared.stats.count_error(&error);\n                self.lost(c"an RDMA_ERROR came");\n',
+                "self.shared.stats.count_error(&error);\n                self.lost(CloseReason::HungUp);\n",
             ),
         ),
     ),

@@ -3,6 +3,7 @@
 //! One connection, from its first event to its teardown.
 
 pub(in crate::client) mod abandoned;
+pub(in crate::client) mod close_reason;
 mod growth;
 mod life;
 pub(in crate::client) mod progress;
@@ -27,6 +28,10 @@ use kernel::{
 };
 
 use self::{
+    close_reason::{
+        CloseReason,
+        Violation, //
+    },
     life::{
         Life,
         LossAction,
@@ -118,7 +123,7 @@ pub(crate) struct Connection {
     /// The number of replies to unknown calls that are still accepted.
     pub(super) unknown_left: Atomic<u32>,
     /// The reason of its end.
-    ended: SetOnce<&'static CStr>,
+    ended: SetOnce<CloseReason>,
     /// The last grant.
     pub(super) grant: Atomic<u32>,
     /// The word that it came as; 0 before the first one.
@@ -195,7 +200,7 @@ impl Connection {
         let is_small = |negotiated: &Negotiated| negotiated.reverse_slots < REVERSE_SLOTS;
 
         if self.negotiated().is_some_and(is_small) {
-            self.note_end(c"the reverse direction is wanted");
+            self.note_end(CloseReason::ReverseWanted);
             self.shared.xprt.force_disconnect();
         } else if self.with_qp(|qp| qp.keep_for_unsolicited(REVERSE_SLOTS)) == Some(true) {
             self.grow_buffers();
@@ -264,8 +269,8 @@ impl Connection {
         self.wants_mrs.load(Relaxed)
     }
 
-    /// Notes what ends the connection, unless that is known already.
-    pub(super) fn note_end(&self, why: &'static CStr) {
+    /// Notes why the connection ends, unless that is known already.
+    pub(super) fn note_end(&self, why: CloseReason) {
         self.ended.populate(why);
     }
 
@@ -295,7 +300,7 @@ impl Connection {
 
     /// Marks the connection as lost because of `why`, and asks sunrpc, once, to close it. Returns
     /// the action that is due, if it was not lost before.
-    pub(super) fn announce_loss(&self, why: &'static CStr) -> Option<LossAction> {
+    pub(super) fn announce_loss(&self, why: CloseReason) -> Option<LossAction> {
         let action = self.advance(Life::lost)?;
         self.note_end(why);
 
@@ -308,7 +313,7 @@ impl Connection {
 
     /// The connection cannot be used any more, because of `why`, which the connection manager does
     /// not tell: ends it, or the attempt to make it.
-    pub(super) fn lost(&self, why: &'static CStr) {
+    pub(super) fn lost(&self, why: CloseReason) {
         if self.announce_loss(why) == Some(LossAction::FailAttempt) {
             self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
         }
@@ -316,16 +321,17 @@ impl Connection {
 
     /// The server has broken the protocol in a way that leaves the connection in doubt: reports it
     /// and ends the connection.
-    pub(super) fn violated(&self, what: &'static CStr) {
+    pub(super) fn violated(&self, violation: Violation) {
         let Some(action) = self.advance(Life::lost) else {
             return;
         };
-        self.note_end(what);
+        let why = CloseReason::Violation(violation);
+        self.note_end(why);
         if self.shared.may_warn() {
             pr_warn!(
                 "{}: ending the connection: {}\n",
                 self.shared.xprt.peer(),
-                what
+                why
             );
         }
         match action {
@@ -434,7 +440,7 @@ impl Connection {
     /// on such workers, too: the queue has more of them than there can be such tasks.
     pub(super) fn end(&self) {
         // In any other state the connection is being taken down, or sunrpc was told.
-        self.note_end(c"memory of a call could not be invalidated");
+        self.note_end(CloseReason::NotInvalidated);
         if self.advance(Life::lost) == Some(LossAction::Disconnect) {
             self.shared.xprt.force_disconnect();
         }
@@ -443,13 +449,11 @@ impl Connection {
 
     /// Ends a connection that sunrpc has had: notes why, and [takes it down](Self::tear_down).
     pub(super) fn close(&self, sends: ConnectionSends) {
-        const BY_SUNRPC: &CStr = c"sunrpc closed it";
-
-        self.note_end(BY_SUNRPC);
+        self.note_end(CloseReason::Sunrpc);
         if let Some(negotiated) = self.negotiated() {
-            let why = self.ended.as_ref().copied().unwrap_or(BY_SUNRPC);
+            let why = self.ended.as_ref().copied().unwrap_or(CloseReason::Sunrpc);
             self.shared.history.closed(why, negotiated.facts.since);
-            self.shared.trace().op_close(why.to_str().unwrap_or("?"));
+            self.shared.trace().op_close(why.as_str());
         }
         self.tear_down(Some(sends));
     }

@@ -10,6 +10,7 @@ use kernel::{
     sync::SpinLock, //
 };
 
+use super::connection::close_reason::CloseReason;
 use crate::os::{
     jiffies,
     secs_since, //
@@ -26,7 +27,7 @@ struct End {
     /// The time that the connection was in use, in seconds; `None` for an attempt.
     lasted: Option<usize>,
     /// The reason; for an attempt, the step that failed.
-    what: &'static str,
+    reason: &'static str,
     /// A number that says more: an errno, or the reason of a rejection. 0: none.
     code: i32,
 }
@@ -58,11 +59,11 @@ impl History {
     }
 
     /// Notes that a connection that was made at `since`, in jiffies, has ended.
-    pub(super) fn closed(&self, what: &'static CStr, since: usize) {
+    pub(super) fn closed(&self, why: CloseReason, since: usize) {
         self.note(End {
             at: jiffies(),
             lasted: Some(secs_since(since)),
-            what: what.to_str().unwrap_or("?"),
+            reason: why.as_str(),
             code: 0,
         });
     }
@@ -72,7 +73,7 @@ impl History {
         self.note(End {
             at: jiffies(),
             lasted: None,
-            what: step,
+            reason: step,
             code,
         });
     }
@@ -100,9 +101,13 @@ impl History {
             let ago = secs_since(end.at);
             match end.lasted {
                 Some(lasted) => {
-                    seq_print!(seq, "closed {ago} s ago, after {lasted} s: {}\n", end.what);
+                    seq_print!(
+                        seq,
+                        "closed {ago} s ago, after {lasted} s: {}\n",
+                        end.reason
+                    );
                 }
-                None => seq_print!(seq, "failed {ago} s ago: {} ({})\n", end.what, end.code),
+                None => seq_print!(seq, "failed {ago} s ago: {} ({})\n", end.reason, end.code),
             }
         }
     }

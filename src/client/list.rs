@@ -14,7 +14,10 @@ use kernel::{
     }, //
 };
 
-use super::connection::Shared;
+use super::connection::{
+    close_reason::CloseReason,
+    Shared, //
+};
 use crate::{
     os,
     policy::rule::Pattern, //
@@ -94,7 +97,7 @@ pub(crate) fn reconnect(pattern: &Pattern) -> Result {
         // Until sunrpc wants a connection, it is not done with making the transport.
         if shared.started.load(Acquire) {
             if let Some(connection) = shared.current() {
-                connection.note_end(c"a rule asked for a new one");
+                connection.note_end(CloseReason::Rule);
             }
             shared.xprt.force_disconnect();
         }

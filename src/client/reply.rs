@@ -18,7 +18,13 @@ use kernel::{
 };
 
 use super::{
-    connection::Connection,
+    connection::{
+        close_reason::{
+            CloseReason,
+            Violation, //
+        },
+        Connection, //
+    },
     request::{
         remotely_invalidated,
         Delivery,
@@ -60,7 +66,7 @@ const MOST_INSIDE: u32 = 20480;
 impl CompletionHandler for Connection {
     fn sent(&self, result: Result<(), Failure>) {
         if let Err(failure) = result {
-            self.lost(failure.as_str());
+            self.lost(CloseReason::Completion(failure));
         }
         // Pairs with the barrier of a sender that waits.
         smp_mb(Full);
@@ -71,7 +77,7 @@ impl CompletionHandler for Connection {
     fn received(&self, queue: &mut RecvQueue, buf: RecvBuffer, result: Result<Received, Failure>) {
         let received = match result {
             Ok(received) => received,
-            Err(failure) => return self.lost(failure.as_str()),
+            Err(failure) => return self.lost(CloseReason::Completion(failure)),
         };
         if Trace::is_wc_receive_on() {
             let Received { len, invalidated } = received;
@@ -94,7 +100,7 @@ impl CompletionHandler for Connection {
     }
 
     fn registration_failed(&self, failure: Failure) {
-        self.lost(failure.as_str());
+        self.lost(CloseReason::Completion(failure));
     }
 }
 
@@ -314,7 +320,7 @@ impl Connection {
         }
         // Not while sunrpc's lock may be held.
         if !trusted {
-            self.violated(c"it invalidates handles, and its private data does not say so");
+            self.violated(Violation::UnannouncedInvalidation);
         }
     }
 
@@ -468,6 +474,6 @@ impl Connection {
     /// is in doubt.
     fn foreign_handle(&self) {
         self.shared.stats.foreign_invalidates.inc();
-        self.violated(c"it invalidated a handle that is not the call's");
+        self.violated(Violation::ForeignHandle);
     }
 }

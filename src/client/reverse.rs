@@ -3,7 +3,10 @@
 //! The reverse direction: calls from the server, and the replies to them (RFC 8167).
 
 use super::{
-    connection::Connection,
+    connection::{
+        close_reason::Violation,
+        Connection, //
+    },
     send::Sender, //
 };
 use crate::{
@@ -47,7 +50,7 @@ impl Connection {
             }
             Err(DeliverError::NoSlot) => {
                 stats.reverse_overflows.inc();
-                self.violated(c"more reverse calls than granted");
+                self.violated(Violation::ReverseOverflow);
             }
         }
     }

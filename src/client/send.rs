@@ -18,6 +18,7 @@ use kernel::{
 
 use super::{
     connection::{
+        close_reason::CloseReason,
         Connection,
         ConnectionSends, //
     },
@@ -267,7 +268,7 @@ impl Connection {
     /// Something could not be posted: ends the connection.
     pub(super) fn post_failed(&self, error: PostError) {
         if let PostError::Device(_) = error {
-            self.lost(c"the device refused a work request");
+            self.lost(CloseReason::PostRefused);
         }
     }
 }

@@ -29,6 +29,7 @@ use kernel::{
 use super::{
     connect,
     connection::{
+        close_reason::CloseReason,
         progress::RELEASE_POLL,
         Connection,
         Shared, //
@@ -357,7 +358,7 @@ impl Transport for RdmaTransport {
         // finds out. If it only does not reply to this call, the others must not wait for it again.
         self.shared.wary.store(true, Relaxed);
         if let Some(connection) = self.current() {
-            connection.note_end(c"a call got no reply in time");
+            connection.note_end(CloseReason::CallTimeout);
         }
         self.shared.xprt.force_disconnect();
     }

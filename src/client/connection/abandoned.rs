@@ -26,6 +26,7 @@ use super::{
         remotely_invalidated,
         Request, //
     },
+    close_reason::CloseReason,
     Connection, //
 };
 use crate::{
@@ -68,7 +69,7 @@ impl Connection {
         let _scope = os::ReclaimScope::enter(self.shared.xprt.is_swapping());
 
         if self.try_record(request).is_err() {
-            self.lost(c"no memory to remember an abandoned call");
+            self.lost(CloseReason::NoRecord);
             return;
         }
         self.end_if_exhausted();
@@ -85,8 +86,7 @@ impl Connection {
         // the server can reply to.
         self.shared.failing.store(false, Relaxed);
         self.shared.wary.store(true, Relaxed);
-        let why = c"abandoned calls hold more than half of its credits";
-        if self.announce_loss(why).is_some() {
+        if self.announce_loss(CloseReason::Exhausted).is_some() {
             self.shared.stats.exhausted_connections.inc();
         }
     }

@@ -6,6 +6,7 @@ use kernel::prelude::*;
 
 use super::{
     super::negotiated::PeerData,
+    close_reason::CloseReason,
     step::StepError,
     Connection, //
 };
@@ -93,19 +94,19 @@ impl cm::EventHandler for Connection {
                 self.failed(status, code);
             }
             cm::Event::Failed(code) | cm::Event::Unreachable(code) => {
-                self.announce_loss(c"the server cannot be reached any more");
+                self.announce_loss(CloseReason::Unreachable);
                 self.step(Err(StepError::of(code)), PeerData::NONE);
             }
             cm::Event::Disconnected => {
-                self.announce_loss(c"the server hung up");
+                self.announce_loss(CloseReason::HungUp);
                 self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
             }
             cm::Event::AddressChanged => {
-                self.announce_loss(c"the local address has moved");
+                self.announce_loss(CloseReason::AddressChanged);
                 self.failed(ConnectStatus::Retry, EADDRNOTAVAIL.to_errno());
             }
             cm::Event::DeviceRemoval => {
-                self.announce_loss(c"the local device goes away");
+                self.announce_loss(CloseReason::DeviceRemoval);
                 self.failed(ConnectStatus::Unreachable, ENODEV.to_errno());
             }
         }

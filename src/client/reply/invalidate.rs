@@ -6,7 +6,10 @@ use kernel::prelude::*;
 
 use super::{
     super::{
-        connection::Connection,
+        connection::{
+            close_reason::CloseReason,
+            Connection, //
+        },
         request::{
             state::InvalidationOutcome,
             HeldReply, //
@@ -65,7 +68,7 @@ impl Connection {
         result: Result<MrList<Invalidated>, Failure>,
     ) {
         let mrs = result
-            .inspect_err(|failure| self.lost(failure.as_str()))
+            .inspect_err(|failure| self.lost(CloseReason::Completion(*failure)))
             .ok();
         let Some(request) = self.shared.slots.get(context) else {
             return;

@@ -11,6 +11,7 @@ use super::{
     super::{
         connection::{
             abandoned::Late,
+            close_reason::Violation,
             Connection, //
         },
         request::Request, //
@@ -55,7 +56,7 @@ impl Connection {
                 let left = self.unknown_left.load(Relaxed);
                 self.unknown_left.store(left.saturating_sub(1), Relaxed);
                 if left == 0 {
-                    self.violated(c"too many replies to unknown calls");
+                    self.violated(Violation::UnknownReplies);
                 }
             }
             Some(Late::ForeignHandle) | None => self.foreign_handle(),
@@ -67,7 +68,7 @@ impl Connection {
     #[cold]
     pub(super) fn repeated(&self) {
         self.shared.stats.duplicate_replies.inc();
-        self.violated(c"a second reply to the same call");
+        self.violated(Violation::SecondReply);
     }
 
     /// A message that does not parse: ends the call that it names. The server has said all that it
