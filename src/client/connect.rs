@@ -403,7 +403,7 @@ fn prepare(
     shared.stats.mrs_allocated.add(qp.pool().made());
     qp.post_first_receives()
         .map_err(|_| ConnectError::at("Receives")(EIO))?;
-    *connection.qp.lock() = Some(qp);
+    connection.set_qp(qp);
     Ok(Prepared {
         queue,
         terms: Terms {

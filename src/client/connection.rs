@@ -6,6 +6,7 @@ pub(in crate::client) mod abandoned;
 pub(in crate::client) mod close_reason;
 mod growth;
 mod life;
+mod link;
 pub(in crate::client) mod progress;
 pub(in crate::client) mod step;
 
@@ -19,7 +20,6 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        completion,
         Arc,
         SetOnce,
         SpinLock, //
@@ -37,6 +37,11 @@ use self::{
         LossAction,
         PublishAction, //
     },
+    link::{
+        Link,
+        LinkQp,
+        LinkSends, //
+    },
     step::Progress, //
 };
 use super::{
@@ -51,7 +56,6 @@ use super::{
     }, //
 };
 use crate::{
-    cm::Endpoint,
     os::{
         jiffies,
         secs_to_jiffies,
@@ -60,11 +64,8 @@ use crate::{
     proto::credits,
     sunrpc::ConnectStatus,
     verbs::{
-        Closing,
         MrList,
-        Qp,
-        Registered,
-        SendQueue, //
+        Registered, //
     }, //
 };
 
@@ -84,29 +85,24 @@ pub(in crate::client) type Record = KVec<u32>;
 /// Records by the xid of their calls.
 type Records = RBTree<u32, Record>;
 
-pub(super) type ConnectionQp = Qp<Arc<Endpoint<Connection>>>;
+/// The queue pair of a connection, without its send queue.
+pub(super) type ConnectionQp = LinkQp<Connection>;
 
 /// The send queue of such a queue pair.
-pub(super) type ConnectionSends = SendQueue<Arc<Endpoint<Connection>>>;
+pub(super) type ConnectionSends = LinkSends<Connection>;
 
 /// One connection to the server. Completions and events of the connection manager hold this, never
 /// the transport.
 #[pin_data]
 pub(crate) struct Connection {
     generation: u64,
-    /// The word that stores its [`Life`].
-    life: Atomic<u32>,
+    /// The part that is the same at both ends.
+    #[pin]
+    link: Link<Self>,
     #[pin]
     progress: SpinLock<Progress>,
     #[pin]
     stepped: Completion,
-    /// The gate: whatever is posted, but for the messages of the sender, is posted under this lock,
-    /// and not once the teardown has begun.
-    #[pin]
-    pub(super) qp: SpinLock<Option<ConnectionQp>>,
-    /// Signalled, once and for all, when the teardown is over.
-    #[pin]
-    torn_down: completion::Completion,
     /// Makes more registrations and buffers.
     #[pin]
     growth: DelayedWork<Self>,
@@ -149,7 +145,7 @@ impl Connection {
         Arc::pin_init(
             pin_init!(Self {
                 generation,
-                life: Atomic::new(Life::FORMING.word()),
+                link <- Link::new(),
                 progress <- new_spinlock!(
                     Progress {
                         outcome: None,
@@ -158,8 +154,6 @@ impl Connection {
                     "rpcrdma_rs::Connection::progress"
                 ),
                 stepped <- Completion::new(),
-                qp <- new_spinlock!(None, "rpcrdma_rs::Connection::qp"),
-                torn_down <- completion::Completion::new(),
                 growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
                 wants_mrs: Atomic::new(false),
                 wants_buffers: Atomic::new(false),
@@ -182,16 +176,12 @@ impl Connection {
     /// Does something with the queue pair, if the teardown has not taken it.
     #[inline]
     pub(super) fn with_qp<R>(&self, act: impl FnOnce(&mut ConnectionQp) -> R) -> Option<R> {
-        let mut guard = self.qp.lock();
-        let qp: &mut Option<ConnectionQp> = &mut guard;
+        self.link.with_qp(act)
+    }
 
-        if let Some(qp) = qp {
-            return Some(act(qp));
-        }
-        // Dropping what `act` captured may sleep.
-        drop(guard);
-        drop(act);
-        None
+    /// Uses `qp` from here on. Called once.
+    pub(super) fn set_qp(&self, qp: ConnectionQp) {
+        self.link.set_qp(qp);
     }
 
     /// Keeps Receives for the calls of the server, which begin when it has got a call that is yet
@@ -224,21 +214,15 @@ impl Connection {
         self.negotiated.populate(negotiated);
     }
 
-    /// Its life now.
-    #[inline]
-    fn life(&self) -> Life {
-        Life::from_word(self.life.load(Relaxed))
-    }
-
     /// Tells whether sunrpc does not know of the connection yet.
     #[inline]
     pub(super) fn is_forming(&self) -> bool {
-        self.life().is_forming()
+        self.link.life().is_forming()
     }
 
     /// Tells whether the connection is lost, or being torn down.
     pub(super) fn is_closed(&self) -> bool {
-        self.life().is_closed()
+        self.link.life().is_closed()
     }
 
     /// Tells whether a valid reply has come.
@@ -274,22 +258,9 @@ impl Connection {
         self.ended.populate(why);
     }
 
-    /// Moves the life on by `transition`, and returns the action that it says; `None` if it says
-    /// that nothing changes.
-    fn advance<A>(&self, transition: impl Fn(Life) -> Option<(Life, A)>) -> Option<A> {
-        // Relaxed: the word decides which party acts, and nothing else is read because of it.
-        loop {
-            let was = self.life.load(Relaxed);
-            let (next, action) = transition(Life::from_word(was))?;
-            if self.life.cmpxchg(was, next.word(), Relaxed).is_ok() {
-                return Some(action);
-            }
-        }
-    }
-
     /// sunrpc knows of the connection: it is in use from here on, unless it is lost already.
     pub(super) fn publish(&self) {
-        if self.advance(Life::published) == Some(PublishAction::Disconnect) {
+        if self.link.advance(Life::published) == Some(PublishAction::Disconnect) {
             pr_info!(
                 "{}: connection lost before it was used\n",
                 self.shared.xprt.peer()
@@ -301,7 +272,7 @@ impl Connection {
     /// Marks the connection as lost because of `why`, and asks sunrpc, once, to close it. Returns
     /// the action that is due, if it was not lost before.
     pub(super) fn announce_loss(&self, why: CloseReason) -> Option<LossAction> {
-        let action = self.advance(Life::lost)?;
+        let action = self.link.advance(Life::lost)?;
         self.note_end(why);
 
         if action == LossAction::Disconnect {
@@ -322,7 +293,7 @@ impl Connection {
     /// The server has broken the protocol in a way that leaves the connection in doubt: reports it
     /// and ends the connection.
     pub(super) fn violated(&self, violation: Violation) {
-        let Some(action) = self.advance(Life::lost) else {
+        let Some(action) = self.link.advance(Life::lost) else {
             return;
         };
         let why = CloseReason::Violation(violation);
@@ -441,10 +412,10 @@ impl Connection {
     pub(super) fn end(&self) {
         // In any other state the connection is being taken down, or sunrpc was told.
         self.note_end(CloseReason::NotInvalidated);
-        if self.advance(Life::lost) == Some(LossAction::Disconnect) {
+        if self.link.advance(Life::lost) == Some(LossAction::Disconnect) {
             self.shared.xprt.force_disconnect();
         }
-        self.torn_down.wait_for_completion();
+        self.link.wait_torn_down();
     }
 
     /// Ends a connection that sunrpc has had: notes why, and [takes it down](Self::tear_down).
@@ -458,39 +429,28 @@ impl Connection {
         self.tear_down(Some(sends));
     }
 
-    /// Takes the connection down: the device has no request of ours any more, and the server can
-    /// reach no memory of any call. The memory that is left goes with the connection.
+    /// [Takes the connection down](Link::tear_down), and takes from the calls all that depends on
+    /// it. Calls without a reply keep their place in sunrpc, to be sent again; so do those whose
+    /// invalidation the drain did not complete. A task that abandons its call before the end finds
+    /// that it has to wait for this teardown.
     ///
     /// Called once, by the holder of the write lock, whose send queue this takes; there is none if
     /// the connection was never made. Process context.
     pub(super) fn tear_down(&self, sends: Option<ConnectionSends>) {
-        self.advance(|life| Some((life.torn_down(), ())));
-        let closing = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends)));
-        if let Some(Ok(closing)) = closing {
-            self.drain(closing);
-        }
-        self.torn_down.complete_all();
-    }
+        let (generation, slots) = (self.generation, &self.shared.slots);
 
-    /// Waits for all completions, and takes from the calls what depended on them.
-    fn drain(&self, closing: Closing<Arc<Endpoint<Self>>>) {
-        closing.owner().disconnect();
-        let drained = closing.drain();
-        let qp = self.qp.lock().take();
-
-        // Calls without a reply keep their place in sunrpc, to be sent again; so do those whose
-        // invalidation the drain did not complete. A task that abandons its call before the end
-        // finds that it has to wait for this teardown.
-        for request in self.shared.slots.iter() {
-            request.tear_down(self.generation);
-        }
-        if let Some(qp) = qp {
-            qp.finish(&drained);
-        }
-        // The queue pair goes before the calls do, in case that the drain has failed.
-        drop(drained);
-        for request in self.shared.slots.iter() {
-            request.state.lock().call.drained(self.generation);
-        }
+        self.link.tear_down(
+            sends,
+            || {
+                slots
+                    .iter()
+                    .for_each(|request| request.tear_down(generation))
+            },
+            || {
+                for request in slots.iter() {
+                    request.state.lock().call.drained(generation);
+                }
+            },
+        );
     }
 }

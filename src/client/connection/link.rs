@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The part of a connection that is the same at both ends: its life, the gate around its queue
+//! pair, and the order of its teardown. It knows neither calls nor sunrpc.
+//!
+//! Three things are left to its owner, of type `H`: to act on the transitions of the [`Life`], to
+//! handle events and completions, and to let go in the teardown of all that depends on the queue
+//! pair.
+
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        completion::Completion,
+        Arc,
+        SpinLock, //
+    }, //
+};
+
+use super::life::Life;
+use crate::{
+    cm::{
+        Endpoint,
+        EventHandler, //
+    },
+    verbs::{
+        Closing,
+        CompletionHandler,
+        Qp,
+        SendQueue, //
+    }, //
+};
+
+/// The queue pair of a connection whose events and completions go to `H`, without its send queue.
+pub(super) type LinkQp<H> = Qp<Arc<Endpoint<H>>>;
+
+/// The send queue of such a queue pair.
+pub(super) type LinkSends<H> = SendQueue<Arc<Endpoint<H>>>;
+
+/// The part of a connection that is the same at both ends.
+#[pin_data]
+pub(super) struct Link<H: EventHandler + CompletionHandler> {
+    /// The word that stores its [`Life`].
+    life: Atomic<u32>,
+    /// The gate: all that is posted, but for the messages of the sender, is posted under this lock,
+    /// and not once the teardown has begun.
+    #[pin]
+    qp: SpinLock<Option<LinkQp<H>>>,
+    /// Signalled, once and for all, when the teardown is over.
+    #[pin]
+    torn_down: Completion,
+}
+
+impl<H: EventHandler + CompletionHandler> Link<H> {
+    /// A link in its first state, without a queue pair.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            life: Atomic::new(Life::FORMING.word()),
+            qp <- new_spinlock!(None, "rpcrdma_rs::Link::qp"),
+            torn_down <- Completion::new(),
+        })
+    }
+
+    /// Its life now.
+    #[inline]
+    pub(super) fn life(&self) -> Life {
+        Life::from_word(self.life.load(Relaxed))
+    }
+
+    /// Moves the life on by `transition`, and returns the action that it says; `None` if it says
+    /// that nothing changes.
+    pub(super) fn advance<A>(&self, transition: impl Fn(Life) -> Option<(Life, A)>) -> Option<A> {
+        // Relaxed: the word decides which party acts, and nothing else is read because of it.
+        loop {
+            let was = self.life.load(Relaxed);
+            let (next, action) = transition(Life::from_word(was))?;
+            if self.life.cmpxchg(was, next.word(), Relaxed).is_ok() {
+                return Some(action);
+            }
+        }
+    }
+
+    /// Opens the gate: `qp` is the queue pair from here on. Called once.
+    pub(super) fn set_qp(&self, qp: LinkQp<H>) {
+        *self.qp.lock() = Some(qp);
+    }
+
+    /// Does something with the queue pair, if the teardown has not taken it.
+    #[inline]
+    pub(super) fn with_qp<R>(&self, act: impl FnOnce(&mut LinkQp<H>) -> R) -> Option<R> {
+        let mut guard = self.qp.lock();
+        let qp: &mut Option<LinkQp<H>> = &mut guard;
+
+        if let Some(qp) = qp {
+            return Some(act(qp));
+        }
+        // Dropping what `act` captured may sleep.
+        drop(guard);
+        drop(act);
+        None
+    }
+
+    /// Takes the connection down: the device has no request of ours any more, and the peer can
+    /// reach none of our memory. The memory that is left goes with the connection.
+    ///
+    /// `sever` is called when all completions have come, and takes back all that depends on the
+    /// queue pair; `free` when the queue pair is gone, after which memory that the peer could reach
+    /// may be used again.
+    ///
+    /// Called once, by the owner of the send queue; there is none if the connection was never made.
+    /// Process context.
+    pub(super) fn tear_down(
+        &self,
+        sends: Option<LinkSends<H>>,
+        sever: impl FnOnce(),
+        free: impl FnOnce(),
+    ) {
+        self.advance(|life| Some((life.torn_down(), ())));
+        let closing = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends)));
+        if let Some(Ok(closing)) = closing {
+            self.drain(closing, sever);
+            free();
+        }
+        self.torn_down.complete_all();
+    }
+
+    /// Waits for all completions, has all that depended on them taken back, and frees the queue
+    /// pair.
+    fn drain(&self, closing: Closing<Arc<Endpoint<H>>>, sever: impl FnOnce()) {
+        closing.owner().disconnect();
+        let drained = closing.drain();
+        let qp = self.qp.lock().take();
+
+        sever();
+        if let Some(qp) = qp {
+            qp.finish(&drained);
+        }
+        // `drained` goes last: it keeps the queue pair.
+    }
+
+    /// Waits until the [teardown](Self::tear_down) is over. Process context.
+    pub(super) fn wait_torn_down(&self) {
+        self.torn_down.wait_for_completion();
+    }
+}
