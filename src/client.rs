@@ -13,9 +13,7 @@
 //! - [`send`], [`reply`]: the two hot paths; [`reverse`]: calls from the server.
 //! - [`stats`]: what is counted; [`history`]: how connections have ended; [`sight`]: what is shown.
 //!
-//! Lock order: sunrpc's `transport_lock` or `queue_lock`, the current connection's, a request's,
-//! the connection's queue-pair lock, the pool of registrations. sunrpc's locks are never taken
-//! under any of ours.
+//! The order of locks is in `Documentation/architecture.rst`, section "Locks".
 
 #![forbid(unsafe_code)]
 
