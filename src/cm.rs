@@ -9,11 +9,13 @@
 
 mod endpoint;
 mod id;
+mod resolve;
 
 pub(crate) use endpoint::{
+    BindError,
+    Bound,
     ConnectParams,
-    Endpoint,
-    EndpointError, //
+    Endpoint, //
 };
 pub(crate) use id::{
     Event,
@@ -21,3 +23,4 @@ pub(crate) use id::{
     Gid,
     Id, //
 };
+pub(crate) use resolve::Resolved;

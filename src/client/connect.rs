@@ -34,11 +34,12 @@ use super::{
 };
 use crate::{
     cm::{
+        BindError,
+        Bound,
         ConnectParams,
-        Endpoint,
-        EndpointError,
         Gid,
-        Id, //
+        Id,
+        Resolved, //
     },
     os::{
         jiffies,
@@ -126,10 +127,14 @@ pub(super) fn connect(
 ) -> Result<Sender, ConnectStatus> {
     let connection = Connection::new(shared, generation).map_err(|_| ConnectStatus::NoMemory)?;
     let (sends, failed) = match prepare(shared, &connection, lock) {
-        Ok(Prepared { queue, terms }) => {
+        Ok(Prepared {
+            bound,
+            queue,
+            terms,
+        }) => {
             let connection = connection.clone();
             let mut sender = Sender { connection, queue };
-            match negotiate(shared, &mut sender, terms) {
+            match negotiate(shared, &mut sender, bound, terms) {
                 Ok(()) => return Ok(sender),
                 Err(failed) => (Some(sender.queue), failed),
             }
@@ -172,9 +177,13 @@ fn report(shared: &Shared, failed: ConnectError) {
     }
 }
 
+/// An identifier with a queue pair, and the two parts of that.
+type Halves = (Bound<Connection>, ConnectionQp, ConnectionSends);
+
 /// A queue pair of the size that the device can have, with a completion queue and a protection
 /// domain of its own.
 struct Made {
+    bound: Bound<Connection>,
     qp: ConnectionQp,
     queue: ConnectionSends,
     size: QpSize,
@@ -182,8 +191,9 @@ struct Made {
 }
 
 impl Made {
-    fn new((qp, queue): (ConnectionQp, ConnectionSends), size: QpSize, credits: u32) -> Self {
+    fn new((bound, qp, queue): Halves, size: QpSize, credits: u32) -> Self {
         Self {
+            bound,
             qp,
             queue,
             size,
@@ -195,7 +205,7 @@ impl Made {
 /// The reason why there is no queue pair.
 enum NotMade {
     /// The driver refuses one of this size. The identifier is as before.
-    Refused(Id<Connection>, &'static str, Error),
+    Refused(Resolved<Connection>, &'static str, Error),
     /// Anything else.
     Failed(ConnectError),
 }
@@ -203,30 +213,28 @@ enum NotMade {
 /// Makes a queue pair of `size` for `id`.
 fn make_sized(
     connection: &Arc<Connection>,
-    id: Id<Connection>,
-    device: &Arc<Device>,
+    id: Resolved<Connection>,
     size: &QpSize,
-) -> Result<(ConnectionQp, ConnectionSends), NotMade> {
+) -> Result<Halves, NotMade> {
     let failed = |step: &'static str| move |error| NotMade::Failed(ConnectError::at(step)(error));
 
-    let pd = Pd::new(device.clone()).map_err(failed("protection domain"))?;
-    let cq = match Cq::new(device.clone(), connection.clone(), size) {
+    let pd = Pd::new(id.device().clone()).map_err(failed("protection domain"))?;
+    let cq = match Cq::new(id.device().clone(), connection.clone(), size) {
         Ok(cq) => cq,
         Err(error) => return Err(NotMade::Refused(id, "completion queue", error)),
     };
-    Endpoint::new(id, cq, pd, size).map_err(|error| match error {
-        EndpointError::Failed(error) => failed("queue pair")(error),
-        EndpointError::Refused(id, error) => NotMade::Refused(id, "queue pair", error),
+    id.bind(cq, pd, size).map_err(|error| match error {
+        BindError::Failed(error) => failed("queue pair")(error),
+        BindError::Refused(id, error) => NotMade::Refused(id, "queue pair", error),
     })
 }
 
 /// Makes a queue pair for `id`. Drivers count queue entries in units of their own, so that one may
-/// refuse what it says it can have: then with half the credits, and so on.
+/// refuse a size within its limits: then with half the credits, and so on.
 fn make_qp(
     shared: &Shared,
     connection: &Arc<Connection>,
-    mut id: Id<Connection>,
-    device: &Arc<Device>,
+    mut id: Resolved<Connection>,
     own: &PrivateData,
     mut wants: Wants,
 ) -> Result<Made, ConnectError> {
@@ -235,12 +243,12 @@ fn make_qp(
         status: ConnectStatus::Unreachable,
         code: EOPNOTSUPP.to_errno(),
     };
-    let limits = device.limits();
+    let limits = id.device().limits();
     let sizing = Sizing::new(&limits, own, shared.xprt.max_payload()).map_err(unfit)?;
 
     loop {
         let (size, credits) = sizing.fit(&wants).map_err(unfit)?;
-        let (same, what, error) = match make_sized(connection, id, device, &size) {
+        let (same, what, error) = match make_sized(connection, id, &size) {
             Ok(halves) => return Ok(Made::new(halves, size, credits)),
             Err(NotMade::Failed(error)) => return Err(error),
             Err(NotMade::Refused(id, what, error)) => (id, what, error),
@@ -250,8 +258,8 @@ fn make_qp(
         }
         id = same;
         wants = wants.fewer(credits);
-        let (peer, device, code) = (shared.xprt.peer(), device.name(), error.to_errno());
-        let fewer = wants.credits;
+        let (peer, device) = (shared.xprt.peer(), id.device().name());
+        let (code, fewer) = (error.to_errno(), wants.credits);
         pr_info!(
             "{peer}: {device} refuses a {what} for {credits} credits ({code}); trying {fewer}\n"
         );
@@ -264,6 +272,7 @@ struct Terms {
     rule: Option<Name>,
     own: PrivateData,
     device: Arc<Device>,
+    pool: Arc<MrPool>,
     size: QpSize,
     credits: u32,
     reverse_slots: u32,
@@ -276,7 +285,7 @@ impl Terms {
     }
 
     /// The terms of both ends, after the server has sent its private data, `peer`.
-    fn negotiated(&self, peer: PeerData, (port, gid): (u32, Gid), pool: Arc<MrPool>) -> Negotiated {
+    fn negotiated(&self, peer: PeerData, (port, gid): (u32, Gid)) -> Negotiated {
         let Self { policy, size, .. } = self;
         let said = PrivateData::find(peer.as_slice());
         let announced = said.unwrap_or_default();
@@ -296,7 +305,7 @@ impl Terms {
                 setting if policy.private_data => setting,
                 _ => RemoteInvalidation::Off,
             },
-            pool,
+            pool: self.pool.clone(),
             facts: Facts {
                 policy: *policy,
                 rule: self.rule,
@@ -313,17 +322,17 @@ impl Terms {
 
 /// A connection that is ready to ask the server for it.
 struct Prepared {
+    bound: Bound<Connection>,
     queue: ConnectionSends,
     terms: Terms,
 }
 
-/// Resolves the address of the server and the route to it. Returns the identifier, which is bound
-/// to a device.
+/// Resolves the address of the server and the route to it.
 fn resolve(
     shared: &Shared,
     connection: &Arc<Connection>,
     lock: &WriteLock<'_>,
-) -> Result<Id<Connection>, ConnectError> {
+) -> Result<Resolved<Connection>, ConnectError> {
     const ADDRESS: &str = "resolving the address";
     const ROUTE: &str = "resolving the route";
     const LIMIT_MS: u32 = RESOLVE_LIMIT_SECS * 1000;
@@ -331,17 +340,19 @@ fn resolve(
 
     let id =
         Id::new(shared.xprt.net(), connection.clone()).map_err(ConnectError::at("identifier"))?;
-    id.resolve_address(&shared.xprt.address(lock), LIMIT_MS)
+    let resolving = id
+        .resolve_address(&shared.xprt.address(lock), LIMIT_MS)
         .map_err(ConnectError::at(ADDRESS))?;
     connection
         .wait_step(limit)
         .map_err(ConnectError::with(ADDRESS))?;
-    id.resolve_route(LIMIT_MS)
+    let resolving = resolving
+        .resolve_route(LIMIT_MS)
         .map_err(ConnectError::at(ROUTE))?;
     connection
         .wait_step(limit)
         .map_err(ConnectError::with(ROUTE))?;
-    Ok(id)
+    resolving.resolved().map_err(ConnectError::at("device"))
 }
 
 /// The decision of the administrator for this connection, and the rule that it comes from.
@@ -384,7 +395,7 @@ fn prepare(
     let server = shared.xprt.server(lock).ok_or(EAFNOSUPPORT);
     let server = server.map_err(ConnectError::at("address"))?;
     let id = resolve(shared, connection, lock)?;
-    let device = id.device().map_err(ConnectError::at("device"))?;
+    let device = id.device().clone();
     *shared.destination.lock() = Destination {
         server,
         device: device.name().to_str().ok().and_then(DeviceName::parse),
@@ -395,22 +406,26 @@ fn prepare(
     let own = policy.own();
     let wants = wants(shared, &policy);
     let Made {
+        bound,
         mut qp,
         queue,
         size,
         credits,
-    } = make_qp(shared, connection, id, &device, &own, wants)?;
+    } = make_qp(shared, connection, id, &own, wants)?;
     shared.stats.mrs_allocated.add(qp.pool().made());
     qp.post_first_receives()
         .map_err(|_| ConnectError::at("Receives")(EIO))?;
+    let pool = qp.pool().clone();
     connection.set_qp(qp);
     Ok(Prepared {
+        bound,
         queue,
         terms: Terms {
             policy,
             rule,
             own,
             device,
+            pool,
             size,
             credits,
             reverse_slots: wants.reverse_slots,
@@ -419,7 +434,12 @@ fn prepare(
 }
 
 /// Asks the server for the connection, and fixes what both ends agree on.
-fn negotiate(shared: &Arc<Shared>, sender: &mut Sender, terms: Terms) -> Result<(), ConnectError> {
+fn negotiate(
+    shared: &Arc<Shared>,
+    sender: &mut Sender,
+    bound: Bound<Connection>,
+    terms: Terms,
+) -> Result<(), ConnectError> {
     let connection = &sender.connection;
     let sent = terms.sent();
     let params = ConnectParams {
@@ -427,21 +447,16 @@ fn negotiate(shared: &Arc<Shared>, sender: &mut Sender, terms: Terms) -> Result<
         responder_resources: terms.device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
-    let (endpoint, pool) = connection
-        .with_qp(|qp| (qp.endpoint().clone(), qp.pool().clone()))
-        .ok_or(ENOTCONN)
-        .map_err(ConnectError::at("queue pair"))?;
-    endpoint
+    let connecting = bound
         .connect(&params)
         .map_err(ConnectError::at("connecting"))?;
-    let local = endpoint.local();
-    drop(endpoint);
     let limit = shared.xprt.connect_timeout();
     let peer = connection
         .wait_step(limit)
         .map_err(ConnectError::with("connecting"))?;
+    let local = connecting.connected().local();
 
-    agree(shared, connection, &terms, peer, local, pool);
+    agree(shared, connection, &terms, peer, local);
     if let Some(program) = shared.program_to_probe() {
         sender
             .probe(program, terms.credits)
@@ -463,10 +478,9 @@ fn agree(
     terms: &Terms,
     peer: PeerData,
     local: (u32, Gid),
-    pool: Arc<MrPool>,
 ) {
     let (sent, found) = (terms.sent(), PrivateData::locate(peer.as_slice()));
-    let negotiated = terms.negotiated(peer, local, pool);
+    let negotiated = terms.negotiated(peer, local);
     let thresholds = negotiated.limits.thresholds;
 
     connection.set_negotiated(negotiated);

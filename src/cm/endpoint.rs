@@ -13,7 +13,8 @@ use kernel::{
 use super::{
     id::Gid,
     EventHandler,
-    Id, //
+    Id,
+    Resolved, //
 };
 use crate::{
     bindings,
@@ -51,38 +52,39 @@ pub(crate) struct Endpoint<H: EventHandler + CompletionHandler> {
     _pd: Arc<Pd>,
 }
 
-/// A queue pair: what is under a lock, and what belongs to the sender. What belongs to the handler
-/// of completions is the completion queue's.
-type Halves<H> = (Qp<Arc<Endpoint<H>>>, SendQueue<Arc<Endpoint<H>>>);
+/// An identifier that was bound to a queue pair: the next step, the part of the queue pair that is
+/// kept under a lock, and the part that belongs to the sender. The completion queue has the part
+/// of the handler of completions.
+type Halves<H> = (Bound<H>, Qp<Arc<Endpoint<H>>>, SendQueue<Arc<Endpoint<H>>>);
 
 /// The reason why an identifier did not get a queue pair.
-pub(crate) enum EndpointError<H: EventHandler> {
-    /// The driver does not make one of this size. The identifier is as before.
-    Refused(Id<H>, Error),
+pub(crate) enum BindError<H: EventHandler> {
+    /// The driver refuses one of this size. The identifier is as before.
+    Refused(Resolved<H>, Error),
     /// Anything else.
     Failed(Error),
 }
 
-impl<H: EventHandler, E: Into<Error>> From<E> for EndpointError<H> {
+impl<H: EventHandler, E: Into<Error>> From<E> for BindError<H> {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl<H: EventHandler + CompletionHandler> Endpoint<H> {
-    /// Gives a resolved identifier a queue pair whose completions go to `cq`, with buffers and
+impl<H: EventHandler + CompletionHandler> Resolved<H> {
+    /// Gives the identifier a queue pair whose completions go to `cq`, with buffers and
     /// registrations for `size`.
     ///
     /// # Errors
     ///
-    /// [`EndpointError`], with what the driver returns or `ENOMEM`; `EBUSY` when another queue pair
-    /// uses `cq`, `EINVAL` when `pd` is of another device.
-    pub(crate) fn new(
-        id: Id<H>,
+    /// [`BindError`], with the error that the driver returns or `ENOMEM`; `EBUSY` when another
+    /// queue pair uses `cq`, `EINVAL` when `pd` is of another device.
+    pub(crate) fn bind(
+        self,
         cq: Arc<Cq<H>>,
         pd: Arc<Pd>,
         size: &QpSize,
-    ) -> Result<Halves<H>, EndpointError<H>> {
+    ) -> Result<Halves<H>, BindError<H>> {
         let counters = cq.counters_for(&pd)?;
         let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
         attr.send_cq = cq.as_ptr();
@@ -94,15 +96,16 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
         attr.sq_sig_type = bindings::ib_sig_type_IB_SIGNAL_REQ_WR;
         attr.qp_type = bindings::ib_qp_type_IB_QPT_RC;
 
-        // SAFETY: The identifier is bound to the device of `pd` and `cq`, all of which outlive the
-        // queue pair.
-        let made = unsafe { bindings::rdma_create_qp(id.as_ptr(), pd.as_ptr(), &mut attr) };
+        // SAFETY: The identifier is valid by its type invariants. `cq` is of the device of `pd`, as
+        // `counters_for` has checked, and rdma_cm checks the identifier's. All of them outlive the
+        // queue pair, which `endpoint` is to destroy before it lets go of them.
+        let made = unsafe { bindings::rdma_create_qp(self.id.as_ptr(), pd.as_ptr(), &mut attr) };
         if let Err(error) = to_result(made) {
-            return Err(EndpointError::Refused(id, error));
+            return Err(BindError::Refused(self, error));
         }
         // INVARIANT: The queue pair was made above; from here on dropping `endpoint` destroys it.
-        let endpoint = Self {
-            id,
+        let endpoint = Endpoint {
+            id: self.id,
             _cq: cq,
             _pd: pd.clone(),
         };
@@ -110,17 +113,27 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
         // SAFETY: By the type invariants there is a queue pair.
         let raw = NonNull::new(unsafe { (*endpoint.id.as_ptr()).qp }).ok_or(ENODEV)?;
 
-        // SAFETY: `raw` has the depths asked for, is kept by `endpoint`, which alone knows of it;
+        // SAFETY: `raw` has the depths asked for and is kept by `endpoint`, which alone knows of it;
         // the counters are those of its completion queue.
-        Ok(unsafe { Qp::new::<H>(raw, endpoint, counters, &pd, size) }?)
+        let (qp, sends) = unsafe { Qp::new::<H>(raw, endpoint, counters, &pd, size) }?;
+        let bound = Bound(qp.endpoint().clone());
+        Ok((bound, qp, sends))
     }
+}
 
-    /// Asks the peer to connect; the result is an event.
+/// An identifier with a queue pair that is ready to connect.
+pub(crate) struct Bound<H: EventHandler + CompletionHandler>(Arc<Endpoint<H>>);
+
+impl<H: EventHandler + CompletionHandler> Bound<H> {
+    /// Asks the peer to connect. The result is an event:
+    /// [`Established`](super::Event::Established), [`Rejected`](super::Event::Rejected), or a
+    /// failure.
     ///
     /// # Errors
     ///
     /// The error that rdma_cm returns at once.
-    pub(crate) fn connect(&self, params: &ConnectParams<'_>) -> Result {
+    pub(crate) fn connect(self, params: &ConnectParams<'_>) -> Result<Connecting<H>> {
+        let Self(endpoint) = self;
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
         param.private_data = params.private_data.as_ptr().cast();
         param.private_data_len = u8::try_from(params.private_data.len())?;
@@ -130,15 +143,34 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
         // (H-67).
         param.rnr_retry_count = 0;
 
-        // SAFETY: The identifier is valid, and the private data is copied during the call.
-        to_result(unsafe { bindings::rdma_connect(self.id.as_ptr(), &mut param) })
+        // SAFETY: The identifier is valid by its type invariants, and the private data is copied
+        // during the call.
+        to_result(unsafe { bindings::rdma_connect(endpoint.id.as_ptr(), &mut param) })?;
+        Ok(Connecting(endpoint))
     }
+}
 
+/// An identifier that has asked its peer to connect.
+pub(crate) struct Connecting<H: EventHandler + CompletionHandler>(Arc<Endpoint<H>>);
+
+impl<H: EventHandler + CompletionHandler> Connecting<H> {
+    /// Ends the attempt, after [`Established`](super::Event::Established).
+    pub(crate) fn connected(self) -> Connected<H> {
+        Connected(self.0)
+    }
+}
+
+/// An identifier that is connected to its peer.
+pub(crate) struct Connected<H: EventHandler + CompletionHandler>(Arc<Endpoint<H>>);
+
+impl<H: EventHandler + CompletionHandler> Connected<H> {
     /// The port of the device, and our address on it.
     pub(crate) fn local(&self) -> (u32, Gid) {
-        self.id.local()
+        self.0.id.local()
     }
+}
 
+impl<H: EventHandler + CompletionHandler> Endpoint<H> {
     /// Ends the connection, without waiting for the peer. Harmless when there is none.
     pub(crate) fn disconnect(&self) {
         // SAFETY: The identifier is valid. The result says whether there was a connection.

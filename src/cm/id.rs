@@ -5,10 +5,7 @@
 use core::ptr::NonNull;
 
 use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
+    error::from_err_ptr,
     ffi::c_int,
     fmt,
     prelude::*,
@@ -25,7 +22,7 @@ use crate::{
 pub(crate) enum Event<'a> {
     /// The peer's address is known, and with it the local device.
     AddressResolved,
-    /// The way to the peer is known.
+    /// The route to the peer is known.
     RouteResolved,
     /// Connected; the peer sent this private data, valid only now.
     Established(&'a [u8]),
@@ -51,7 +48,8 @@ pub(crate) trait EventHandler: Send + Sync + 'static {
     fn event(&self, event: Event<'_>);
 }
 
-/// A connection identifier of an active side.
+/// A connection identifier of an active side. The first of its steps is
+/// [`Self::resolve_address`].
 ///
 /// # Invariants
 ///
@@ -92,43 +90,8 @@ impl<H: EventHandler> Id<H> {
         self.raw.as_ptr()
     }
 
-    /// Starts to look for the address `peer`; the result is an event, at the latest after
-    /// `limit_ms` milliseconds.
-    ///
-    /// # Errors
-    ///
-    /// The error that rdma_cm returns at once, such as `ENODEV` when no device leads there.
-    pub(crate) fn resolve_address(
-        &self,
-        peer: &bindings::__kernel_sockaddr_storage,
-        limit_ms: u32,
-    ) -> Result {
-        let mut peer = *peer;
-
-        // SAFETY: The identifier is valid; the address is copied during the call, which does not
-        // change it.
-        to_result(unsafe {
-            bindings::rdma_resolve_addr(
-                self.as_ptr(),
-                core::ptr::null_mut(),
-                (&raw mut peer).cast(),
-                limit_ms as usize,
-            )
-        })
-    }
-
-    /// Starts to look for the way to the resolved address; the result is an event.
-    ///
-    /// # Errors
-    ///
-    /// The error that rdma_cm returns at once.
-    pub(crate) fn resolve_route(&self, limit_ms: u32) -> Result {
-        // SAFETY: The identifier is valid.
-        to_result(unsafe { bindings::rdma_resolve_route(self.as_ptr(), limit_ms as usize) })
-    }
-
-    /// The port of the device, and our address on it; both are known once the route is.
-    pub(crate) fn local(&self) -> (u32, Gid) {
+    /// The port of the device, and our address on it; both are known once the address is resolved.
+    pub(super) fn local(&self) -> (u32, Gid) {
         let mut gid: bindings::ib_gid = pin_init::zeroed();
 
         // SAFETY: The identifier is valid, and the addresses may be copied from it at any time
@@ -143,8 +106,8 @@ impl<H: EventHandler> Id<H> {
     ///
     /// # Errors
     ///
-    /// `ENODEV` before the address is resolved, or when the device is being removed.
-    pub(crate) fn device(&self) -> Result<Arc<Device>> {
+    /// `ENODEV` before the address is resolved, or when the device is being removed; `ENOMEM`.
+    pub(super) fn device(&self) -> Result<Arc<Device>> {
         // SAFETY: The identifier is valid; once bound to a device it stays so until it is
         // destroyed, and keeps the device's memory meanwhile.
         unsafe { Device::get((*self.as_ptr()).device) }
