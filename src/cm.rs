@@ -9,6 +9,7 @@
 
 mod endpoint;
 mod id;
+mod reject;
 mod resolve;
 
 pub(crate) use endpoint::{
@@ -23,4 +24,5 @@ pub(crate) use id::{
     Gid,
     Id, //
 };
+pub(crate) use reject::Reject;
 pub(crate) use resolve::Resolved;

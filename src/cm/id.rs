@@ -12,6 +12,7 @@ use kernel::{
     sync::Arc, //
 };
 
+use super::Reject;
 use crate::{
     bindings,
     os::Net,
@@ -26,8 +27,8 @@ pub(crate) enum Event<'a> {
     RouteResolved,
     /// Connected; the peer sent this private data, valid only now.
     Established(&'a [u8]),
-    /// The peer refused, for the reason given by number.
-    Rejected(c_int),
+    /// The peer has rejected the connection.
+    Rejected(Reject),
     /// Resolving or connecting has failed with this (negative) errno.
     Failed(c_int),
     /// The peer cannot be reached, with this (negative) errno. Software for RoCE also says so, at
@@ -159,7 +160,9 @@ unsafe extern "C" fn event_callback<H: EventHandler>(
         | bindings::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_ERROR
         | bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_ERROR => Event::Failed(status),
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_UNREACHABLE => Event::Unreachable(status),
-        bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => Event::Rejected(status),
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => {
+            Event::Rejected(Reject::of(status))
+        }
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED => Event::Disconnected,
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => Event::AddressChanged,
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Event::DeviceRemoval,

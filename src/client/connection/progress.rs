@@ -78,20 +78,15 @@ impl Connection {
 
 impl cm::EventHandler for Connection {
     fn event(&self, event: cm::Event<'_>) {
-        /// Reason of a rejection over InfiniBand or RoCE: the peer still has a connection with our
-        /// numbers.
-        const STALE_CONNECTION: i32 = 10;
-
         match event {
             cm::Event::AddressResolved | cm::Event::RouteResolved => self.next_step(),
             cm::Event::Established(bytes) => self.step(Ok(()), PeerData::new(bytes)),
-            cm::Event::Rejected(code) => {
-                let status = match code {
-                    STALE_CONNECTION => ConnectStatus::Retry,
-                    errno if errno == ECONNRESET.to_errno() => ConnectStatus::Retry,
-                    _ => ConnectStatus::Refused,
+            cm::Event::Rejected(reject) => {
+                let status = match reject {
+                    cm::Reject::StaleConnection | cm::Reject::Reset => ConnectStatus::Retry,
+                    cm::Reject::Refused(_) => ConnectStatus::Refused,
                 };
-                self.failed(status, code);
+                self.failed(status, reject.code());
             }
             cm::Event::Failed(code) | cm::Event::Unreachable(code) => {
                 self.announce_loss(CloseReason::Unreachable);
