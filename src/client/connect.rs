@@ -2,6 +2,8 @@
 
 //! Making a connection.
 
+mod failure;
+mod queue_pair;
 mod size;
 
 use kernel::{
@@ -15,9 +17,7 @@ use kernel::{
 
 use super::{
     connection::{
-        step::StepError,
         Connection,
-        ConnectionQp,
         ConnectionSends,
         Shared, //
     },
@@ -34,7 +34,6 @@ use super::{
 };
 use crate::{
     cm::{
-        BindError,
         Bound,
         ConnectParams,
         Gid,
@@ -62,58 +61,23 @@ use crate::{
         WriteLock, //
     },
     verbs::{
-        Cq,
         Device,
         MrPool,
-        Pd,
         QpSize, //
     }, //
 };
 
-use size::{
-    Sizing,
-    Wants,
-    MIN_CREDITS, //
+use failure::{
+    ConnectError,
+    Step, //
 };
+use queue_pair::BoundQp;
+use size::Wants;
 
 /// Seconds that resolving an address or a route may take.
 const RESOLVE_LIMIT_SECS: u32 = 5;
 /// The number of times that a message is sent again before the connection ends.
 const RETRY_COUNT: u8 = 6;
-
-/// The failure of an attempt, for the log and for sunrpc.
-#[derive(Clone, Copy)]
-struct ConnectError {
-    step: &'static str,
-    status: ConnectStatus,
-    code: i32,
-}
-
-impl ConnectError {
-    fn at(step: &'static str) -> impl Fn(Error) -> Self {
-        move |error| {
-            let status = match error {
-                e if e == ENOMEM => ConnectStatus::NoMemory,
-                e if e == ENETUNREACH => ConnectStatus::NetUnreachable,
-                e if e == ENETDOWN => ConnectStatus::NetDown,
-                e if e == ENODEV || e == EADDRNOTAVAIL || e == EHOSTUNREACH => {
-                    ConnectStatus::Unreachable
-                }
-                e if e == ECONNREFUSED => ConnectStatus::Refused,
-                _ => ConnectStatus::Retry,
-            };
-            Self {
-                step,
-                status,
-                code: error.to_errno(),
-            }
-        }
-    }
-
-    fn with(step: &'static str) -> impl Fn(StepError) -> Self {
-        move |StepError { status, code }| Self { step, status, code }
-    }
-}
 
 /// Makes a connection to the transport's server.
 ///
@@ -142,128 +106,10 @@ pub(super) fn connect(
         Err(failed) => (None, failed),
     };
     connection.tear_down(sends);
-    shared.history.failed(failed.step, failed.code);
-    shared.trace().op_close(failed.step);
-    report(shared, failed);
+    shared.history.failed(failed.step.as_str(), failed.code);
+    shared.trace().op_close(failed.step.as_str());
+    failed.report(shared);
     Err(failed.status)
-}
-
-/// Tells the log about a failed attempt, unless it has heard the same since the last success.
-fn report(shared: &Shared, failed: ConnectError) {
-    // Nothing waits for the connection any more.
-    if failed.code == ECANCELED.to_errno() {
-        return;
-    }
-    // Distinguishes reasons well enough: the place of the text, which is a constant, and the
-    // status. CAST: Only compared.
-    let reason = (failed.step.as_ptr().addr() as u32) ^ (failed.status as u32) ^ 1;
-
-    if shared.reported.xchg(reason, Relaxed) != reason {
-        let why = match failed.status {
-            ConnectStatus::Refused => "refused",
-            ConnectStatus::Unreachable => "not reachable",
-            ConnectStatus::NetUnreachable => "no route",
-            ConnectStatus::NetDown => "network down",
-            ConnectStatus::NoMemory => "out of memory",
-            ConnectStatus::Retry => "failed",
-        };
-        pr_info!(
-            "{}: cannot connect: {}: {} ({}); will try again\n",
-            shared.xprt.peer(),
-            failed.step,
-            why,
-            failed.code
-        );
-    }
-}
-
-/// An identifier with a queue pair, and the two parts of that.
-type Halves = (Bound<Connection>, ConnectionQp, ConnectionSends);
-
-/// A queue pair of the size that the device can have, with a completion queue and a protection
-/// domain of its own.
-struct Made {
-    bound: Bound<Connection>,
-    qp: ConnectionQp,
-    queue: ConnectionSends,
-    size: QpSize,
-    credits: u32,
-}
-
-impl Made {
-    fn new((bound, qp, queue): Halves, size: QpSize, credits: u32) -> Self {
-        Self {
-            bound,
-            qp,
-            queue,
-            size,
-            credits,
-        }
-    }
-}
-
-/// The reason why there is no queue pair.
-enum NotMade {
-    /// The driver refuses one of this size. The identifier is as before.
-    Refused(Resolved<Connection>, &'static str, Error),
-    /// Anything else.
-    Failed(ConnectError),
-}
-
-/// Makes a queue pair of `size` for `id`.
-fn make_sized(
-    connection: &Arc<Connection>,
-    id: Resolved<Connection>,
-    size: &QpSize,
-) -> Result<Halves, NotMade> {
-    let failed = |step: &'static str| move |error| NotMade::Failed(ConnectError::at(step)(error));
-
-    let pd = Pd::new(id.device().clone()).map_err(failed("protection domain"))?;
-    let cq = match Cq::new(id.device().clone(), connection.clone(), size) {
-        Ok(cq) => cq,
-        Err(error) => return Err(NotMade::Refused(id, "completion queue", error)),
-    };
-    id.bind(cq, pd, size).map_err(|error| match error {
-        BindError::Failed(error) => failed("queue pair")(error),
-        BindError::Refused(id, error) => NotMade::Refused(id, "queue pair", error),
-    })
-}
-
-/// Makes a queue pair for `id`. Drivers count queue entries in units of their own, so that one may
-/// refuse a size within its limits: then with half the credits, and so on.
-fn make_qp(
-    shared: &Shared,
-    connection: &Arc<Connection>,
-    mut id: Resolved<Connection>,
-    own: &PrivateData,
-    mut wants: Wants,
-) -> Result<Made, ConnectError> {
-    let unfit = |step| ConnectError {
-        step,
-        status: ConnectStatus::Unreachable,
-        code: EOPNOTSUPP.to_errno(),
-    };
-    let limits = id.device().limits();
-    let sizing = Sizing::new(&limits, own, shared.xprt.max_payload()).map_err(unfit)?;
-
-    loop {
-        let (size, credits) = sizing.fit(&wants).map_err(unfit)?;
-        let (same, what, error) = match make_sized(connection, id, &size) {
-            Ok(halves) => return Ok(Made::new(halves, size, credits)),
-            Err(NotMade::Failed(error)) => return Err(error),
-            Err(NotMade::Refused(id, what, error)) => (id, what, error),
-        };
-        if credits <= MIN_CREDITS || !(error == ENOMEM || error == EINVAL) {
-            return Err(ConnectError::at(what)(error));
-        }
-        id = same;
-        wants = wants.fewer(credits);
-        let (peer, device) = (shared.xprt.peer(), id.device().name());
-        let (code, fewer) = (error.to_errno(), wants.credits);
-        pr_info!(
-            "{peer}: {device} refuses a {what} for {credits} credits ({code}); trying {fewer}\n"
-        );
-    }
 }
 
 /// The terms of a connection before the server was asked for it.
@@ -333,26 +179,24 @@ fn resolve(
     connection: &Arc<Connection>,
     lock: &WriteLock<'_>,
 ) -> Result<Resolved<Connection>, ConnectError> {
-    const ADDRESS: &str = "resolving the address";
-    const ROUTE: &str = "resolving the route";
     const LIMIT_MS: u32 = RESOLVE_LIMIT_SECS * 1000;
     let limit = secs_to_jiffies(RESOLVE_LIMIT_SECS + 1);
 
     let id =
-        Id::new(shared.xprt.net(), connection.clone()).map_err(ConnectError::at("identifier"))?;
+        Id::new(shared.xprt.net(), connection.clone()).map_err(ConnectError::at(Step::Identifier))?;
     let resolving = id
         .resolve_address(&shared.xprt.address(lock), LIMIT_MS)
-        .map_err(ConnectError::at(ADDRESS))?;
+        .map_err(ConnectError::at(Step::ResolveAddress))?;
     connection
         .wait_step(limit)
-        .map_err(ConnectError::with(ADDRESS))?;
+        .map_err(ConnectError::with(Step::ResolveAddress))?;
     let resolving = resolving
         .resolve_route(LIMIT_MS)
-        .map_err(ConnectError::at(ROUTE))?;
+        .map_err(ConnectError::at(Step::ResolveRoute))?;
     connection
         .wait_step(limit)
-        .map_err(ConnectError::with(ROUTE))?;
-    resolving.resolved().map_err(ConnectError::at("device"))
+        .map_err(ConnectError::with(Step::ResolveRoute))?;
+    resolving.resolved().map_err(ConnectError::at(Step::Device))
 }
 
 /// The decision of the administrator for this connection, and the rule that it comes from.
@@ -393,7 +237,7 @@ fn prepare(
     lock: &WriteLock<'_>,
 ) -> Result<Prepared, ConnectError> {
     let server = shared.xprt.server(lock).ok_or(EAFNOSUPPORT);
-    let server = server.map_err(ConnectError::at("address"))?;
+    let server = server.map_err(ConnectError::at(Step::Address))?;
     let id = resolve(shared, connection, lock)?;
     let device = id.device().clone();
     *shared.destination.lock() = Destination {
@@ -405,16 +249,16 @@ fn prepare(
     // (PD-27).
     let own = policy.own();
     let wants = wants(shared, &policy);
-    let Made {
+    let BoundQp {
         bound,
         mut qp,
         queue,
         size,
         credits,
-    } = make_qp(shared, connection, id, &own, wants)?;
+    } = queue_pair::bind(shared, connection, id, &own, wants)?;
     shared.stats.mrs_allocated.add(qp.pool().made());
     qp.post_first_receives()
-        .map_err(|_| ConnectError::at("Receives")(EIO))?;
+        .map_err(|_| ConnectError::at(Step::Receives)(EIO))?;
     let pool = qp.pool().clone();
     connection.set_qp(qp);
     Ok(Prepared {
@@ -449,22 +293,22 @@ fn negotiate(
     };
     let connecting = bound
         .connect(&params)
-        .map_err(ConnectError::at("connecting"))?;
+        .map_err(ConnectError::at(Step::Connect))?;
     let limit = shared.xprt.connect_timeout();
     let peer = connection
         .wait_step(limit)
-        .map_err(ConnectError::with("connecting"))?;
+        .map_err(ConnectError::with(Step::Connect))?;
     let local = connecting.connected().local();
 
     agree(shared, connection, &terms, peer, local);
     if let Some(program) = shared.program_to_probe() {
         sender
             .probe(program, terms.credits)
-            .map_err(ConnectError::at("asking the server"))?;
+            .map_err(ConnectError::at(Step::Probe))?;
         sender
             .connection
             .wait_step(limit)
-            .map_err(ConnectError::with("asking the server"))?;
+            .map_err(ConnectError::with(Step::Probe))?;
         shared.wary.store(false, Relaxed);
     }
     Ok(())

@@ -160,9 +160,7 @@ unsafe extern "C" fn event_callback<H: EventHandler>(
         | bindings::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_ERROR
         | bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_ERROR => Event::Failed(status),
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_UNREACHABLE => Event::Unreachable(status),
-        bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => {
-            Event::Rejected(Reject::of(status))
-        }
+        bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => Event::Rejected(Reject::of(status)),
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED => Event::Disconnected,
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => Event::AddressChanged,
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Event::DeviceRemoval,

@@ -27,8 +27,14 @@ const MRS_PER_CALL: u32 = 3;
 /// The fewest credits that a connection is made for.
 pub(super) const MIN_CREDITS: u32 = 4;
 
-/// The device cannot have even the smallest connection.
-const TOO_SMALL: &str = "the device lacks fast registration or is too small";
+/// The reason why not even the smallest connection fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// The device lacks fast registration or is too small.
+    Device,
+    /// The limit of memory is too small for the inline sizes.
+    Memory,
+}
 
 /// The wanted size of a connection, if the device can.
 #[derive(Clone, Copy)]
@@ -73,20 +79,20 @@ impl<'a> Sizing<'a> {
         device: &'a Limits,
         own: &'a PrivateData,
         max_payload: u32,
-    ) -> Result<Self, &'static str> {
+    ) -> Result<Self, Unfit> {
         let payload = max_payload.div_ceil(PAGE_SIZE);
         // The largest payload, and either a page more since it may start anywhere in the first, or
         // two for what stands around it.
         let pages = device.fast_reg_pages.min(payload.saturating_add(2));
         if pages == 0 || !device.mem_mgt_extensions {
-            return Err(TOO_SMALL);
+            return Err(Unfit::Device);
         }
         // The pages of the payload, and one registration each for the head and the tail around
         // them.
         let segments = payload.saturating_add(1).div_ceil(pages).saturating_add(2);
         // CAST: Widening.
         if segments as usize > MAX_SEGMENTS {
-            return Err(TOO_SMALL);
+            return Err(Unfit::Device);
         }
         Ok(Self {
             device,
@@ -150,7 +156,7 @@ impl<'a> Sizing<'a> {
     /// # Errors
     ///
     /// The reason why there is none.
-    pub(super) fn fit(&self, wants: &Wants) -> Result<(QpSize, u32), &'static str> {
+    pub(super) fn fit(&self, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
         let mut credits = wants.credits.max(MIN_CREDITS);
 
         loop {
@@ -162,11 +168,7 @@ impl<'a> Sizing<'a> {
                 return Ok((size, credits));
             }
             if credits == MIN_CREDITS {
-                return Err(if fits {
-                    "the memory limit is too small for the inline sizes"
-                } else {
-                    TOO_SMALL
-                });
+                return Err(if fits { Unfit::Memory } else { Unfit::Device });
             }
             let fewer = if fits {
                 credits.saturating_sub((credits / 8).max(1))
@@ -204,7 +206,7 @@ mod tests {
         }
     }
 
-    fn fit(device: &Limits, wants: &Wants) -> Result<(QpSize, u32), &'static str> {
+    fn fit(device: &Limits, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
         Sizing::new(device, &PrivateData::default(), PAYLOAD)?.fit(wants)
     }
 
