@@ -6,6 +6,7 @@
 //! - [`debugfs`]: files that show something.
 //! - [`Completion`]: something that happens and that a task waits for with a time limit (`struct
 //!   completion`).
+//! - [`Versioned`]: a value that is replaced while it is read.
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
 //! - [`PageSpan`]: bytes inside one page, the unit of copying.
 //! - [`Pages`], [`LinearRuns`]: memory that is walked over by what lies in consecutive pages, the
@@ -32,6 +33,7 @@ mod stragglers;
 pub(crate) mod sysctl;
 mod text;
 mod time;
+mod versioned;
 mod wait;
 
 pub(crate) use global::{
@@ -58,4 +60,5 @@ pub(crate) use time::{
     secs_since,
     secs_to_jiffies, //
 };
+pub(crate) use versioned::Versioned;
 pub(crate) use wait::Completion;

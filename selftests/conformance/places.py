@@ -21,7 +21,7 @@ PLACES = {
     "src/client/send/build.rs: Unsendable": "V1-119",
     "src/client/shared.rs: REVERSE_SLOTS": "BI-5 BI-34",
     "src/client/transport.rs: timed_out": "V1-123",
-    "src/client/connect.rs: reverse": "BI-20",
+    "src/client/negotiated.rs: reverse_payload": "BI-20",
     "src/cm/id.rs: Event": "PD-44 PD-46",
     "src/os/param.rs: Uint": "PD-12 V1-37",
     "src/proto/chunk.rs: ChunkLists": "V1-10 V1-98",

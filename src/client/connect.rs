@@ -182,8 +182,8 @@ fn resolve(
     const LIMIT_MS: u32 = RESOLVE_LIMIT_SECS * 1000;
     let limit = secs_to_jiffies(RESOLVE_LIMIT_SECS + 1);
 
-    let id =
-        Id::new(shared.xprt.net(), connection.clone()).map_err(ConnectError::at(Step::Identifier))?;
+    let id = Id::new(shared.xprt.net(), connection.clone())
+        .map_err(ConnectError::at(Step::Identifier))?;
     let resolving = id
         .resolve_address(&shared.xprt.address(lock), LIMIT_MS)
         .map_err(ConnectError::at(Step::ResolveAddress))?;
@@ -300,7 +300,7 @@ fn negotiate(
         .map_err(ConnectError::with(Step::Connect))?;
     let local = connecting.connected().local();
 
-    agree(shared, connection, &terms, peer, local);
+    agree(shared, connection, &terms, peer, local).map_err(ConnectError::at(Step::Connect))?;
     if let Some(program) = shared.program_to_probe() {
         sender
             .probe(program, terms.credits)
@@ -314,23 +314,24 @@ fn negotiate(
     Ok(())
 }
 
-/// Fixes what both ends agree on, now that the server has sent its private data, `peer`; tells the
+/// Settles the terms of both ends, now that the server has sent its private data, `peer`; tells the
 /// log.
+///
+/// # Errors
+///
+/// `ENOMEM`.
 fn agree(
     shared: &Shared,
     connection: &Connection,
     terms: &Terms,
     peer: PeerData,
     local: (u32, Gid),
-) {
+) -> Result {
     let (sent, found) = (terms.sent(), PrivateData::locate(peer.as_slice()));
     let negotiated = terms.negotiated(peer, local);
     let thresholds = negotiated.limits.thresholds;
 
-    connection.set_negotiated(negotiated);
-    // Reverse messages have no chunks, so that they fit either way (BI-20).
-    let reverse = thresholds.call.min(thresholds.reply).saturating_sub(28);
-    shared.reverse_payload.store(reverse, Relaxed);
+    connection.set_negotiated(negotiated)?;
     shared.trace().inline_thresh(
         sent.map_or(0, u64::from_be_bytes),
         found.map_or(0, u64::from_be_bytes),
@@ -349,6 +350,7 @@ fn agree(
         terms.credits,
         RuleName(terms.rule),
     );
+    Ok(())
 }
 
 /// The origin of a connection's policy, for a message.

@@ -59,7 +59,8 @@ use crate::{
     os::{
         jiffies,
         secs_to_jiffies,
-        Completion, //
+        Completion,
+        Versioned, //
     },
     proto::credits,
     sunrpc::ConnectStatus,
@@ -112,7 +113,8 @@ pub(crate) struct Connection {
     wants_buffers: Atomic<bool>,
     /// The time in jiffies when there was no memory for buffers.
     refused: Atomic<usize>,
-    negotiated: SetOnce<Negotiated>,
+    /// The terms, which [`Self::set_negotiated`] changes.
+    negotiated: Versioned<Negotiated>,
     confirmed: Atomic<bool>,
     /// Set while a call of our own waits for its reply ([`super::probe`]).
     pub(super) probing: Atomic<bool>,
@@ -158,7 +160,7 @@ impl Connection {
                 wants_mrs: Atomic::new(false),
                 wants_buffers: Atomic::new(false),
                 refused: Atomic::new(jiffies().wrapping_sub(growth::RETRY)),
-                negotiated: SetOnce::new(),
+                negotiated: Versioned::new(),
                 confirmed: Atomic::new(false),
                 probing: Atomic::new(false),
                 unknown_left: Atomic::new(UNKNOWN_LIMIT),
@@ -203,15 +205,10 @@ impl Connection {
         self.generation
     }
 
-    /// The terms that both ends agreed on; `None` before the connection is established.
+    /// The terms that hold now; `None` before the connection is established.
     #[inline]
     pub(super) fn negotiated(&self) -> Option<&Negotiated> {
-        self.negotiated.as_ref()
-    }
-
-    /// Fixes what both ends agreed on.
-    pub(super) fn set_negotiated(&self, negotiated: Negotiated) {
-        self.negotiated.populate(negotiated);
+        self.negotiated.get()
     }
 
     /// Tells whether sunrpc does not know of the connection yet.

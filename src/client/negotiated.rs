@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The terms of a connection.
+//!
+//! Over version 1 they are settled when the connection is made, and fixed for its life (PD-19).
+//! Version 2 lets either end announce other properties on a live connection: then
+//! `Connection::set_negotiated` replaces the terms as a whole, under readers that take no lock
+//! ([`crate::os::Versioned`]). A call is built and sent with one reference, so that it sees the
+//! terms before the change or those after it, and never some of both. To read them costs a load and
+//! a test, as if they could not change.
 
 use kernel::sync::Arc;
 
@@ -12,13 +19,19 @@ use crate::{
         RemoteInvalidation, //
     },
     proto::{
+        v1::header::MIN_LEN,
         Limits,
-        PrivateData, //
+        PrivateData,
+        Thresholds, //
     },
     verbs::MrPool, //
 };
 
-/// The terms that both ends agreed on, fixed for the life of the connection (PD-19).
+/// Bytes of a header without chunks.
+// CAST: A few dozen.
+const HEADER_LEN: u32 = MIN_LEN as u32;
+
+/// The terms that both ends agreed on (PD-19).
 pub(super) struct Negotiated {
     /// The limits with which calls and replies are planned.
     pub(super) limits: Limits,
@@ -33,6 +46,14 @@ pub(super) struct Negotiated {
     pub(super) pool: Arc<MrPool>,
     /// All else that was fixed, for those who look at it.
     pub(super) facts: Facts,
+}
+
+/// Bytes that a reverse message may have behind its header. Neither a reverse call nor its reply has
+/// chunks, so that both have to fit inline (BI-20).
+pub(super) fn reverse_payload(thresholds: &Thresholds) -> u32 {
+    let Thresholds { call, reply } = *thresholds;
+
+    call.min(reply).saturating_sub(HEADER_LEN)
 }
 
 /// Facts that are fixed when a connection is made, for those who look at it later.

@@ -2,10 +2,17 @@
 
 //! The steps of connecting, and the events of the connection manager that end them.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
 
 use super::{
-    super::negotiated::PeerData,
+    super::negotiated::{
+        reverse_payload,
+        Negotiated,
+        PeerData, //
+    },
     close_reason::CloseReason,
     step::StepError,
     Connection, //
@@ -68,6 +75,19 @@ impl Connection {
     /// A step of connecting is over, and the next one may begin.
     pub(in crate::client) fn next_step(&self) {
         self.step(Ok(()), PeerData::NONE);
+    }
+
+    /// Puts terms into force on which both ends have agreed, in place of those before if there are
+    /// any. Calls that are being built keep to the terms that they began with.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` when the terms have changed too often. Those before stay.
+    pub(in crate::client) fn set_negotiated(&self, negotiated: Negotiated) -> Result {
+        let reverse = reverse_payload(&negotiated.limits.thresholds);
+        self.negotiated.publish(negotiated)?;
+        self.shared.reverse_payload.store(reverse, Relaxed);
+        Ok(())
     }
 
     /// A step of connecting has failed.
