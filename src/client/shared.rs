@@ -20,6 +20,7 @@ use kernel::{
 
 use super::{
     history::History,
+    negotiated::reverse_payload,
     request::Request,
     stats::Stats, //
 };
@@ -37,7 +38,11 @@ use crate::{
         Policy,
         Target, //
     },
-    proto::Program,
+    proto::{
+        PrivateData,
+        Program,
+        Thresholds, //
+    },
     sunrpc::{
         Backchannel,
         Slots,
@@ -122,6 +127,8 @@ impl<C: Send + Sync + 'static> Shared<C> {
     /// `ENOMEM`.
     pub(super) fn new(xprt: Xprt<Request>, server: SocketAddr) -> Result<Arc<Self>> {
         let slots = Slots::new(xprt.max_requests())?;
+        let nothing = PrivateData::default();
+        let unannounced = Thresholds::for_client(&nothing, &nothing);
         Arc::pin_init(
             pin_init!(Shared {
                 slots,
@@ -135,7 +142,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
                 program: SetOnce::new(),
                 warned: Atomic::new(0),
                 told: Atomic::new(0),
-                reverse_payload: Atomic::new(1024 - 28),
+                reverse_payload: Atomic::new(reverse_payload(&unannounced)),
                 current <- new_spinlock!(None, "rpcrdma_rs::Shared::current"),
                 history <- History::new(),
                 destination <- new_spinlock!(
