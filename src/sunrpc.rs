@@ -41,7 +41,8 @@ pub(crate) use class::{
 pub(crate) use ops::Transport;
 pub(crate) use rqst::{
     Call,
-    Pinned, //
+    Pinned,
+    PostedCall, //
 };
 pub(crate) use slot::{
     SlotData,

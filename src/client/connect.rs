@@ -185,7 +185,7 @@ fn resolve(
     let id = Id::new(shared.xprt.net(), connection.clone())
         .map_err(ConnectError::at(Step::Identifier))?;
     let resolving = id
-        .resolve_address(&shared.xprt.address(lock), LIMIT_MS)
+        .resolve_address(&lock.address(), LIMIT_MS)
         .map_err(ConnectError::at(Step::ResolveAddress))?;
     connection
         .wait_step(limit)
@@ -214,7 +214,7 @@ fn policy_for(shared: &Shared) -> (Policy, Option<Name>) {
 
 /// The size that `policy` and the upper layers want.
 fn wants(shared: &Shared, policy: &Policy) -> Wants {
-    let has_callbacks = shared.backchannel.is_set_up();
+    let has_callbacks = shared.xprt.backchannel().is_set_up();
 
     Wants {
         has_callbacks,
@@ -236,7 +236,7 @@ fn prepare(
     connection: &Arc<Connection>,
     lock: &WriteLock<'_>,
 ) -> Result<Prepared, ConnectError> {
-    let server = shared.xprt.server(lock).ok_or(EAFNOSUPPORT);
+    let server = lock.server().ok_or(EAFNOSUPPORT);
     let server = server.map_err(ConnectError::at(Step::Address))?;
     let id = resolve(shared, connection, lock)?;
     let device = id.device().clone();

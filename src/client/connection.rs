@@ -230,7 +230,9 @@ impl Connection {
     /// The grant for the server's calls: no more than there are Receives kept for.
     pub(super) fn reverse_grant(&self) -> u32 {
         match self.negotiated() {
-            Some(negotiated) if self.shared.backchannel.is_set_up() => negotiated.reverse_slots,
+            Some(negotiated) if self.shared.xprt.backchannel().is_set_up() => {
+                negotiated.reverse_slots
+            }
             _ => 1,
         }
     }

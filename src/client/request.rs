@@ -267,6 +267,10 @@ impl SlotData for Request {
             released <- Completion::new(),
         })
     }
+
+    fn is_reachable(&self) -> bool {
+        !self.state.lock().call.is_sendable()
+    }
 }
 
 impl Request {

@@ -39,8 +39,9 @@ impl Connection {
         self.shared.trace().cb_call(xid, len);
         match self
             .shared
-            .backchannel
-            .deliver(&self.shared.xprt, xid, payload, self.generation())
+            .xprt
+            .backchannel()
+            .deliver(xid, payload, self.generation())
         {
             Ok(()) => stats.reverse_calls.inc(),
             Err(DeliverError::NotSetUp) => stats.reverse_unserved.inc(),

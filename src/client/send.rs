@@ -31,6 +31,7 @@ use crate::{
     proto::Segment,
     sunrpc::{
         Call,
+        PostedCall,
         SendStatus, //
     },
     trace::Trace,
@@ -62,18 +63,23 @@ impl Sender {
     ///
     /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
     #[inline(always)]
-    pub(super) fn send(&mut self, call: &Call<'_, Request>) -> Result<(), SendStatus> {
+    pub(super) fn send(&mut self, call: Call<'_, Request>) -> Result<(), SendStatus> {
         let mut buf = self.take_buffer(Expects::Reply)?;
-        let mut built = self.connection.build(call, buf.as_mut_slice());
+        let mut built = self.connection.build(&call, buf.as_mut_slice());
         let again = matches!(built, Err(Unsendable::Later(SendStatus::NoSpace)));
         if again {
-            built = self.build_again(call, buf.as_mut_slice());
+            built = self.build_again(&call, buf.as_mut_slice());
         }
         let sent = match built {
-            Ok(built) => self.post(call, built, buf),
+            Ok(built) => {
+                if Trace::is_send_on() {
+                    self.connection.trace_send(&call, &built.state, built.len);
+                }
+                self.post(call.stamp(), built, buf)
+            }
             Err(why) => {
                 self.queue.put(buf);
-                self.connection.not_sent(call, why)
+                self.connection.not_sent(&call, why)
             }
         };
         // sunrpc need not wait after all. Not before: the message was built under a lock.
@@ -167,7 +173,7 @@ impl Sender {
         queue.take_any(expects)
     }
 
-    /// Posts the message for `call` that was built in `buf`.
+    /// Posts the message for `call`, now, that was built in `buf`.
     ///
     /// # Errors
     ///
@@ -175,7 +181,7 @@ impl Sender {
     #[inline(always)]
     fn post(
         &mut self,
-        call: &Call<'_, Request>,
+        call: PostedCall<'_, Request>,
         built: Built<'_>,
         buf: SendBuffer,
     ) -> Result<(), SendStatus> {
@@ -186,10 +192,6 @@ impl Sender {
         } = built;
         let Self { connection, queue } = self;
 
-        if Trace::is_send_on() {
-            connection.trace_send(call, &state, len);
-        }
-        call.stamp();
         let posted = queue.post(mrs, buf, len, Expects::Reply);
         match posted {
             Ok(mrs) => {

@@ -44,7 +44,6 @@ use crate::{
         Thresholds, //
     },
     sunrpc::{
-        Backchannel,
         Slots,
         Xprt, //
     },
@@ -63,8 +62,6 @@ const WARN_EVERY_SECS: u32 = 5;
 pub(crate) struct Shared<C: Send + Sync + 'static> {
     pub(super) slots: Arc<Slots<Request>>,
     pub(super) stats: Stats,
-    #[pin]
-    pub(super) backchannel: Backchannel,
     /// Set if the last connection brought no reply, or the last attempt to make one failed.
     pub(super) failing: Atomic<bool>,
     /// The last reason for a failed attempt that was reported, so that a lasting one is reported
@@ -126,14 +123,13 @@ impl<C: Send + Sync + 'static> Shared<C> {
     ///
     /// `ENOMEM`.
     pub(super) fn new(xprt: Xprt<Request>, server: SocketAddr) -> Result<Arc<Self>> {
-        let slots = Slots::new(xprt.max_requests())?;
+        let slots = xprt.slots().clone();
         let nothing = PrivateData::default();
         let unannounced = Thresholds::for_client(&nothing, &nothing);
         Arc::pin_init(
             pin_init!(Shared {
                 slots,
                 stats: Stats::new(),
-                backchannel <- Backchannel::new(),
                 failing: Atomic::new(false),
                 started: Atomic::new(false),
                 distrusted: Atomic::new(false),

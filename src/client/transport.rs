@@ -61,7 +61,6 @@ use crate::{
         ConnectStatus,
         ReverseReply,
         SendStatus,
-        Slots,
         Transport,
         WriteLock,
         WriteLocked,
@@ -123,7 +122,7 @@ impl RdmaTransport {
         let sender = connect::connect(&self.shared, generation, lock)?;
         let connection = sender.connection.clone();
 
-        self.shared.xprt.reset_credits(&self.shared.slots);
+        self.shared.xprt.reset_credits();
         connection.open_window();
         // Until the first reply shows that the connection works it counts as a failure, so that a
         // server which accepts and hangs up is not tried again at once.
@@ -137,7 +136,7 @@ impl RdmaTransport {
         *self.shared.current.lock() = Some(connection.clone());
         // In case that an upper layer has asked for it meanwhile. It finds the connection, or this
         // what it has asked for.
-        if self.shared.backchannel.is_set_up() {
+        if self.shared.xprt.backchannel().is_set_up() {
             connection.expect_reverse_calls();
         }
         Ok(())
@@ -223,19 +222,10 @@ impl Transport for RdmaTransport {
         )
     }
 
-    fn xprt(&self) -> &Xprt<Request> {
-        &self.shared.xprt
-    }
-
-    fn slots(&self) -> &Slots<Request> {
-        &self.shared.slots
-    }
-
     fn connect(this: ArcBorrow<'_, Self>, mut lock: ConnectLock<Request>) {
         let delay = if this.shared.failing.load(Relaxed) {
-            this.shared
-                .xprt
-                .next_backoff(secs_to_jiffies(FIRST_BACKOFF_SECS), &mut lock.write_lock())
+            lock.write_lock()
+                .next_backoff(secs_to_jiffies(FIRST_BACKOFF_SECS))
         } else {
             0
         };
@@ -265,11 +255,11 @@ impl Transport for RdmaTransport {
         // Not before: a task that has to wait for the teardown finds the connection there.
         let current = self.shared.current.lock().take();
         drop(current);
-        self.shared.xprt.disconnected(lock);
+        lock.disconnected();
     }
 
     #[inline(always)]
-    fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Request>) -> Result<(), SendStatus> {
+    fn send(&self, lock: &mut WriteLock<'_>, call: Call<'_, Request>) -> Result<(), SendStatus> {
         let sender = self.sender.get(lock).and_then(Option::as_mut);
         let sender = sender.ok_or(SendStatus::NotConnected)?;
         if !self.shared.xprt.is_connected() {
@@ -373,9 +363,7 @@ impl Transport for RdmaTransport {
         }
         // A slot comes back some time after its reply was sent, and the server may use the credit
         // as soon as it has the reply.
-        self.shared
-            .backchannel
-            .set_up(2 * REVERSE_SLOTS, PAGE_SIZE)?;
+        self.shared.xprt.backchannel().set_up(2 * REVERSE_SLOTS)?;
         // One that is being made looks for itself when it is the current one.
         if let Some(connection) = self.current() {
             connection.expect_reverse_calls();

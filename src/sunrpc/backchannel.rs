@@ -5,10 +5,7 @@
 use core::{
     cell::Cell,
     mem::offset_of,
-    ptr::{
-        null_mut,
-        NonNull, //
-    }, //
+    ptr::NonNull, //
 };
 
 use kernel::{
@@ -33,22 +30,28 @@ use kernel::{
     }, //
 };
 
-use super::{
-    XdrBuf,
-    Xprt, //
-};
+use super::XdrBuf;
 use crate::{
     bindings,
-    os::transport_queue, //
+    os::{
+        transport_queue,
+        PAGE_SIZE, //
+    }, //
 };
+
+/// Bytes of the longest message, in either direction. Not less than a page: sunrpc encodes the
+/// reply as if its buffer were one (`svcxdr_init_encode()`).
+const LEN: usize = PAGE_SIZE as usize;
 
 /// One call in progress.
 ///
 /// # Invariants
 ///
 /// While on the free list nothing else refers to it; while not, sunrpc has it, and gives it back
-/// through `bc_free_rqst` once. Then it has two references to the object at `xprt`: one taken by
-/// [`Backchannel::deliver`], and one that sunrpc took, which is certain because of the first.
+/// through `bc_free_rqst` once. Then it has two references to the transport object of `home`: one
+/// taken by [`Backchannel::deliver`], and one that sunrpc took, which is certain because of the
+/// first. `home` is part of the memory behind that object, and stays as long as there is a
+/// reference to it.
 #[repr(C)]
 #[pin_data]
 struct Entry {
@@ -59,7 +62,6 @@ struct Entry {
     call: KVec<u8>,
     reply: KVec<u8>,
     generation: Cell<u64>,
-    xprt: Cell<*mut bindings::rpc_xprt>,
     home: NonNull<Backchannel>,
 }
 
@@ -79,11 +81,13 @@ impl WorkItem for Entry {
 }
 
 impl Entry {
-    /// An entry for messages of up to `len` bytes.
-    fn new(home: NonNull<Backchannel>, len: usize) -> Result<Pin<KBox<Self>>> {
-        let call = KVec::from_elem(0, len, GFP_KERNEL)?;
-        let reply = KVec::from_elem(0, len, GFP_KERNEL)?;
+    /// An entry of `home`.
+    fn new(home: &Backchannel) -> Result<Pin<KBox<Self>>> {
+        let call = KVec::from_elem(0, LEN, GFP_KERNEL)?;
+        let reply = KVec::from_elem(0, LEN, GFP_KERNEL)?;
 
+        // INVARIANT: On its way to the free list. A `Backchannel` is pinned, and by the safety
+        // requirements of `Backchannel::new` part of the memory behind the object.
         KBox::pin_init(
             pin_init!(Self {
                 rqst: Opaque::zeroed(),
@@ -91,8 +95,7 @@ impl Entry {
                 call,
                 reply,
                 generation: Cell::new(0),
-                xprt: Cell::new(null_mut()),
-                home,
+                home: home.into(),
             }),
             GFP_KERNEL,
         )
@@ -101,11 +104,12 @@ impl Entry {
     /// Puts an entry that sunrpc is done with on the free list, and drops both references to the
     /// transport object that belong to it: the one of `deliver` and that of sunrpc.
     fn retire(this: Pin<KBox<Self>>) {
-        let xprt = this.xprt.get();
+        // SAFETY: By the type invariants the entry has references to the object, so that `home`
+        // stays until they are dropped below.
+        let home = unsafe { this.home.as_ref() };
+        let xprt = home.xprt.as_ptr();
 
-        // SAFETY: The slots are part of the transport. It is not destroyed while there is a
-        // reference to its object, and by the type invariants there are two.
-        unsafe { this.home.as_ref() }.put(this);
+        home.put(this);
         // SAFETY: By the type invariants both references belonged to the entry.
         unsafe {
             bindings::xprt_put(xprt);
@@ -141,20 +145,38 @@ struct Pool {
     made: bool,
 }
 
-/// The slots for reverse calls of one transport. It does not move, since it can only be made in
-/// place. Calls are copied in, so that Receives are never held up by a slow callback service.
+/// The slots for reverse calls of one transport, part of the memory behind its object
+/// ([`super::Xprt::backchannel`]). Calls are copied in, so that Receives are never held up by a
+/// slow callback service.
+///
+/// # Invariants
+///
+/// The object at `xprt` stays as long as this.
 #[pin_data]
 pub(crate) struct Backchannel {
+    xprt: NonNull<bindings::rpc_xprt>,
     #[pin]
     pool: SpinLock<Pool>,
     /// The task that is delivering a call right now, 0 for none.
     delivering: Atomic<usize>,
 }
 
+// SAFETY: sunrpc's functions on `xprt` may be called from any thread, as those of the other fields.
+unsafe impl Send for Backchannel {}
+// SAFETY: The functions of sunrpc that are called with `xprt` do their own locking.
+unsafe impl Sync for Backchannel {}
+
 impl Backchannel {
-    /// Without any slots.
-    pub(crate) fn new() -> impl PinInit<Self> {
+    /// That of the object at `xprt`, without any slots.
+    ///
+    /// # Safety
+    ///
+    /// The object must stay as long as the value, and the value as long as there is a reference to
+    /// the object (`xprt_get()`).
+    pub(super) unsafe fn new(xprt: NonNull<bindings::rpc_xprt>) -> impl PinInit<Self> {
+        // INVARIANT: By the safety requirements of this function the object stays.
         pin_init!(Self {
+            xprt,
             pool <- new_spinlock!(
                 Pool {
                     free: KVec::new(),
@@ -171,19 +193,20 @@ impl Backchannel {
         self.pool.lock().made
     }
 
-    /// Makes `slots` slots for messages of up to `len` bytes, unless there are some already.
+    /// Makes `slots` slots for messages of up to a page, unless there are some already.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn set_up(&self, slots: u32, len: u32) -> Result {
+    pub(crate) fn set_up(&self, slots: u32) -> Result {
         if self.pool.lock().made {
             return Ok(());
         }
+        // CAST: Widening.
         let mut entries = KVec::with_capacity(slots as usize, GFP_KERNEL)?;
 
         for _ in 0..slots {
-            entries.push_within_capacity(Entry::new(NonNull::from(self), len as usize)?)?;
+            entries.push_within_capacity(Entry::new(self)?)?;
         }
         let mut pool = self.pool.lock();
         if !pool.made {
@@ -201,17 +224,17 @@ impl Backchannel {
     /// # Errors
     ///
     /// [`DeliverError`].
-    pub(crate) fn deliver<S>(
+    pub(crate) fn deliver(
         &self,
-        xprt: &Xprt<S>,
         xid: u32,
         payload: &[u8],
         generation: u64,
     ) -> Result<(), DeliverError> {
-        let raw = xprt.as_ptr();
+        let raw = self.xprt.as_ptr();
 
         // A hint: the service may go at any time, which `xprt_enqueue_bc_request` copes with
-        // (H-70). SAFETY: The object is valid; the word is only compared with null.
+        // (H-70).
+        // SAFETY: By the type invariants the object is valid; the word is only compared with null.
         if unsafe { (&raw const (*raw).bc_serv).read_volatile() }.is_null() {
             return Err(DeliverError::NotSetUp);
         }
@@ -225,10 +248,9 @@ impl Backchannel {
         let (call, len) = (fields.call.as_mut_ptr(), payload.len());
         let (reply, reply_len) = (fields.reply.as_mut_ptr(), fields.reply.len());
         entry.generation.set(generation);
-        entry.xprt.set(raw);
         // sunrpc takes a reference for the request without looking whether it gets one. Once the
         // last is gone, which the transport may learn of later, it does not.
-        // SAFETY: The object is valid.
+        // SAFETY: By the type invariants the object is valid.
         if unsafe { bindings::xprt_get(raw) }.is_null() {
             self.put(entry);
             return Err(DeliverError::NotSetUp);
@@ -275,7 +297,8 @@ impl Backchannel {
     pub(super) unsafe fn free(rqst: NonNull<bindings::rpc_rqst>) {
         // SAFETY: Requests with this operation are those of entries that `deliver` has given away.
         let entry = unsafe { Pin::<KBox<Entry>>::from_foreign(rqst.as_ptr().cast()) };
-        // SAFETY: The slots are part of the transport, which the entry's references keep.
+        // SAFETY: By the type invariants of `Entry` the entry has references to the object, which
+        // keep `home`.
         let home = unsafe { entry.home.as_ref() };
 
         if home.delivering.load(Relaxed) == current_task() {
@@ -313,7 +336,7 @@ impl ReverseReply<'_> {
     pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
         // SAFETY: By the safety requirements of this function `rqst` is the request of an entry.
         let entry = unsafe { Entry::of(rqst) };
-        // INVARIANT: As above.
+        // INVARIANT: By the safety requirements of this function sunrpc has the entry.
         Self { rqst, entry }
     }
 

@@ -52,6 +52,11 @@ mod setup;
 pub(super) use setup::setup;
 
 /// A client transport. sunrpc calls the methods; each says which locks it holds then.
+///
+/// The trait asks for no promise that only `unsafe` code could rely on. The transport object keeps
+/// its own handle and its requests, whatever the transport does with the handle that it gets; and
+/// before the memory of a call is used for anything else, [`SlotData::is_reachable`] has its say,
+/// whatever [`Self::release_buffers`] has done.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The transport's data of each request.
     type Slot: SlotData + Send + Sync + 'static;
@@ -69,12 +74,6 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// `ENOMEM`; the mount fails with it.
     fn new(xprt: Xprt<Self::Slot>, server: SocketAddr) -> Result<Arc<Self>>;
 
-    /// The transport's own handle.
-    fn xprt(&self) -> &Xprt<Self::Slot>;
-
-    /// All requests of the transport.
-    fn slots(&self) -> &Slots<Self::Slot>;
-
     /// Connects in the background, and consumes the lock when that is over. Must not block.
     fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self::Slot>);
 
@@ -87,8 +86,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     ///
     /// The reason why it was not sent. A call that cannot be sent at all has been ended and counts
     /// as sent.
-    fn send(&self, lock: &mut WriteLock<'_>, call: &Call<'_, Self::Slot>)
-        -> Result<(), SendStatus>;
+    fn send(&self, lock: &mut WriteLock<'_>, call: Call<'_, Self::Slot>) -> Result<(), SendStatus>;
 
     /// Sends a reply to a reverse call. Process context.
     ///
@@ -107,7 +105,8 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     fn released(&self, slot: &Self::Slot) -> Option<u32>;
 
     /// The buffers of this request are about to go: neither the device nor the peer may reach them
-    /// when this returns. Process context, without any lock.
+    /// when this returns, or its task never goes on ([`SlotData::is_reachable`]). Process context,
+    /// without any lock.
     fn release_buffers(&self, slot: &Self::Slot);
 
     /// A call has waited for its reply for too long.
@@ -141,6 +140,18 @@ unsafe fn transport<'a, T: Transport>(xprt: *mut bindings::rpc_xprt) -> ArcBorro
     // SAFETY: Such objects are the first field of an `XprtAlloc`, which holds an `Arc<T>` during
     // that time.
     unsafe { Arc::<T>::borrow((*xprt.cast::<XprtAlloc>()).transport) }
+}
+
+/// The requests of `xprt`.
+///
+/// # Safety
+///
+/// As [`transport`], with requests that are used during `'a`.
+#[inline]
+unsafe fn slots<'a, T: Transport>(xprt: *mut bindings::rpc_xprt) -> &'a Slots<T::Slot> {
+    // SAFETY: Such objects are the first field of an `XprtAlloc`, which holds the handle of the
+    // object during that time.
+    unsafe { Xprt::slots_of_raw((*xprt.cast::<XprtAlloc>()).handle) }
 }
 
 /// The write lock of `xprt`.
@@ -203,7 +214,7 @@ unsafe extern "C" fn alloc_slot<T: Transport>(
     task: *mut bindings::rpc_task,
 ) {
     // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { transport::<T>(xprt).slots().alloc(xprt, task) }
+    unsafe { slots::<T>(xprt).alloc(xprt, task) }
 }
 
 /// # Safety
@@ -214,7 +225,7 @@ unsafe extern "C" fn free_slot<T: Transport>(
     rqst: *mut bindings::rpc_rqst,
 ) {
     // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { transport::<T>(xprt).slots().free(xprt, rqst) }
+    unsafe { slots::<T>(xprt).free(xprt, rqst) }
 }
 
 /// # Safety
@@ -233,9 +244,14 @@ unsafe extern "C" fn connect<T: Transport>(
     task: *mut bindings::rpc_task,
 ) {
     // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    let transport = unsafe { transport::<T>(xprt) };
+    let (transport, handle) = unsafe {
+        (
+            transport::<T>(xprt),
+            Xprt::of_raw((*xprt.cast::<XprtAlloc>()).handle),
+        )
+    };
     // SAFETY: `task` holds the write lock.
-    match unsafe { ConnectLock::take(transport.xprt().clone(), task) } {
+    match unsafe { ConnectLock::take(handle, task) } {
         Some(lock) => T::connect(transport, lock),
         None => {
             // sunrpc calls this with the lock held; without it the lock would stay taken.
@@ -253,7 +269,7 @@ unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c
     // The request belongs to the task.
     let done = unsafe {
         let rqst = (*task).tk_rqstp;
-        transport::<T>((*rqst).rq_xprt).slots().alloc_buffers(rqst)
+        slots::<T>((*rqst).rq_xprt).alloc_buffers(rqst)
     };
     if done {
         0
@@ -275,8 +291,16 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
         )
     };
     if !slot.is_completed() {
-        transport.release_buffers(&slot.data);
+        release(transport, &slot.data);
     }
+}
+
+/// Has the transport release the buffers of a call that was not completed, and sees that it does.
+#[cold]
+#[inline(never)]
+fn release<T: Transport>(transport: ArcBorrow<'_, T>, slot: &T::Slot) {
+    transport.release_buffers(slot);
+    slot.wait_until_unreachable();
 }
 
 /// A task is done with its request: takes the credit back.
@@ -342,7 +366,7 @@ unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -
     } else {
         // SAFETY: All others are those of the slot table; sunrpc has pinned it and holds the write
         // lock.
-        transport.send(&mut lock, &unsafe { Call::new(rqst) })
+        transport.send(&mut lock, unsafe { Call::new(rqst) })
     };
     result.map_or_else(SendStatus::to_errno, |()| 0)
 }
@@ -408,7 +432,7 @@ unsafe extern "C" fn print_stats<T: Transport>(
 unsafe extern "C" fn enable_swap<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_int {
     // As many as there is memory for: sunrpc does not undo what it has done before if this fails.
     // SAFETY: sunrpc calls this with a transport of the class, which is valid during the call.
-    unsafe { transport::<T>(xprt).slots().make_all(xprt) };
+    unsafe { slots::<T>(xprt).make_all(xprt) };
     // SAFETY: The transport is valid during the call.
     unsafe { bindings::xprt_swapper_inc(xprt) };
     0

@@ -14,7 +14,10 @@ use core::{
 use kernel::ffi::c_int;
 
 use super::{
-    slot::Slot,
+    slot::{
+        Slot,
+        SlotData, //
+    },
     spin::{
         Inside,
         Outside,
@@ -55,7 +58,7 @@ impl<'a, D> Call<'a, D> {
     pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
         // SAFETY: The request is of a slot table with data of this type.
         unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(false);
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: The safety requirements of this function are the invariants.
         Self {
             rqst,
             _slot: PhantomData,
@@ -117,9 +120,11 @@ impl<'a, D> Call<'a, D> {
 
     /// Wipes the place where the reply's first words go, which say that it is one: a server that
     /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
+    /// Posting the call consumes it, so that this comes before.
     pub(crate) fn forget_old_reply(&self) {
         const WORDS: usize = 8;
-        // SAFETY: Set up at encoding, and until the call is sent nothing else touches its memory.
+        // SAFETY: Set up at encoding, and until the call is posted nothing else touches its memory:
+        // it is not sent while a reply to it waits or its memory can be reached.
         let mut buf = unsafe { XdrBufMut::new(&(*self.rqst.as_ptr()).rq_rcv_buf) };
 
         if buf.head_room() >= WORDS {
@@ -127,17 +132,24 @@ impl<'a, D> Call<'a, D> {
         }
     }
 
-    /// Notes the moment before sending, from which sunrpc measures the round trip.
+    /// Notes the moment before sending, from which sunrpc measures the round trip. Posting begins:
+    /// the buffers of the call are the device's and its reply's from here on.
     #[inline]
-    pub(crate) fn stamp(&self) {
+    pub(crate) fn stamp(self) -> PostedCall<'a, D> {
         // SAFETY: Only the holder of the write lock touches the field before the reply comes.
         unsafe { (*self.rqst.as_ptr()).rq_xtime = bindings::time_now() };
+        PostedCall(self)
     }
+}
 
+/// A call that is being posted, or was: its buffers are not the sender's to change any more.
+pub(crate) struct PostedCall<'a, D>(Call<'a, D>);
+
+impl<D> PostedCall<'_, D> {
     /// Adds the message to the request's statistics.
     #[inline]
-    pub(crate) fn count_sent(&self) {
-        let rqst = self.rqst.as_ptr();
+    pub(crate) fn count_sent(self) {
+        let rqst = self.0.rqst.as_ptr();
         // SAFETY: The call does not change until its reply has come, and only the holder of the
         // write lock touches the count.
         let (len, sent) = unsafe { ((*rqst).rq_snd_buf.len, &mut (*rqst).rq_xmit_bytes_sent) };
@@ -330,10 +342,22 @@ impl<D, S: Section> Pinned<D, S> {
         buf.write_tail(0, tail.get(..behind).unwrap_or(tail));
     }
 
-    /// Hands the reply of `len` bytes up and lets go of the request. Nothing the peer can reach
-    /// may be left of it.
+    /// Hands the reply of `len` bytes up and lets go of the request. Neither the device nor the
+    /// peer may reach any of its memory ([`SlotData::is_reachable`]).
+    ///
+    /// There is no proof of that among the arguments. Nearly all replies are to calls of which no
+    /// memory was ever registered, and only the state of the request knows that: a proof without
+    /// content that the state hands out says no more than the state itself, and would have to be
+    /// carried along with each reply. Kernels with debug assertions ask the state.
     #[inline]
-    pub(crate) fn complete(self, len: u32) {
+    pub(crate) fn complete(self, len: u32)
+    where
+        D: SlotData,
+    {
+        if cfg!(CONFIG_RUST_DEBUG_ASSERTIONS) && self.slot().is_reachable() {
+            // SAFETY: Has no preconditions.
+            unsafe { bindings::warn_on(true) };
+        }
         let (rqst, _, section) = self.into_parts();
         // SAFETY: The request is of a slot table with data of this type, and still pinned.
         unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
@@ -385,7 +409,10 @@ impl<D, S: Section> Pinned<D, S> {
     /// sunrpc has no way to fail another task, and a status written into it may be overwritten by
     /// its own transmit path (H-20). What its decoder cannot overlook is an RPC reply that says so:
     /// this makes one.
-    pub(crate) fn fail(mut self) {
+    pub(crate) fn fail(mut self)
+    where
+        D: SlotData,
+    {
         // SAFETY: Valid while pinned; neither field changes meanwhile.
         let (xid, task) = unsafe {
             let rqst = self.rqst.as_ptr();

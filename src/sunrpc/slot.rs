@@ -31,6 +31,10 @@ use kernel::{
         Arc,
         SetOnce, //
     },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
     types::Opaque, //
 };
 
@@ -141,6 +145,27 @@ unsafe fn has_backlog(xprt: *mut bindings::rpc_xprt) -> bool {
 pub(crate) trait SlotData: Sized {
     /// Makes the data of the request with this index.
     fn new(index: u32) -> impl PinInit<Self, Error>;
+
+    /// Tells whether the device or the peer may reach memory of the request, or a reply to it waits
+    /// to be completed. Nothing but the state of the request says so: a transport asks it, too,
+    /// before it sends one.
+    ///
+    /// Each request that was sent and not completed is asked before its buffers are used again,
+    /// which they are not as long as they can be reached.
+    fn is_reachable(&self) -> bool;
+
+    /// Waits until neither the device nor the peer may reach memory of the request. That is so at
+    /// once if [`super::Transport::release_buffers`] has done its work. If not, a task that stays
+    /// here for ever, with its memory, is the lesser evil.
+    fn wait_until_unreachable(&self) {
+        if self.is_reachable() {
+            // SAFETY: Has no preconditions.
+            unsafe { bindings::warn_on(true) };
+        }
+        while self.is_reachable() {
+            fsleep(Delta::from_secs(1));
+        }
+    }
 }
 
 /// Requests that are made when the transport is; the others are when they are needed, and stay.
@@ -175,7 +200,7 @@ impl<D: SlotData> Slots<D> {
     /// # Errors
     ///
     /// `ENOMEM`, or what [`SlotData::new`] returns.
-    pub(crate) fn new(count: u32) -> Result<Arc<Self>> {
+    pub(super) fn new(count: u32) -> Result<Arc<Self>> {
         let mut all = KVec::with_capacity(count as usize, GFP_KERNEL)?;
 
         for index in 0..count {

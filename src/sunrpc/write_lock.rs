@@ -5,10 +5,14 @@
 use core::{
     cell::UnsafeCell,
     marker::PhantomData,
+    net::SocketAddr,
     ptr::NonNull, //
 };
 
-use super::Xprt;
+use super::{
+    address::socket_address,
+    Xprt, //
+};
 use crate::bindings;
 
 /// Says that the running code has the write lock of a transport (`XPRT_LOCKED`), which sunrpc gives
@@ -16,7 +20,7 @@ use crate::bindings;
 ///
 /// # Invariants
 ///
-/// The write lock of `xprt` is held during `'a`, and there is no other value for it.
+/// `xprt` is valid and its write lock held during `'a`, and there is no other value for it.
 pub(crate) struct WriteLock<'a> {
     xprt: NonNull<bindings::rpc_xprt>,
     _held: PhantomData<&'a mut ()>,
@@ -30,11 +34,54 @@ impl WriteLock<'_> {
     /// The type invariants must hold.
     #[inline]
     pub(super) unsafe fn assume(xprt: NonNull<bindings::rpc_xprt>) -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: The safety requirements of this function are the invariants.
         Self {
             xprt,
             _held: PhantomData,
         }
+    }
+
+    /// Tells sunrpc that the connection is gone.
+    pub(crate) fn disconnected(&mut self) {
+        let xprt = self.xprt.as_ptr();
+
+        // SAFETY: By the type invariants the object is valid and the write lock held, under which
+        // alone the field changes.
+        unsafe {
+            (*xprt).connect_cookie = (*xprt).connect_cookie.wrapping_add(1);
+            bindings::xprt_disconnect_done(xprt);
+        }
+    }
+
+    /// The pause before the next attempt to connect, in jiffies; makes the one after that wait
+    /// longer.
+    pub(crate) fn next_backoff(&mut self, first: usize) -> usize {
+        let xprt = self.xprt.as_ptr();
+
+        // SAFETY: By the type invariants the object is valid and the write lock held, under which
+        // alone its fields change, but for the one that `Xprt::reset_backoff` clears.
+        unsafe {
+            let delay = bindings::xprt_reconnect_delay(xprt);
+            bindings::xprt_reconnect_backoff(xprt, first);
+            delay
+        }
+    }
+
+    /// The server's address as it is now.
+    pub(crate) fn address(&self) -> bindings::__kernel_sockaddr_storage {
+        // The host changes only under the write lock. The port is stored by rpcbind, while the
+        // transport is not bound, and it is bound when it connects; if another task binds it again
+        // meanwhile, either port may be read.
+        // SAFETY: By the type invariants the object is valid, and any bits are an address.
+        unsafe { (&raw const (*self.xprt.as_ptr()).addr).read_volatile() }
+    }
+
+    /// The server's address and port as they are now; `None` for a family that is not of IP.
+    pub(crate) fn server(&self) -> Option<SocketAddr> {
+        let address = self.address();
+
+        // SAFETY: The storage has room for any address.
+        unsafe { socket_address((&raw const address).cast()) }
     }
 }
 

@@ -17,11 +17,7 @@ pub(super) mod names;
 
 pub(crate) use info::Load;
 
-use core::{
-    marker::PhantomData,
-    net::SocketAddr,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 
 use kernel::{
     ffi::{
@@ -29,17 +25,19 @@ use kernel::{
         c_void, //
     },
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    types::ForeignOwnable, //
 };
 
 use super::{
-    address::socket_address,
     rqst::{
         Found,
         Pinned, //
     },
     spin::SpinGuard,
+    Backchannel,
     ConnectStatus,
+    SlotData,
     Slots,
     WriteLock, //
 };
@@ -49,12 +47,15 @@ use crate::{
 };
 
 /// The object that `xprt_alloc` allocates for us: sunrpc's object first, since its last act is to
-/// free that address, and then the way to our own state.
+/// free that address, and then the way to our own state. From set-up until `destroy` neither
+/// pointer is null.
 #[repr(C)]
 pub(super) struct XprtAlloc {
     pub(super) xprt: bindings::rpc_xprt,
-    /// An `Arc<T>`, from set-up until `destroy`.
+    /// An `Arc<T>`.
     pub(super) transport: *mut c_void,
+    /// An [`Xprt`], so that the object keeps its own memory ([`Xprt::into_raw`]).
+    pub(super) handle: *mut c_void,
 }
 
 /// The congestion window that lets `credits` calls be unanswered.
@@ -63,33 +64,64 @@ pub(super) fn window(credits: u32) -> usize {
     usize::try_from(credits).unwrap_or(1) << bindings::RPC_CWNDSHIFT
 }
 
-/// The memory of a transport object.
+/// The memory of a transport object of sunrpc.
 ///
 /// # Invariants
 ///
-/// `raw` came from `xprt_alloc` with the size of an [`XprtAlloc`], and only this value frees
-/// it. It holds a reference to the module.
-struct XprtRef {
-    raw: NonNull<XprtAlloc>,
-}
+/// It came from `xprt_alloc` with the size of an [`XprtAlloc`], and only this value frees it.
+struct Object(NonNull<XprtAlloc>);
 
 // SAFETY: sunrpc's functions may be called from any thread.
-unsafe impl Send for XprtRef {}
+unsafe impl Send for Object {}
 // SAFETY: The object has locks of its own and may be used from any thread.
-unsafe impl Sync for XprtRef {}
+unsafe impl Sync for Object {}
 
-impl Drop for XprtRef {
+impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the object is ours and nothing refers to it any more:
-        // sunrpc has called `destroy`, or has never seen it. The reference to the module goes last,
-        // since the module may go from there on.
+        // SAFETY: By the type invariants the object is ours, and nothing refers to it any more:
+        // sunrpc has called `destroy`, or has never seen it.
         unsafe {
-            let xprt = &raw mut (*self.raw.as_ptr()).xprt;
+            let xprt = &raw mut (*self.0.as_ptr()).xprt;
             names::free(xprt);
             bindings::xprt_free(xprt);
-            bindings::module_put(os::this_module());
         }
     }
+}
+
+/// A reference to this module.
+struct ModuleRef(());
+
+impl ModuleRef {
+    /// Takes one.
+    ///
+    /// # Safety
+    ///
+    /// The module must be held during the call.
+    unsafe fn new() -> Self {
+        // SAFETY: By the safety requirements of this function there is a reference already.
+        unsafe { bindings::__module_get(os::this_module()) };
+        Self(())
+    }
+}
+
+impl Drop for ModuleRef {
+    fn drop(&mut self) {
+        // SAFETY: Taken by `new`.
+        unsafe { bindings::module_put(os::this_module()) };
+    }
+}
+
+/// The memory behind a handle: the transport object, and what belongs to it alone. Whatever handle
+/// they are reached by, the requests and the reverse direction of an object are the same.
+///
+/// The fields go in this order, the module last, since it may go from there on.
+#[pin_data]
+struct XprtMemory<S> {
+    slots: Arc<Slots<S>>,
+    #[pin]
+    backchannel: Backchannel,
+    object: Object,
+    _module: ModuleRef,
 }
 
 /// A handle to a transport object, whose requests have data of type `S`.
@@ -98,26 +130,24 @@ impl Drop for XprtRef {
 /// and asking it to disconnect has no effect. So a connection can hold one without keeping its
 /// transport from going away.
 pub(crate) struct Xprt<S> {
-    memory: Arc<XprtRef>,
-    _slot: PhantomData<fn() -> S>,
+    memory: Arc<XprtMemory<S>>,
 }
 
 impl<S> Clone for Xprt<S> {
     fn clone(&self) -> Self {
         Self {
             memory: self.memory.clone(),
-            _slot: PhantomData,
         }
     }
 }
 
-impl<S> Xprt<S> {
+impl<S: SlotData> Xprt<S> {
     /// Allocates a transport object in `net` for up to `requests` requests. sunrpc holds the module
     /// during the call.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `ENOMEM`, or what [`SlotData::new`] returns.
     ///
     /// # Safety
     ///
@@ -128,27 +158,97 @@ impl<S> Xprt<S> {
         let raw =
             unsafe { bindings::xprt_alloc(net.as_ptr(), size_of::<XprtAlloc>(), 0, requests) };
         let raw = NonNull::new(raw.cast()).ok_or(ENOMEM)?;
+        // INVARIANT: Allocated with the size of an `XprtAlloc`.
+        let object = Object(raw);
         // SAFETY: By the class that it is setting up a transport of, sunrpc holds the module.
-        unsafe { bindings::__module_get(os::this_module()) };
-        // INVARIANT: Allocated with the size of an `XprtAlloc`, and with a reference to the module.
-        // Without memory the value is dropped, and with it the object freed.
-        Ok(Self {
-            memory: Arc::new(XprtRef { raw }, GFP_KERNEL)?,
-            _slot: PhantomData,
-        })
+        let module = unsafe { ModuleRef::new() };
+        // SAFETY: Both are in the same memory. A reference to the object keeps it from being
+        // destroyed, and until then it has a handle to that memory.
+        let backchannel = unsafe { Backchannel::new(raw.cast()) };
+        let slots = Slots::new(requests)?;
+
+        let memory = Arc::pin_init(
+            pin_init!(XprtMemory {
+                slots,
+                backchannel <- backchannel,
+                object,
+                _module: module,
+            }),
+            GFP_KERNEL,
+        )?;
+        Ok(Self { memory })
+    }
+}
+
+impl<S: Send + Sync + 'static> Xprt<S> {
+    /// Gives the handle to the object itself.
+    pub(super) fn into_raw(self) -> *mut c_void {
+        self.memory.into_foreign()
     }
 
+    /// Takes the handle back from the object.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be from [`Self::into_raw`], with the same type, and not be used again.
+    pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
+        Self {
+            // SAFETY: By the safety requirements of this function `raw` is such a reference.
+            memory: unsafe { Arc::from_foreign(raw) },
+        }
+    }
+
+    /// A handle like the one that an object has.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be from [`Self::into_raw`], with the same type, and not yet taken back.
+    pub(super) unsafe fn of_raw(raw: *mut c_void) -> Self {
+        // SAFETY: By the safety requirements of this function the memory is valid.
+        let memory = unsafe { Arc::<XprtMemory<S>>::borrow(raw) };
+        Self {
+            memory: memory.into(),
+        }
+    }
+
+    /// The requests of the object that has such a handle.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::of_raw`], during `'a`.
+    #[inline]
+    pub(super) unsafe fn slots_of_raw<'a>(raw: *mut c_void) -> &'a Slots<S> {
+        // SAFETY: By the safety requirements of this function the memory is valid during `'a`, and
+        // its reference to the requests does not change.
+        unsafe {
+            let memory = Arc::<XprtMemory<S>>::borrow(raw);
+            &*core::ptr::from_ref::<Slots<S>>(&memory.slots)
+        }
+    }
+}
+
+impl<S> Xprt<S> {
     /// The C object.
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::rpc_xprt {
         // SAFETY: Computes the address of a field of a valid object.
-        unsafe { &raw mut (*self.memory.raw.as_ptr()).xprt }
+        unsafe { &raw mut (*self.memory.object.0.as_ptr()).xprt }
     }
 
     /// The C object, which is there as long as the handle.
     #[inline]
     pub(super) fn as_non_null(&self) -> NonNull<bindings::rpc_xprt> {
-        self.memory.raw.cast()
+        self.memory.object.0.cast()
+    }
+
+    /// All requests of the transport.
+    pub(crate) fn slots(&self) -> &Arc<Slots<S>> {
+        &self.memory.slots
+    }
+
+    /// The slots for calls in the reverse direction.
+    pub(crate) fn backchannel(&self) -> &Backchannel {
+        &self.memory.backchannel
     }
 
     /// The number by which sunrpc names the transport in sysfs and debugfs.
@@ -175,15 +275,6 @@ impl<S> Xprt<S> {
         // SAFETY: The object is valid. After `destroy` its write lock stays taken, so this
         // only sets a flag.
         unsafe { bindings::xprt_force_disconnect(self.as_ptr()) };
-    }
-
-    /// Tells sunrpc that the connection is gone.
-    pub(crate) fn disconnected(&self, _lock: &mut WriteLock<'_>) {
-        // SAFETY: The object is valid, and the field changes only under the write lock.
-        unsafe {
-            (*self.as_ptr()).connect_cookie = (*self.as_ptr()).connect_cookie.wrapping_add(1);
-            bindings::xprt_disconnect_done(self.as_ptr());
-        }
     }
 
     /// Tells whether sunrpc has dropped its last reference: it only waits for the write lock to
@@ -266,33 +357,17 @@ impl<S> Xprt<S> {
     }
 
     /// Starts the accounting of credits again, with one: no call holds a credit (V1-31).
-    pub(crate) fn reset_credits(&self, slots: &Slots<S>) {
+    pub(crate) fn reset_credits(&self) {
         let lock = self.lock();
 
-        for rqst in slots.rqsts() {
-            // SAFETY: The requests live as long as the table; the field changes only under the
-            // lock.
+        for rqst in self.memory.slots.rqsts() {
+            // SAFETY: The requests live as long as the table, whose transport has the lock; the
+            // field changes only under it.
             unsafe { (*rqst).rq_cong = 0 };
         }
         // SAFETY: The object is valid, and the field changes only under the lock.
         unsafe { (*self.as_ptr()).cong = 0 };
         self.store_window(&lock, 1);
-    }
-
-    /// The server's address as it is now.
-    pub(crate) fn address(&self, _lock: &WriteLock<'_>) -> bindings::__kernel_sockaddr_storage {
-        // The host changes only under the write lock. The port is stored by rpcbind, while the
-        // transport is not bound, and it is bound when it connects; if another task binds it again
-        // meanwhile, either port may be read.
-        read_once!(self, addr)
-    }
-
-    /// The server's address and port as they are now; `None` for a family that is not of IP.
-    pub(crate) fn server(&self, lock: &WriteLock<'_>) -> Option<SocketAddr> {
-        let address = self.address(lock);
-
-        // SAFETY: The storage has room for any address.
-        unsafe { socket_address((&raw const address).cast()) }
     }
 
     /// The time limit of an attempt to connect, in jiffies.
@@ -321,18 +396,6 @@ impl<S> Xprt<S> {
     /// The largest READ or WRITE payload that the upper layer may use, in bytes.
     pub(crate) fn max_payload(&self) -> u32 {
         u32::try_from(read_once!(self, max_payload)).unwrap_or(u32::MAX)
-    }
-
-    /// The pause before the next attempt to connect, in jiffies; makes the one after that wait
-    /// longer.
-    pub(crate) fn next_backoff(&self, first: usize, _lock: &mut WriteLock<'_>) -> usize {
-        // SAFETY: The object is valid, and its fields change only under the write lock, but for the
-        // one that `reset_backoff` clears.
-        unsafe {
-            let delay = bindings::xprt_reconnect_delay(self.as_ptr());
-            bindings::xprt_reconnect_backoff(self.as_ptr(), first);
-            delay
-        }
     }
 
     /// The connection works: the next attempt need not wait.

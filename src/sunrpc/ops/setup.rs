@@ -114,10 +114,13 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
         names::fill_in(xprt, server)?;
     }
 
-    let transport = T::new(handle, server)?;
-    // SAFETY: The transport holds the handle, so that the object is valid; `destroy` takes the
-    // reference back.
-    unsafe { (*xprt.cast::<XprtAlloc>()).transport = transport.into_foreign() };
+    let transport = T::new(handle.clone(), server)?;
+    // SAFETY: The handle keeps the object. `destroy` takes both back.
+    unsafe {
+        let object = xprt.cast::<XprtAlloc>();
+        (*object).transport = transport.into_foreign();
+        (*object).handle = handle.into_raw();
+    }
     Ok(xprt)
 }
 
@@ -130,9 +133,17 @@ pub(super) unsafe extern "C" fn destroy<T: Transport>(xprt: *mut bindings::rpc_x
     // SAFETY: By the safety requirements of this function `xprt` is set up; sunrpc holds the write
     // lock and does not give it back.
     unsafe { transport::<T>(xprt).close(&mut write_lock(xprt)) };
-    // SAFETY: Put there by `create`, and not used again. Dropping it drops the last handle, which
-    // frees the object.
-    drop(unsafe { Arc::<T>::from_foreign((*xprt.cast::<XprtAlloc>()).transport) });
+    // SAFETY: Both were put there by `create`, and are not used again.
+    let (transport, handle) = unsafe {
+        let object = xprt.cast::<XprtAlloc>();
+        (
+            Arc::<T>::from_foreign((*object).transport),
+            Xprt::<T::Slot>::from_raw((*object).handle),
+        )
+    };
+    drop(transport);
+    // The last handle frees the object.
+    drop(handle);
 }
 
 /// Allocates the pages that a receive buffer lacks. Returns 0, or an errno after which sunrpc tries
