@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe sunrpc: a transport class from a Rust trait. Knows nothing of RDMA.
+//! Safe sunrpc: a transport class from a Rust trait. Names, sizes and times are the transport's.
 //!
 //! | Type | C | Is |
 //! |---|---|---|
@@ -36,9 +36,13 @@ pub(crate) use backchannel::{
 };
 pub(crate) use class::{
     Class,
+    Names,
     Registration, //
 };
-pub(crate) use ops::Transport;
+pub(crate) use ops::{
+    Params,
+    Transport, //
+};
 pub(crate) use rqst::{
     Call,
     Pinned,

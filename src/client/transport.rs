@@ -59,6 +59,8 @@ use crate::{
         Class,
         ConnectLock,
         ConnectStatus,
+        Names,
+        Params,
         ReverseReply,
         SendStatus,
         Transport,
@@ -68,14 +70,11 @@ use crate::{
     }, //
 };
 
-/// The number by which NFS knows transports over RDMA, `XPRT_TRANSPORT_RDMA`.
-const IDENT: u32 = 256;
-
 /// The directory in debugfs with a file for each transport.
 pub(crate) const DEBUGFS: &CStr = c"rpcrdma_rs";
 
 /// The class that `proto=rdma` and `proto=rdma6` find.
-pub(crate) static CLASS: Class = Class::new::<RdmaTransport>(IDENT, c"rdma", [c"rdma", c"rdma6"]);
+pub(crate) static CLASS: Class = Class::new::<RdmaTransport>();
 
 /// Seconds before the second attempt to connect; each further one waits twice as long.
 const FIRST_BACKOFF_SECS: u32 = 5;
@@ -193,6 +192,25 @@ impl WorkItem for RdmaTransport {
 
 impl Transport for RdmaTransport {
     type Slot = Request;
+
+    /// `XPRT_TRANSPORT_RDMA`.
+    const IDENT: u32 = 256;
+
+    const NAMES: Names = Names {
+        class: c"rdma",
+        protocol: c"rdma",
+        netid: c"rdma",
+        netid6: c"rdma6",
+    };
+
+    const PARAMS: Params = Params {
+        // 1 MiB, and one page since it may start anywhere. CAST: Widening.
+        payload: 1024 * 1024 + PAGE_SIZE as usize,
+        idle_secs: 5 * 60,
+        reconnect_secs: 5,
+        bind_secs: 60,
+        reply_secs: 60,
+    };
 
     fn class() -> &'static Class {
         &CLASS

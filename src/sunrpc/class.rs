@@ -32,6 +32,19 @@ struct Repr {
     netids: [*const c_char; 3],
 }
 
+/// The names by which users know transports of a class.
+pub(crate) struct Names {
+    /// The class, in messages.
+    pub(crate) class: &'static CStr,
+    /// The protocol, as sysfs and trace events show it.
+    pub(crate) protocol: &'static CStr,
+    /// The network identifier of transports to an IPv4 address; like the other one, a value of the
+    /// mount option `proto`.
+    pub(crate) netid: &'static CStr,
+    /// The network identifier of transports to an IPv6 address.
+    pub(crate) netid6: &'static CStr,
+}
+
 /// A class of transports. Meant for a `static`: sunrpc links it into a list and transports point to
 /// it.
 pub(crate) struct Class(Opaque<Repr>);
@@ -40,22 +53,17 @@ pub(crate) struct Class(Opaque<Repr>);
 unsafe impl Sync for Class {}
 
 impl Class {
-    /// A class with the number `ident` and the given network identifiers, whose transports are
-    /// `T`s.
-    pub(crate) const fn new<T: Transport>(
-        ident: u32,
-        name: &'static CStr,
-        netids: [&'static CStr; 2],
-    ) -> Self {
+    /// The class whose transports are `T`s.
+    pub(crate) const fn new<T: Transport>() -> Self {
         let mut class: bindings::xprt_class = pin_init::zeroed();
         // CAST: A small number.
-        class.ident = ident as c_int;
+        class.ident = T::IDENT as c_int;
         class.setup = Some(ops::setup::<T>);
         class.owner = this_module();
         // A terminator always remains.
         let last = class.name.len().saturating_sub(1);
         let (room, _) = class.name.split_at_mut(last);
-        let mut name = name.to_bytes();
+        let mut name = T::NAMES.class.to_bytes();
         let mut room = room;
         while let (Some((to, rest)), Some((from, left))) =
             (room.split_first_mut(), name.split_first())
@@ -64,13 +72,11 @@ impl Class {
             room = rest;
             name = left;
         }
-        let [first, second] = netids;
-
         Self(Opaque::new(Repr {
             class,
             netids: [
-                as_char_ptr_in_const_context(first),
-                as_char_ptr_in_const_context(second),
+                as_char_ptr_in_const_context(T::NAMES.netid),
+                as_char_ptr_in_const_context(T::NAMES.netid6),
                 as_char_ptr_in_const_context(c""),
             ],
         }))

@@ -35,6 +35,7 @@ use super::{
     Call,
     Class,
     ConnectLock,
+    Names,
     ReverseReply,
     SendStatus,
     SlotData,
@@ -51,6 +52,21 @@ mod setup;
 
 pub(super) use setup::setup;
 
+/// The sizes and times of the transports of a class.
+pub(crate) struct Params {
+    /// The largest payload, in bytes.
+    pub(crate) payload: usize,
+    /// Seconds after which an idle connection is closed.
+    pub(crate) idle_secs: u32,
+    /// Seconds between attempts to connect, at first.
+    pub(crate) reconnect_secs: u32,
+    /// Seconds that asking for a port may take.
+    pub(crate) bind_secs: u32,
+    /// Seconds until a call without a reply is looked at, and that an attempt to connect may take,
+    /// for callers that name no time.
+    pub(crate) reply_secs: u32,
+}
+
 /// A client transport. sunrpc calls the methods; each says which locks it holds then.
 ///
 /// The trait asks for no promise that only `unsafe` code could rely on. The transport object keeps
@@ -60,6 +76,15 @@ pub(super) use setup::setup;
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The transport's data of each request.
     type Slot: SlotData + Send + Sync + 'static;
+
+    /// The number of its class, by which upper layers ask for a transport (`XPRT_TRANSPORT_*`).
+    const IDENT: u32;
+
+    /// The names of its class.
+    const NAMES: Names;
+
+    /// Its sizes and times.
+    const PARAMS: Params;
 
     /// The class its transports belong to.
     fn class() -> &'static Class;

@@ -35,25 +35,6 @@ use crate::{
     }, //
 };
 
-/// Seconds after which an idle connection is closed.
-const IDLE_SECS: u32 = 5 * 60;
-/// Seconds between attempts to connect, at first.
-const RECONNECT_SECS: u32 = 5;
-/// Seconds that asking for a port may take.
-const BIND_SECS: u32 = 60;
-/// Seconds until a call without a reply is looked at.
-const REPLY_SECS: u32 = 60;
-
-/// The time after which calls time out, for callers that say nothing.
-static DEFAULT_TIMEOUT: bindings::rpc_timeout = bindings::rpc_timeout {
-    to_initval: secs_to_jiffies(REPLY_SECS),
-    to_maxval: secs_to_jiffies(REPLY_SECS),
-    ..pin_init::zeroed()
-};
-
-/// Bytes in the largest payload: 1 MiB, and one page since it may start anywhere.
-const MAX_PAYLOAD: usize = 1024 * 1024 + PAGE_SIZE as usize;
-
 /// `setup` of `struct xprt_class`.
 ///
 /// # Safety
@@ -66,6 +47,15 @@ pub(in super::super) unsafe extern "C" fn setup<T: Transport>(
     match unsafe { create::<T>(&*args) } {
         Ok(xprt) => xprt,
         Err(e) => e.to_ptr(),
+    }
+}
+
+/// The times after which calls over a `T` time out, for callers that name none.
+const fn default_timeout<T: Transport>() -> bindings::rpc_timeout {
+    bindings::rpc_timeout {
+        to_initval: secs_to_jiffies(T::PARAMS.reply_secs),
+        to_maxval: secs_to_jiffies(T::PARAMS.reply_secs),
+        ..pin_init::zeroed()
     }
 }
 
@@ -90,13 +80,14 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     let fields = unsafe { &mut *xprt };
     fields.ops = const { &Table::<T>::OPS };
     fields.xprt_class = T::class().as_ptr();
-    fields.timeout = &raw const DEFAULT_TIMEOUT;
-    fields.connect_timeout = DEFAULT_TIMEOUT.to_initval;
-    fields.max_reconnect_timeout = DEFAULT_TIMEOUT.to_maxval;
-    fields.bind_timeout = secs_to_jiffies(BIND_SECS);
-    fields.reestablish_timeout = secs_to_jiffies(RECONNECT_SECS);
-    fields.idle_timeout = secs_to_jiffies(IDLE_SECS);
-    fields.max_payload = MAX_PAYLOAD;
+    let timeout: &'static bindings::rpc_timeout = const { &default_timeout::<T>() };
+    fields.timeout = timeout;
+    fields.connect_timeout = timeout.to_initval;
+    fields.max_reconnect_timeout = timeout.to_maxval;
+    fields.bind_timeout = secs_to_jiffies(T::PARAMS.bind_secs);
+    fields.reestablish_timeout = secs_to_jiffies(T::PARAMS.reconnect_secs);
+    fields.idle_timeout = secs_to_jiffies(T::PARAMS.idle_secs);
+    fields.max_payload = T::PARAMS.payload;
     // Side protocols (mount, locks, rpcbind) read this and go over TCP.
     fields.prot = bindings::IPPROTO_TCP as c_int;
     fields.addrlen = args.addrlen;
@@ -111,7 +102,7 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
         if server.port() != 0 {
             bindings::xprt_set_bound(xprt);
         }
-        names::fill_in(xprt, server)?;
+        names::fill_in(xprt, server, &T::NAMES)?;
     }
 
     let transport = T::new(handle.clone(), server)?;

@@ -18,7 +18,10 @@ use kernel::{
     prelude::*, //
 };
 
-use super::super::memory::Memory;
+use super::super::{
+    memory::Memory,
+    Names, //
+};
 use crate::bindings;
 
 const PROTO: u32 = bindings::rpc_display_format_t_RPC_DISPLAY_PROTO;
@@ -44,7 +47,7 @@ pub(super) unsafe fn place(xprt: *mut bindings::rpc_xprt, which: u32) -> *mut *c
     }
 }
 
-/// Fills in the strings of a transport to `server`.
+/// Fills in the strings of a transport to `server` of a class with these names.
 ///
 /// # Errors
 ///
@@ -57,8 +60,13 @@ pub(super) unsafe fn place(xprt: *mut bindings::rpc_xprt, which: u32) -> *mut *c
 pub(in super::super) unsafe fn fill_in(
     xprt: *mut bindings::rpc_xprt,
     server: SocketAddr,
+    names: &Names,
 ) -> Result {
-    let netid = if server.is_ipv6() { c"rdma6" } else { c"rdma" };
+    let netid = if server.is_ipv6() {
+        names.netid6
+    } else {
+        names.netid
+    };
     let mut text = [0u8; 128];
 
     // SAFETY: By the safety requirements of this function the address is set; `text` has the size
@@ -84,7 +92,10 @@ pub(in super::super) unsafe fn fill_in(
         ),
     ];
     let owned = owned.map(|(which, text)| (which, text.into_raw()));
-    let constant = [(PROTO, c"rdma".as_char_ptr()), (NETID, netid.as_char_ptr())];
+    let constant = [
+        (PROTO, names.protocol.as_char_ptr()),
+        (NETID, netid.as_char_ptr()),
+    ];
     for (which, text) in Iterator::chain(owned.into_iter(), constant) {
         // SAFETY: By the safety requirements of this function nothing else uses the strings.
         unsafe { place(xprt, which).write(text) };
