@@ -29,22 +29,20 @@ const MOST_BYTES: u32 = if cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
 /// The number of pages at multiples of which a run ends: the DMA API's boundary, 4 GiB.
 const BOUNDARY: usize = ((1u64 << 32) / PAGE_SIZE as u64) as usize;
 
-/// A run of bytes in physically consecutive pages of kernel memory.
-///
-/// It says where memory is and does not keep it, as [`PageSpan`].
+/// A run of bytes in physically consecutive pages of kernel memory, borrowed for `'a`.
 ///
 /// # Invariants
 ///
 /// `offset` is less than `PAGE_SIZE`, and the pages that the `len` bytes from there on reach into
-/// are consecutive, of the linear map or of the page cache, and valid for the life of what the run
-/// was taken from.
-pub(crate) struct PageRun {
+/// are consecutive, of the linear map or of the page cache, and valid during `'a`.
+pub(crate) struct PageRun<'a> {
     page: NonNull<bindings::page>,
     offset: u32,
     len: u32,
+    _memory: PhantomData<&'a [u8]>,
 }
 
-impl PageRun {
+impl PageRun<'_> {
     /// The first page.
     #[inline]
     pub(crate) fn page(&self) -> NonNull<bindings::page> {
@@ -69,8 +67,9 @@ pub(crate) trait Runs {
     /// The place of the next byte in its page; `None` if there is none left.
     fn offset(&self) -> Option<u32>;
 
-    /// The next bytes, at most `most` of them; none if that is 0.
-    fn next_run(&mut self, most: u32) -> Option<PageRun>;
+    /// The next bytes, at most `most` of them; none if that is 0. The run is used before the next
+    /// one is taken.
+    fn next_run(&mut self, most: u32) -> Option<PageRun<'_>>;
 }
 
 /// Walks over memory in an array of pages, page by page or run by run.
@@ -78,7 +77,8 @@ pub(crate) trait Runs {
 /// # Invariants
 ///
 /// `offset` is less than `PAGE_SIZE`, and `pages` points to a page for each of the `left` bytes
-/// from there on. The array stays unchanged during `'a`, and the pages as long as what is taken.
+/// from there on. During `'a` the array stays unchanged, and the pages are of the linear map or of
+/// the page cache, and valid.
 pub(crate) struct Pages<'a> {
     pages: *const *mut bindings::page,
     offset: u32,
@@ -92,11 +92,12 @@ impl Pages<'_> {
     /// # Safety
     ///
     /// `pages` must have a page for each of these bytes, and stay unchanged during `'a`. The pages
-    /// must be of the linear map or of the page cache, and valid for as long as the spans and runs
-    /// are used. `pages` may be anything if `len` is 0.
+    /// must be of the linear map or of the page cache, and valid during `'a`. `pages` may be
+    /// anything if `len` is 0.
     #[inline(always)]
     pub(crate) unsafe fn new(pages: *const *mut bindings::page, at: u32, len: u32) -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: By the safety requirements of this function there is a valid page for each byte
+        // from `at` on, which is byte `offset` of the page where the array now begins.
         Self {
             pages: pages.wrapping_add((at / PAGE_SIZE) as usize),
             offset: at % PAGE_SIZE,
@@ -112,7 +113,7 @@ impl Pages<'_> {
         NonNull::new(unsafe { *self.pages })
     }
 
-    /// The next `bytes`, which are not more than there are left, were taken.
+    /// Moves on by `bytes`, of which there are as many left.
     #[inline(always)]
     fn pass(&mut self, bytes: u32) {
         // No sum wraps around: a length is far below 4 GiB.
@@ -124,21 +125,22 @@ impl Pages<'_> {
         self.left = self.left.wrapping_sub(bytes);
     }
 
-    /// Leaves out the next `bytes`.
+    /// Leaves the next `bytes` out.
     pub(crate) fn leave_out(&mut self, bytes: u32) {
         self.pass(bytes.min(self.left));
     }
 }
 
-impl Iterator for Pages<'_> {
-    type Item = PageSpan;
+impl<'a> Iterator for Pages<'a> {
+    type Item = PageSpan<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<PageSpan> {
+    fn next(&mut self) -> Option<PageSpan<'a>> {
         if self.left == 0 {
             return None;
         }
-        // SAFETY: By the type invariants the page stays as long as the span.
+        // SAFETY: By the type invariants the page is valid during `'a`, and of the linear map or of
+        // the page cache.
         let span = unsafe { PageSpan::new(self.page()?, self.offset, self.left) };
 
         self.pass(span.len());
@@ -153,7 +155,7 @@ impl Runs for Pages<'_> {
     }
 
     #[inline(always)]
-    fn next_run(&mut self, most: u32) -> Option<PageRun> {
+    fn next_run(&mut self, most: u32) -> Option<PageRun<'_>> {
         let most = if self.left < most { self.left } else { most };
         if most == 0 {
             return None;
@@ -176,8 +178,14 @@ impl Runs for Pages<'_> {
         };
 
         self.pass(len);
-        // INVARIANT: The `struct page` of consecutive pages are consecutive, and only those.
-        Some(PageRun { page, offset, len })
+        // INVARIANT: The `struct page` of consecutive pages are consecutive, and only those. By the
+        // type invariants of `Pages` they are valid during `'a`, which this borrow does not outlive.
+        Some(PageRun {
+            page,
+            offset,
+            len,
+            _memory: PhantomData,
+        })
     }
 }
 
@@ -188,7 +196,7 @@ impl Runs for Pages<'_> {
 /// `pages` must have more entries than `by`.
 #[inline(always)]
 unsafe fn is_followed(pages: *const *mut bindings::page, by: usize) -> bool {
-    // SAFETY: By the safety requirements of this function.
+    // SAFETY: By the safety requirements of this function there are entries 0 and `by`.
     let (first, page) = unsafe { (*pages, *pages.add(by)) };
 
     page == first.wrapping_add(by)
@@ -208,12 +216,13 @@ unsafe fn run_len(pages: *const *mut bindings::page, offset: u32, most: u32) -> 
     let mut len = PAGE_SIZE.wrapping_sub(offset);
     let mut count = 1;
 
-    // SAFETY: There is a page for the bytes behind the first `len`.
+    // SAFETY: By the safety requirements of this function there is a page for each of the `most`
+    // bytes, of which the first `len`, fewer than that, reach into `count` pages.
     while len < longest && unsafe { is_followed(pages, count) } {
         len = len.wrapping_add(PAGE_SIZE);
         count = count.wrapping_add(1);
     }
-    // SAFETY: The page is valid.
+    // SAFETY: By the safety requirements of this function the first page is valid.
     let number = unsafe { bindings::page_number(*pages) };
     let whole = before_boundary(number, count);
     if whole < count {
@@ -235,7 +244,7 @@ fn before_boundary(number: usize, count: usize) -> usize {
 ///
 /// # Invariants
 ///
-/// `at` points to `left` bytes of the linear map, which stay as long as the runs are used.
+/// `at` points to `left` bytes of the linear map, which are valid during `'a`.
 pub(crate) struct LinearRuns<'a> {
     at: *mut u8,
     left: usize,
@@ -248,10 +257,10 @@ impl LinearRuns<'_> {
     /// # Safety
     ///
     /// They must be memory of the linear map (never vmalloc memory nor a stack), allocated as one,
-    /// and valid during `'a` and for as long as the runs are used. `at` may be anything if `len` is
-    /// 0.
+    /// and valid during `'a`. `at` may be anything if `len` is 0.
     pub(crate) unsafe fn new(at: *mut u8, len: usize) -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: By the safety requirements of this function `at` points to `len` bytes of the
+        // linear map, valid during `'a`.
         Self {
             at,
             left: len,
@@ -267,7 +276,7 @@ impl Runs for LinearRuns<'_> {
         (self.left != 0).then_some(offset)
     }
 
-    fn next_run(&mut self, most: u32) -> Option<PageRun> {
+    fn next_run(&mut self, most: u32) -> Option<PageRun<'_>> {
         let offset = self.offset()?;
         let most = most.min(MOST_BYTES.saturating_sub(offset));
         let len = u32::try_from(self.left).map_or(most, |left| left.min(most));
@@ -280,8 +289,14 @@ impl Runs for LinearRuns<'_> {
         // INVARIANT: What is left are the last bytes of the same memory.
         self.at = self.at.wrapping_add(len as usize);
         self.left = self.left.saturating_sub(len as usize);
-        // INVARIANT: The linear map has the order of the pages.
-        Some(PageRun { page, offset, len })
+        // INVARIANT: The linear map has the order of the pages. By the type invariants of
+        // `LinearRuns` they are valid during `'a`, which this borrow does not outlive.
+        Some(PageRun {
+            page,
+            offset,
+            len,
+            _memory: PhantomData,
+        })
     }
 }
 
@@ -426,7 +441,7 @@ mod tests {
         Ok(())
     }
 
-    /// What is left out is not part of a run; page by page the memory is the same.
+    /// Bytes that are left out are not part of a run; page by page the memory is the same.
     #[test]
     fn spans() -> Result {
         let (_memory, [a, b, c, _]) = pages()?;
@@ -463,7 +478,7 @@ mod tests {
             |run| run.page().as_ptr() == b && (run.offset(), run.len()) == (0, PAGE_SIZE - 50)
         ));
         assert!(runs.offset().is_none() && runs.next_run(9).is_none());
-        // SAFETY: As above.
+        // SAFETY: `at` points to `len` bytes of the allocation.
         let mut runs = unsafe { LinearRuns::new(at, len as usize) };
         assert!(runs.next_run(u32::MAX).is_some_and(|run| run.len() == len));
         Ok(())

@@ -2,7 +2,10 @@
 
 //! Bytes inside one page.
 
-use core::ptr::NonNull;
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 
 use crate::bindings;
 
@@ -10,40 +13,39 @@ use crate::bindings;
 // CAST: A power of two that fits every integer type used here.
 pub(crate) const PAGE_SIZE: u32 = kernel::page::PAGE_SIZE as u32;
 
-/// A run of bytes inside one page of kernel memory.
-///
-/// A span says where memory is; it does not keep it. It is one of the buffers of a request
-/// (`sunrpc`), which stay until the transport's `release_buffers` has returned, and the code that
-/// exposes it to a device ends that exposure before.
+/// A run of bytes inside one page of kernel memory, borrowed for `'a`.
 ///
 /// # Invariants
 ///
 /// `offset + len <= PAGE_SIZE`, and `page` is a page of the linear map or of the page cache that is
-/// valid for the life of what it was taken from.
-#[derive(Clone, Copy)]
-pub(crate) struct PageSpan {
+/// valid during `'a`.
+pub(crate) struct PageSpan<'a> {
     page: NonNull<bindings::page>,
     offset: u32,
     len: u32,
+    _memory: PhantomData<&'a [u8]>,
 }
 
-impl PageSpan {
+impl PageSpan<'_> {
     /// Describes `len` bytes of `page`, starting at `offset`. Lengths beyond the page's end are
     /// cut.
     ///
     /// # Safety
     ///
-    /// `page` must be valid for as long as the request is that the span belongs to.
+    /// `page` must be a page of the linear map or of the page cache, and valid during the lifetime
+    /// that the caller chooses.
     #[inline]
     pub(crate) unsafe fn new(page: NonNull<bindings::page>, offset: u32, len: u32) -> Self {
         let offset = offset % PAGE_SIZE;
         let room = PAGE_SIZE.saturating_sub(offset);
 
-        // INVARIANT: Cut to the page; validity is the caller's promise.
+        // INVARIANT: Cut to the page, which is valid during `'a` by the safety requirements of this
+        // function.
         Self {
             page,
             offset,
             len: if len < room { len } else { room },
+            _memory: PhantomData,
         }
     }
 
@@ -53,14 +55,18 @@ impl PageSpan {
         self.len
     }
 
-    /// Copies the start of `from` into the span; returns how many bytes went in.
-    pub(crate) fn write(&self, from: &[u8]) -> usize {
+    /// Copies the start of `from` into the span; returns the number of bytes copied.
+    ///
+    /// # Safety
+    ///
+    /// Nothing else may use these bytes during the call, and `from` must be other memory.
+    pub(crate) unsafe fn write(&mut self, from: &[u8]) -> usize {
         let n = from.len().min(self.len as usize);
 
         // SAFETY: By the type invariants the page is valid.
         let base: *mut u8 = unsafe { bindings::page_map(self.page.as_ptr()) }.cast();
-        // SAFETY: `offset + n` is within the mapped page, and no other owner writes to a reply
-        // buffer meanwhile.
+        // SAFETY: By the type invariants `offset + n` is within the mapped page; by the safety
+        // requirements of this function nothing else uses the bytes, and `from` is other memory.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), base.add(self.offset as usize), n) };
         // The page may be in the page cache, and mapped into processes at other addresses.
         // SAFETY: By the type invariants the page is valid.
@@ -70,13 +76,14 @@ impl PageSpan {
         n
     }
 
-    /// Copies the span into the start of `to`; returns how many bytes went over.
+    /// Copies the span into the start of `to`; returns the number of bytes copied.
     pub(crate) fn read(&self, to: &mut [u8]) -> usize {
         let n = to.len().min(self.len as usize);
 
         // SAFETY: By the type invariants the page is valid.
         let base: *const u8 = unsafe { bindings::page_map(self.page.as_ptr()) }.cast();
-        // SAFETY: `offset + n` is within the mapped page and `to` is distinct memory.
+        // SAFETY: By the type invariants `offset + n` is within the mapped page; `to` is borrowed
+        // exclusively, so that it is other memory.
         unsafe {
             core::ptr::copy_nonoverlapping(base.add(self.offset as usize), to.as_mut_ptr(), n)
         };

@@ -238,11 +238,13 @@ impl<'a> XdrBufMut<'a> {
         let mut rest = from;
 
         pages.leave_out(skip);
-        for span in pages {
+        for mut span in pages {
             if rest.is_empty() {
                 break;
             }
-            rest = rest.get(span.write(rest)..).unwrap_or(&[]);
+            // SAFETY: By the type invariants nothing else uses the pages, so `from` is other memory.
+            let written = unsafe { span.write(rest) };
+            rest = rest.get(written..).unwrap_or(&[]);
         }
         from.len().saturating_sub(rest.len())
     }

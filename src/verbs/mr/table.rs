@@ -65,8 +65,8 @@ impl<'t> Table<'t> {
             let Some(entry) = self.entries.next() else {
                 return false;
             };
-            // SAFETY: The entry is one of an initialised table; the pages are valid by the
-            // invariants of the run.
+            // SAFETY: The entry is one of an initialised table; by the invariants of the run its
+            // pages are valid.
             unsafe { bindings::sg_set_page(entry, run.page().as_ptr(), run.len(), run.offset()) };
             // No run is longer than it was asked for.
             self.room = self.room.wrapping_sub(run.len());
