@@ -78,7 +78,7 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
     /// # Errors
     ///
     /// [`BindError`], with the error that the driver returns or `ENOMEM`; `EBUSY` when another
-    /// queue pair uses `cq`, `EINVAL` when `pd` is of another device.
+    /// queue pair uses `cq` or `pd`, `EINVAL` when `pd` is of another device.
     pub(crate) fn bind(
         self,
         cq: Arc<Cq<H>>,
@@ -114,7 +114,7 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
         let raw = NonNull::new(unsafe { (*endpoint.id.as_ptr()).qp }).ok_or(ENODEV)?;
 
         // SAFETY: `raw` has the depths asked for and is kept by `endpoint`, which alone knows of it;
-        // the counters are those of its completion queue.
+        // the counters were reserved together with its completion queue, of `H`, and `pd`.
         let (qp, sends) = unsafe { Qp::new::<H>(raw, endpoint, counters, &pd, size) }?;
         let bound = Bound(qp.endpoint().clone());
         Ok((bound, qp, sends))

@@ -171,7 +171,8 @@ impl Counters {
     }
 }
 
-/// The counters of a completion queue that no queue pair uses yet.
+/// The counters of a completion queue that no queue pair uses yet, nor the domain that was reserved
+/// with it.
 pub(crate) struct QpCounters(pub(super) Arc<Counters>);
 
 /// Tells whether number `a` comes before `b`, when they may have wrapped around but are near each

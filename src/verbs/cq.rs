@@ -143,11 +143,12 @@ impl<H: CompletionHandler> Cq<H> {
         Ok(Arc::new(cq, GFP_KERNEL)?)
     }
 
-    /// The counters, for the one queue pair that is to use the queue.
+    /// Reserves the queue and the domain `pd` for one queue pair, and returns the counters for it.
     ///
     /// # Errors
     ///
-    /// `EBUSY` when another has them already, `EINVAL` if it is to be one of another device.
+    /// `EBUSY` when another has the queue or the domain already, `EINVAL` if the domain is one of
+    /// another device.
     pub(crate) fn counters_for(&self, pd: &Pd) -> Result<QpCounters> {
         if !core::ptr::eq(pd.device(), &*self.device) {
             return Err(EINVAL);
@@ -155,6 +156,7 @@ impl<H: CompletionHandler> Cq<H> {
         if self.used.xchg(true, Relaxed) {
             return Err(EBUSY);
         }
+        pd.reserve()?;
         Ok(QpCounters(self.counters.clone()))
     }
 

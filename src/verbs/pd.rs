@@ -7,13 +7,20 @@ use core::ptr::NonNull;
 use kernel::{
     error::from_err_ptr,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 
 use super::Device;
 use crate::bindings;
 
-/// A protection domain. One per connection, so that a handle is useless on any other (V1-132).
+/// A protection domain of one queue pair, so that a handle is useless on any other connection
+/// (V1-132), and a buffer of the domain is one of that queue pair.
 ///
 /// # Invariants
 ///
@@ -21,11 +28,14 @@ use crate::bindings;
 pub(crate) struct Pd {
     raw: NonNull<bindings::ib_pd>,
     device: Arc<Device>,
+    /// Set once a queue pair uses it.
+    used: Atomic<bool>,
 }
 
 // SAFETY: A protection domain has no thread affinity.
 unsafe impl Send for Pd {}
-// SAFETY: A protection domain has no thread affinity, and the fields read here do not change.
+// SAFETY: A protection domain has no thread affinity, and the fields read here do not change, but
+// for an atomic one.
 unsafe impl Sync for Pd {}
 
 impl Pd {
@@ -39,8 +49,25 @@ impl Pd {
         let raw = from_err_ptr(unsafe { bindings::ib_alloc_pd(device.as_ptr()) })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
 
-        // INVARIANT: Just allocated.
-        Ok(Arc::new(Self { raw, device }, GFP_KERNEL)?)
+        // INVARIANT: Just allocated for `device`.
+        let pd = Self {
+            raw,
+            device,
+            used: Atomic::new(false),
+        };
+        Ok(Arc::new(pd, GFP_KERNEL)?)
+    }
+
+    /// Reserves the domain for the one queue pair that may use it.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when another has it already.
+    pub(super) fn reserve(&self) -> Result {
+        if self.used.xchg(true, Relaxed) {
+            return Err(EBUSY);
+        }
+        Ok(())
     }
 
     /// The C object.

@@ -96,9 +96,9 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// # Safety
     ///
-    /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd`, whose
-    /// completions go to a queue of `H` with these `counters`, and no others to that. It must stay
-    /// valid as long as `owner`, and nothing else may post to it.
+    /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd` for which
+    /// [`super::Cq::counters_for`] returned `counters`, and its completions must go to that queue of
+    /// `H`. It must stay valid as long as `owner`, and nothing else may post to it.
     ///
     /// # Errors
     ///
@@ -312,7 +312,8 @@ impl<O: QpOwner> Qp<O> {
     }
 
     fn post_chain(&mut self, chain: RecvChain) -> Result<(), PostError> {
-        // A buffer of another queue pair would be written to at another device's address.
+        // A buffer of another queue pair would be written to at another device's address, and its
+        // completion would go to another kind of handler. Each queue pair has its own domain.
         if !self.open || !chain.is_of(self.pool.pd()) {
             return Err(PostError::Closed);
         }

@@ -257,7 +257,8 @@ impl<O: QpOwner> SendQueue<O> {
         len: u32,
         expects: Expects,
     ) -> Result<Option<MrList<Registered>>, PostError> {
-        // What belongs to another queue pair would go with that one.
+        // Registrations and buffers of another queue pair would be freed with that one, and their
+        // completions go to its kind of handler. Each queue pair has its own domain.
         let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
         if foreign || !buf.is_of(self.pool.pd()) {
             return Err(PostError::Closed);
