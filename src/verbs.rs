@@ -43,6 +43,7 @@ pub(crate) use buffer::{
 };
 pub(crate) use completion::{
     Failure,
+    InvalidatedHandle,
     Received, //
 };
 pub(crate) use cq::{

@@ -88,16 +88,13 @@ PROTOCOL = (
         "test_9_hostile_server: remote invalidation of a handle of another call, for a call with one of its own",
         (
             (
-                "        Err(mrs) => (None, Some(mrs)),",
-                "        Err(mrs) => {\n"
-                "            let own = mrs.handle();\n"
-                "            mrs.remotely_invalidated(own).map_or_else(|mrs| (None, Some(mrs)), |(t, l)| (Some(t), l))\n"
-                "        }",
-            ),
-            (
-                "    /// Tells whether its registrations are from `pool`.\n",
-                "    pub(crate) fn handle(&self) -> u32 {\n        unsafe { self.head.as_ref() }.handle()\n    }\n"
-                "    /// Tells whether its registrations are from `pool`.\n",
+                "        let handle = handle.get();\n",
+                "        let mut handle = handle.get();\n"
+                "        let mut at = Some(self.head);\n"
+                "        while let Some(mr) = at.filter(|mr| unsafe { mr.as_ref() }.handle() != handle) {\n"
+                "            at = NonNull::new(unsafe { mr.as_ref() }.next);\n"
+                "        }\n"
+                "        if at.is_none() {\n            handle = unsafe { self.head.as_ref() }.handle();\n        }\n",
             ),
         ),
     ),

@@ -51,6 +51,7 @@ use crate::{
         CompletionHandler,
         Failure,
         Invalidated,
+        InvalidatedHandle,
         MrList,
         Received,
         RecvBuffer,
@@ -74,14 +75,21 @@ impl CompletionHandler for Connection {
     }
 
     #[inline(always)]
-    fn received(&self, queue: &mut RecvQueue, buf: RecvBuffer, result: Result<Received, Failure>) {
+    fn received(
+        &self,
+        queue: &mut RecvQueue,
+        buf: RecvBuffer,
+        result: Result<Received<'_>, Failure>,
+    ) {
         let received = match result {
             Ok(received) => received,
             Err(failure) => return self.lost(CloseReason::Completion(failure)),
         };
         if Trace::is_wc_receive_on() {
             let Received { len, invalidated } = received;
-            self.shared.trace().wc_receive(len, invalidated);
+            self.shared
+                .trace()
+                .wc_receive(len, invalidated.map(InvalidatedHandle::get));
         }
         // While a call of our own waits for its reply, sunrpc has sent none.
         match usual(buf.message()) {
@@ -145,7 +153,7 @@ impl Connection {
         &self,
         queue: &mut RecvQueue,
         buf: RecvBuffer,
-        received: Received,
+        received: Received<'_>,
         reply: &UsualReply,
     ) {
         let Some(mut found) = self.shared.xprt.find(reply.xid) else {
@@ -173,7 +181,7 @@ impl Connection {
         &self,
         queue: &mut RecvQueue,
         buf: RecvBuffer,
-        received: Received,
+        received: Received<'_>,
         reply: &UsualReply,
         pinned: Pinned<Request>,
     ) {
@@ -188,7 +196,7 @@ impl Connection {
         &self,
         queue: &mut RecvQueue,
         buf: RecvBuffer,
-        received: Received,
+        received: Received<'_>,
         reply: &UsualReply,
         pinned: Pinned<Request, S>,
     ) {
@@ -215,14 +223,18 @@ impl Connection {
 
     /// Acts on any message from the server.
     #[inline(never)]
-    fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received) {
+    fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received<'_>) {
         let disposition = self.judge(classify(buf.message()), received.invalidated);
 
         self.dispose(queue, buf, received, disposition);
     }
 
     /// Acts on a message from the server, which has invalidated a handle if that is one.
-    fn judge(&self, message: Incoming<'_>, invalidated: Option<u32>) -> Disposition {
+    fn judge(
+        &self,
+        message: Incoming<'_>,
+        invalidated: Option<InvalidatedHandle<'_>>,
+    ) -> Disposition {
         match message {
             Incoming::Reply(reply) => {
                 self.answered(reply.xid, reply.credits, invalidated, |offered| {
@@ -263,7 +275,7 @@ impl Connection {
         &self,
         queue: &mut RecvQueue,
         buf: RecvBuffer,
-        received: Received,
+        received: Received<'_>,
         disposition: Disposition,
     ) {
         match disposition {
@@ -287,7 +299,7 @@ impl Connection {
         &self,
         queue: &mut RecvQueue,
         buf: RecvBuffer,
-        received: Received,
+        received: Received<'_>,
         mut replied: Replied<S>,
     ) {
         let (mut free, mut trusted) = (None, true);
@@ -372,7 +384,7 @@ impl Connection {
         &self,
         xid: u32,
         credits: u32,
-        invalidated: Option<u32>,
+        invalidated: Option<InvalidatedHandle<'_>>,
         validate: impl FnOnce(&Offered<'_>) -> Result<Delivery, Option<&'static str>>,
     ) -> Disposition {
         // First, since sunrpc counts what it does not know.

@@ -26,6 +26,7 @@ use crate::{
     },
     verbs::{
         Invalidated,
+        InvalidatedHandle,
         Kept,
         MrList,
         RecvBuffer,
@@ -166,7 +167,7 @@ pub(super) enum Delivery {
 #[inline(always)]
 pub(super) fn remotely_invalidated(
     exposed: &mut Option<MrList<Registered>>,
-    handle: u32,
+    handle: InvalidatedHandle<'_>,
 ) -> Option<MrList<Invalidated>> {
     let (taken, left) = match exposed.take()?.remotely_invalidated(handle) {
         Ok((taken, left)) => (Some(taken), left),

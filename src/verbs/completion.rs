@@ -2,6 +2,8 @@
 
 //! Completions of work requests.
 
+use core::marker::PhantomData;
+
 use kernel::str::CStr;
 
 use crate::{
@@ -9,13 +11,50 @@ use crate::{
     os::text, //
 };
 
-/// The result of a successful Receive.
+/// The result of a successful Receive, for the time `'c` in which its completion is handled.
 #[derive(Clone, Copy)]
-pub(crate) struct Received {
+pub(crate) struct Received<'c> {
     /// Bytes that arrived.
     pub(crate) len: u32,
     /// The handle that the peer's Send invalidated, if it was a Send With Invalidate.
-    pub(crate) invalidated: Option<u32>,
+    pub(crate) invalidated: Option<InvalidatedHandle<'c>>,
+}
+
+/// A handle that the peer has invalidated, as the completion of a Receive says. It cannot be kept
+/// beyond the time `'c` in which that completion is handled, since the handle may be valid again
+/// later.
+///
+/// # Invariants
+///
+/// Since the Receive completed, the peer can no longer use the handle on that connection.
+#[derive(Clone, Copy)]
+pub(crate) struct InvalidatedHandle<'c> {
+    handle: u32,
+    _completion: PhantomData<&'c ()>,
+}
+
+impl InvalidatedHandle<'_> {
+    /// The handle of a completion.
+    ///
+    /// # Safety
+    ///
+    /// `wc` must be a valid and successful completion of a Receive whose flags say that it has
+    /// invalidated a handle, and be handled during the lifetime that the caller chooses.
+    #[inline(always)]
+    pub(super) unsafe fn of(wc: *mut bindings::ib_wc) -> Self {
+        // INVARIANT: The device has invalidated the handle before it completed the Receive.
+        Self {
+            // SAFETY: By the safety requirements of this function this is the field in use.
+            handle: unsafe { *(*wc).ex.invalidate_rkey.as_ref() },
+            _completion: PhantomData,
+        }
+    }
+
+    /// The number by which the peer knows it.
+    #[inline(always)]
+    pub(crate) fn get(self) -> u32 {
+        self.handle
+    }
 }
 
 /// The cause of a failure, in words. Apart from the status nothing of a failed completion is valid,

@@ -24,7 +24,8 @@ use super::{
     completion::{
         cqe,
         outcome,
-        Callbacks, //
+        Callbacks,
+        InvalidatedHandle, //
     },
     counters::{
         Counters,
@@ -53,8 +54,13 @@ pub(crate) trait CompletionHandler: Send + Sync + 'static {
     /// A Send and all those before it are complete: their buffers can be used again.
     fn sent(&self, result: Result<(), Failure>);
 
-    /// A Receive has completed; what arrived is in its buffer. `queue` takes the buffer back.
-    fn received(&self, queue: &mut RecvQueue, buf: RecvBuffer, result: Result<Received, Failure>);
+    /// A Receive has completed; the message is in its buffer. `queue` takes the buffer back.
+    fn received(
+        &self,
+        queue: &mut RecvQueue,
+        buf: RecvBuffer,
+        result: Result<Received<'_>, Failure>,
+    );
 
     /// The invalidation posted with `context` has completed, and these are its registrations. On
     /// failure they wait for the drain.
@@ -287,8 +293,9 @@ unsafe extern "C" fn recv_done<H: CompletionHandler>(
         Ok(Received {
             len,
             invalidated: with_invalidate.then(|| {
-                // SAFETY: The flag says that this is the field in use.
-                unsafe { *(*wc).ex.invalidate_rkey.as_ref() }
+                // SAFETY: The completion is one of a Receive and successful, with this flag; it is
+                // handled until this function returns.
+                unsafe { InvalidatedHandle::of(wc) }
             }),
         })
     });

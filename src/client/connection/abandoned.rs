@@ -31,7 +31,8 @@ use super::{
 };
 use crate::{
     os,
-    proto::credits, //
+    proto::credits,
+    verbs::InvalidatedHandle, //
 };
 
 /// A late reply.
@@ -119,7 +120,11 @@ impl Connection {
 
     /// A reply to no call that waits for one has come: finds the abandoned call that it is for, if
     /// it is for one. The credit of that call is free then.
-    pub(in crate::client) fn late_reply(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
+    pub(in crate::client) fn late_reply(
+        &self,
+        xid: u32,
+        invalidated: Option<InvalidatedHandle<'_>>,
+    ) -> Option<Late> {
         self.late_to_request(xid, invalidated)
             .or_else(|| self.late_to_record(xid, invalidated))
             .inspect(|late| {
@@ -129,7 +134,11 @@ impl Connection {
             })
     }
 
-    fn late_to_request(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
+    fn late_to_request(
+        &self,
+        xid: u32,
+        invalidated: Option<InvalidatedHandle<'_>>,
+    ) -> Option<Late> {
         for request in self.shared.slots.iter() {
             let mut state = request.state.lock();
             if state.xid != xid {
@@ -158,13 +167,13 @@ impl Connection {
         None
     }
 
-    fn late_to_record(&self, xid: u32, invalidated: Option<u32>) -> Option<Late> {
+    fn late_to_record(&self, xid: u32, invalidated: Option<InvalidatedHandle<'_>>) -> Option<Late> {
         let record = self.records.lock().remove_node(&xid)?;
         let (_, handles) = record.to_key_value();
 
         self.abandoned.fetch_sub(1, Relaxed);
         Some(match invalidated {
-            Some(handle) if !handles.contains(&handle) => Late::ForeignHandle,
+            Some(handle) if !handles.contains(&handle.get()) => Late::ForeignHandle,
             _ => Late::Good,
         })
     }

@@ -23,6 +23,7 @@ use crate::{
     proto::Discard,
     sunrpc::Pinned,
     verbs::{
+        InvalidatedHandle,
         MrList,
         Registered, //
     }, //
@@ -32,7 +33,12 @@ impl Connection {
     /// A reply to no call that waits for one. It may be a late one; only then its grant counts
     /// (V1-39).
     #[cold]
-    pub(super) fn unknown(&self, xid: u32, credits: u32, invalidated: Option<u32>) -> Disposition {
+    pub(super) fn unknown(
+        &self,
+        xid: u32,
+        credits: u32,
+        invalidated: Option<InvalidatedHandle<'_>>,
+    ) -> Disposition {
         self.shared.stats.unknown_xids.inc();
         let arrival = self.late(xid, invalidated);
         if let Disposition::Late = arrival {
@@ -43,7 +49,7 @@ impl Connection {
     }
 
     /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
-    fn late(&self, xid: u32, invalidated: Option<u32>) -> Disposition {
+    fn late(&self, xid: u32, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition {
         match self.late_reply(xid, invalidated) {
             Some(Late::Good) => {
                 if invalidated.is_some() {
@@ -77,7 +83,12 @@ impl Connection {
     /// The exception is an error that cannot be decoded. The specification wants it dropped
     /// silently, so only the second one about the same call ends that.
     #[cold]
-    pub(super) fn unusable(&self, xid: u32, why: Discard, invalidated: Option<u32>) -> Disposition {
+    pub(super) fn unusable(
+        &self,
+        xid: u32,
+        why: Discard,
+        invalidated: Option<InvalidatedHandle<'_>>,
+    ) -> Disposition {
         self.discard(why);
         if self.is_probing() && why != Discard::UndecodableError && self.probe_failed(xid) {
             return Disposition::Late;
@@ -124,7 +135,7 @@ impl Connection {
 
     /// A message is dropped that may have invalidated a handle: nothing but a reply may (PD-33,
     /// PD-30).
-    pub(super) fn dropped(&self, invalidated: Option<u32>) -> Disposition {
+    pub(super) fn dropped(&self, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition {
         if invalidated.is_some() {
             self.foreign_handle();
         }

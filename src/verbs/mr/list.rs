@@ -26,7 +26,8 @@ use super::{
 };
 use crate::{
     bindings,
-    os::Runs, //
+    os::Runs,
+    verbs::InvalidatedHandle, //
 };
 
 /// State of a list whose registrations are mapped and not posted.
@@ -255,13 +256,14 @@ impl MrList<Mapped> {
 }
 
 impl MrList<Registered> {
-    /// The peer has invalidated `handle`: takes that registration out, if it is one of the list's.
-    /// Returns it and what is left, or the list as it was.
+    /// Takes out the registration whose handle the peer has invalidated on the connection of this
+    /// list, if it is one of the list's. Returns it and the others, or the list as it was.
     #[inline]
     pub(crate) fn remotely_invalidated(
         self,
-        handle: u32,
+        handle: InvalidatedHandle<'_>,
     ) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
+        let handle = handle.get();
         // SAFETY: The list owns its head, so that it is valid and nothing else changes it.
         let head = unsafe { self.head.as_ref() };
 
