@@ -90,11 +90,8 @@ PROTOCOL = (
             (
                 "        let handle = handle.get();\n",
                 "        let mut handle = handle.get();\n"
-                "        let mut at = Some(self.head);\n"
-                "        while let Some(mr) = at.filter(|mr| unsafe { mr.as_ref() }.handle() != handle) {\n"
-                "            at = NonNull::new(unsafe { mr.as_ref() }.next);\n"
-                "        }\n"
-                "        if at.is_none() {\n            handle = unsafe { self.head.as_ref() }.handle();\n        }\n",
+                "        if self.chain.iter().all(|mr| mr.handle() != handle) {\n"
+                "            handle = self.chain.head().handle();\n        }\n",
             ),
         ),
     ),
@@ -244,8 +241,8 @@ MEMORY = (
         "chunks of odd sizes have no room for padding",
         (
             (
-                "            push(Segment {\n                handle,\n                length,",
-                "            push(Segment {\n                handle,\n                length: (length + 3) & !3,",
+                "    } = region;\n\n    Segment {\n        handle,\n        length,",
+                "    } = region;\n\n    Segment {\n        handle,\n        length: (length + 3) & !3,",
             ),
         ),
     ),

@@ -2,15 +2,18 @@
 
 //! Fast memory registration.
 //!
-//! A registration lives in a [`MrPool`] and leaves it as part of an [`MrList`], whose type says
-//! what state all of its registrations are in:
+//! A registration lives in a [`MrPool`]. An [`MrBatch`] takes registrations from there and makes
+//! them an [`MrList`], whose type says the state that all of them are in:
 //!
 //! - [`Mapped`]: DMA-mapped and described, not posted. Dropping the list undoes the mapping.
 //! - [`Registered`]: posted, so that the peer may reach the memory. Only three things end that: the
 //!   peer's own invalidation ([`MrList::remotely_invalidated`]), ours ([`super::Qp::invalidate`]),
 //!   or the drain of the queue pair. A list in this state that is dropped waits in its pool,
-//!   still mapped, until the pool goes, which is after the drain.
+//!   still mapped, until the queue pair is drained.
+//! - [`Invalidated`]: neither valid nor mapped. The list can be used again ([`MrList::reuse`]).
 
+mod batch;
+mod chain;
 mod invalidate;
 mod kept;
 mod list;
@@ -18,19 +21,20 @@ mod pool;
 mod registration;
 mod table;
 
+pub(crate) use batch::MrBatch;
+pub(crate) use chain::{
+    Invalidated,
+    Mapped,
+    Registered, //
+};
 pub(super) use invalidate::{
     invalidation_completed,
     InvalidateChain, //
 };
-pub(crate) use kept::{
-    Kept,
-    Supply, //
-};
-pub(crate) use list::{
-    Invalidated,
-    Mapped,
-    MrList,
-    Registered, //
-};
+pub(crate) use kept::Kept;
+pub(crate) use list::MrList;
 pub(crate) use pool::MrPool;
-pub(crate) use registration::Access;
+pub(crate) use registration::{
+    Access,
+    Region, //
+};

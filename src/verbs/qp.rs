@@ -112,6 +112,7 @@ impl<O: QpOwner> Qp<O> {
     ) -> Result<(Self, SendQueue<O>)> {
         let (QpCounters(counters), callbacks) = (counters, callbacks::<H>());
         let pool = MrPool::new(
+            raw,
             callbacks,
             pd.clone(),
             (size.first_mrs, size.mrs),
@@ -211,7 +212,20 @@ impl<O: QpOwner> Qp<O> {
 
     /// Frees everything, since the device has nothing of it any more.
     pub(crate) fn finish(mut self, drained: &Drained<O>) {
-        self.drained = drained.is_of(self.raw);
+        if drained.is_of(self.raw) {
+            self.drained = true;
+            self.purge(drained);
+        }
+    }
+
+    /// Destroys the registrations that wait for the drain of this queue pair.
+    fn purge(&mut self, drained: &Drained<O>) {
+        if let Some(chain) = self.failed_invalidate.take() {
+            // SAFETY: It was posted to this queue pair, which both callers know to be the drained
+            // one.
+            unsafe { chain.abandon() };
+        }
+        self.pool.purge(drained);
     }
 
     /// Up to `count` buffers of each kind for this queue pair, to be made without its lock and then
@@ -424,13 +438,8 @@ impl<O: QpOwner> Closing<O> {
 impl<O: QpOwner> Drop for Qp<O> {
     fn drop(&mut self) {
         if !self.drained {
-            self.owner.drain();
+            let drained = Drained::wait(self.raw, self.owner.clone());
+            self.purge(&drained);
         }
-        if let Some(chain) = self.failed_invalidate.take() {
-            // SAFETY: The queue pair is drained.
-            unsafe { chain.abandon() };
-        }
-        // SAFETY: The queue pair is drained.
-        unsafe { self.pool.purge() };
     }
 }

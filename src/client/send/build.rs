@@ -24,7 +24,10 @@ use super::{
             State, //
         }, //
     },
-    chunks::expose, //
+    chunks::{
+        expose,
+        segment, //
+    }, //
 };
 use crate::{
     proto::{
@@ -48,8 +51,8 @@ use crate::{
         Access,
         Invalidated,
         Mapped,
-        MrList,
-        Supply, //
+        MrBatch,
+        MrList, //
     }, //
 };
 
@@ -106,7 +109,7 @@ impl Draft<'_> {
     #[inline]
     fn build(
         &self,
-        supply: Supply<'_>,
+        batch: MrBatch<'_>,
         lists: &mut Lists,
         message: &mut [u8],
     ) -> Result<(Option<MrList<Mapped>>, u32), Unsendable> {
@@ -117,7 +120,7 @@ impl Draft<'_> {
             send,
             receive,
         } = *self;
-        let mrs = expose(plan, send, receive, supply, lists)?;
+        let mrs = expose(plan, send, receive, batch, lists)?;
         let header = CallHeader {
             xid: call.xid(),
             credits: negotiated.credits,
@@ -334,13 +337,8 @@ impl Connection {
             PageChunk::Read => (call.send_buf().pages(), Access::RemoteRead),
             PageChunk::Write => (call.receive_buf().pages(), Access::RemoteWrite),
         };
-        let (mrs, handle, length, offset) = mrs.reuse(&negotiated.pool, pages, access)?;
-        let segment = Segment {
-            handle,
-            length,
-            offset,
-        };
-        Ok((mrs, segment))
+        let (mrs, region) = mrs.reuse(&negotiated.pool, pages, access)?;
+        Ok((mrs, segment(region)))
     }
 
     /// Builds the message for a call whose only chunk is `chunk`, with one `segment`.
@@ -416,8 +414,8 @@ impl Connection {
             send: &send,
             receive: &receive,
         };
-        let supply = Supply::new(&negotiated.pool, kept);
-        let built = draft.build(supply, &mut lists, message).and_then(|built| {
+        let batch = MrBatch::new(&negotiated.pool, kept);
+        let built = draft.build(batch, &mut lists, message).and_then(|built| {
             self.shared.stats.count_call(&plan, &send, &lists);
             Ok((built, self.sendable(call, xid)?))
         });

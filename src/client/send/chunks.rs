@@ -18,8 +18,9 @@ use crate::{
     verbs::{
         Access,
         Mapped,
+        MrBatch,
         MrList,
-        Supply, //
+        Region, //
     }, //
 };
 
@@ -28,20 +29,18 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As [`MrList::register`]; `EMSGSIZE` when there are more segments than a list has room for.
+/// As [`MrBatch::register`]; `EMSGSIZE` when there are more segments than a list has room for.
 pub(super) fn expose(
     plan: &Plan,
     send: &XdrBuf<'_>,
     receive: &XdrBuf<'_>,
-    mut supply: Supply<'_>,
+    mut batch: MrBatch<'_>,
     lists: &mut Lists,
 ) -> Result<Option<MrList<Mapped>>> {
-    let mut mrs = None;
-
     lists.clear();
-    let chunk = Chunk::new(&mut mrs, &mut supply, Access::RemoteRead);
+    let chunk = Chunk::new(&mut batch, Access::RemoteRead);
     expose_call(plan.call, send, chunk, lists)?;
-    let mut chunk = Chunk::new(&mut mrs, &mut supply, Access::RemoteWrite);
+    let mut chunk = Chunk::new(&mut batch, Access::RemoteWrite);
     match plan.reply {
         ReplyMode::Inline => {}
         ReplyMode::WriteChunk => {
@@ -53,7 +52,23 @@ pub(super) fn expose(
             chunk.add_all(receive, wipe, |segment| lists.reply.push(segment))?;
         }
     }
-    Ok(mrs)
+    Ok(batch.finish())
+}
+
+/// The segment by which the server addresses `region`.
+#[inline(always)]
+pub(super) fn segment(region: Region) -> Segment {
+    let Region {
+        handle,
+        length,
+        offset,
+    } = region;
+
+    Segment {
+        handle,
+        length,
+        offset,
+    }
 }
 
 /// Registers what the server is to read.
@@ -95,41 +110,26 @@ fn copy(to: &mut [u8], from: &[u8]) {
 
 /// A chunk in the making.
 struct Chunk<'a, 'p> {
-    mrs: &'a mut Option<MrList<Mapped>>,
-    supply: &'a mut Supply<'p>,
+    batch: &'a mut MrBatch<'p>,
     access: Access,
 }
 
 impl<'a, 'p> Chunk<'a, 'p> {
-    /// A chunk without segments, whose registrations come from `supply` and are added to `mrs`.
+    /// A chunk without segments, whose registrations are those of `batch`.
     #[inline]
-    fn new(
-        mrs: &'a mut Option<MrList<Mapped>>,
-        supply: &'a mut Supply<'p>,
-        access: Access,
-    ) -> Self {
-        Self {
-            mrs,
-            supply,
-            access,
-        }
+    fn new(batch: &'a mut MrBatch<'p>, access: Access) -> Self {
+        Self { batch, access }
     }
 
     /// Registers `memory`, and tells `push` the segments.
     ///
     /// # Errors
     ///
-    /// As [`MrList::register`].
+    /// As [`MrBatch::register`].
     #[inline]
     fn add(&mut self, memory: impl Runs, mut push: impl FnMut(Segment) -> Result) -> Result {
-        let segment = |handle, length, offset| {
-            push(Segment {
-                handle,
-                length,
-                offset,
-            })
-        };
-        MrList::register(self.mrs, self.supply, memory, self.access, segment)
+        self.batch
+            .register(memory, self.access, |region| push(segment(region)))
     }
 
     /// Registers all of `buf`: as one if possible, with what `prepare` makes of its head and tail,
@@ -137,34 +137,24 @@ impl<'a, 'p> Chunk<'a, 'p> {
     ///
     /// # Errors
     ///
-    /// As [`MrList::register`].
+    /// As [`MrBatch::register`].
     fn add_all(
         &mut self,
         buf: &XdrBuf<'_>,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
         mut push: impl FnMut(Segment) -> Result,
     ) -> Result {
-        let joined = buf.is_joinable()
-            && MrList::register_joined(
-                self.mrs,
-                self.supply,
-                (buf.head_len(), buf.tail_len()),
-                buf.pages(),
-                self.access,
-                prepare,
-                |handle, length, offset| {
-                    push(Segment {
-                        handle,
-                        length,
-                        offset,
-                    })
-                },
-            )?;
-        if !joined {
-            self.add(buf.head_runs(), &mut push)?;
-            self.add(buf.pages(), &mut push)?;
-            self.add(buf.tail_runs(), &mut push)?;
+        if buf.is_joinable() {
+            let ends = (buf.head_len(), buf.tail_len());
+            let joined = self
+                .batch
+                .register_joined(ends, buf.pages(), self.access, prepare)?;
+            if let Some(region) = joined {
+                return push(segment(region));
+            }
         }
-        Ok(())
+        self.add(buf.head_runs(), &mut push)?;
+        self.add(buf.pages(), &mut push)?;
+        self.add(buf.tail_runs(), &mut push)
     }
 }

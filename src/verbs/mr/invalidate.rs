@@ -10,15 +10,13 @@ use core::ptr::{
 use kernel::ffi::c_int;
 
 use super::{
-    list::{
+    chain::{
+        Chain,
         Invalidated,
-        MrList,
         Registered, //
     },
-    registration::{
-        Invalidation,
-        Mr, //
-    }, //
+    list::MrList,
+    registration::Mr, //
 };
 use crate::{
     bindings,
@@ -32,39 +30,30 @@ impl MrList<Registered> {
         self,
         context: usize,
     ) -> (*mut bindings::ib_send_wr, InvalidateChain) {
-        let mut head = self.into_head();
-        // SAFETY: The list owned its registrations, and we took them over.
-        let pool = unsafe { head.as_mut() }.pool.take();
-        let mut last = head;
+        let mut chain = self.into_chain();
+        let mut first: *mut bindings::ib_send_wr = null_mut();
 
-        loop {
-            // SAFETY: The registrations were taken over from the list.
-            let inner = unsafe { last.as_mut() };
-            let Some(next) = NonNull::new(inner.next) else {
-                inner.inv.next = null_mut();
-                inner.inv.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED as c_int;
-                inner.invalidation = Some(Invalidation {
-                    context,
-                    head,
-                    pool,
-                });
-                break;
+        for mr in chain.iter_mut() {
+            // The first of the chain is invalidated last.
+            let is_last = first.is_null();
+            mr.inv.send_flags = if is_last {
+                bindings::ib_send_flags_IB_SEND_SIGNALED as c_int
+            } else {
+                0
             };
-            inner.inv.send_flags = 0;
-            // SAFETY: The registrations were taken over from the list; this is the next one.
-            inner.inv.next = unsafe { &raw mut (*next.as_ptr()).inv };
-            last = next;
+            mr.invalidation = is_last.then_some(context);
+            mr.inv.next = first;
+            first = &raw mut mr.inv;
         }
-        // SAFETY: The registrations were taken over from the list; this is the first one.
-        let first = unsafe { &raw mut (*head.as_ptr()).inv };
-        (first, InvalidateChain { last })
+        let head = chain.into_raw();
+        (first, InvalidateChain { head })
     }
 }
 
 /// An invalidation whose post failed, perhaps after part of its chain went out: the completion may
 /// or may not come.
 pub(crate) struct InvalidateChain {
-    last: NonNull<Mr>,
+    head: NonNull<Mr>,
 }
 
 // SAFETY: The registrations have no thread affinity.
@@ -76,14 +65,26 @@ impl InvalidateChain {
     /// # Safety
     ///
     /// The queue pair must be drained, so that no completion can come any more.
-    pub(crate) unsafe fn abandon(self) {
-        // SAFETY: No completion runs any more, so that the registration is ours alone.
-        if let Some(invalidation) = unsafe { (*self.last.as_ptr()).invalidation.take() } {
-            if let Some(pool) = invalidation.pool {
-                pool.orphan(invalidation.head.as_ptr());
-            }
+    pub(crate) unsafe fn abandon(mut self) {
+        // SAFETY: The registration stays until the pool goes. No completion runs any more, so that
+        // nothing else uses it unless one has ended the invalidation.
+        if unsafe { self.head.as_mut() }.invalidation.take().is_some() {
+            // SAFETY: No completion has ended the invalidation, so that the list is the device's, and
+            // is taken over.
+            drop(unsafe { registered(self.head) });
         }
     }
+}
+
+/// The list of registrations that an invalidation was posted for.
+///
+/// # Safety
+///
+/// `head` must be the first of them, and the caller the first who takes them back.
+unsafe fn registered(head: NonNull<Mr>) -> MrList<Registered> {
+    // SAFETY: By the safety requirements of this function: `into_invalidate` has left the chain, with
+    // the reference to its pool, to whoever takes it back.
+    MrList::new(unsafe { Chain::from_raw(head) })
 }
 
 /// Ends the invalidation whose last completion entry is `cqe`; returns its context and, on success,
@@ -98,17 +99,18 @@ pub(crate) unsafe fn invalidation_completed(
     cqe: *mut bindings::ib_cqe,
     result: Result<(), Failure>,
 ) -> Option<(usize, Result<MrList<Invalidated>, Failure>)> {
+    let mut head = NonNull::new(cqe.cast::<Mr>())?;
     // SAFETY: The completion entry is the first field of a registration, which stays until the
-    // drain.
-    let invalidation = unsafe { (*cqe.cast::<Mr>()).invalidation.take() }?;
-    let mut head = invalidation.head;
+    // drain; nothing else uses it before this completion.
+    let context = unsafe { head.as_mut() }.invalidation.take()?;
+    // SAFETY: The registration with the context is the first of its chain; the context is taken
+    // once.
+    let mrs = unsafe { registered(head) };
 
-    // SAFETY: The chain is the invalidation's, and comes back with it.
-    unsafe { head.as_mut() }.pool = invalidation.pool;
-    // SAFETY: The chain, with the reference that it had as a list of this kind.
-    let mrs = unsafe { MrList::<Registered>::new(head) };
     Some((
-        invalidation.context,
-        result.map(|()| mrs.into_invalidated()),
+        context,
+        // SAFETY: The last invalidation has completed, and so have those before it and all requests
+        // that they refer to.
+        result.map(|()| unsafe { mrs.into_invalidated() }),
     ))
 }

@@ -7,21 +7,18 @@ use core::ptr::{
     NonNull, //
 };
 
-use kernel::sync::{
-    atomic::{
-        Atomic,
-        Full,
-        Relaxed, //
-    },
-    Arc, //
+use kernel::sync::atomic::{
+    Atomic,
+    Full,
+    Relaxed, //
 };
 
 use super::{
-    list::{
-        Invalidated,
-        MrList, //
+    chain::{
+        Chain,
+        Invalidated, //
     },
-    pool::MrPool,
+    list::MrList,
     registration::Mr, //
 };
 
@@ -30,7 +27,7 @@ use super::{
 ///
 /// # Invariants
 ///
-/// Null, or the head of a list of invalidated registrations that belongs to this value.
+/// `head` is null, or the first of a list of invalidated registrations that belongs to this value.
 pub(crate) struct Kept {
     head: Atomic<*mut Mr>,
     /// About as many as they are.
@@ -51,8 +48,9 @@ impl Kept {
     #[inline]
     pub(crate) fn put(&self, mrs: MrList<Invalidated>) {
         self.count.store(mrs.count(), Relaxed);
+        let head = mrs.into_chain().into_raw();
         // INVARIANT: The head of an invalidated list, which is consumed.
-        let old = self.head.xchg(mrs.into_head().as_ptr(), Full);
+        let old = self.head.xchg(head.as_ptr(), Full);
         drop(Self::list(old));
     }
 
@@ -71,80 +69,17 @@ impl Kept {
         self.count.load(Relaxed)
     }
 
-    /// The list that was in such a place.
+    /// The list that was taken out of such a place.
     #[inline]
     fn list(head: *mut Mr) -> Option<MrList<Invalidated>> {
-        // SAFETY: What is in such a place is the head of an invalidated list, and `head` was taken
-        // out.
-        NonNull::new(head).map(|head| unsafe { MrList::new(head) })
+        // SAFETY: By the type invariants it was the head of an invalidated list, which belonged to
+        // the place; the exchange has left the caller as its only owner.
+        NonNull::new(head).map(|head| MrList::new(unsafe { Chain::from_raw(head) }))
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
         drop(self.take());
-    }
-}
-
-/// The source of the registrations for a call: first those that an earlier call has left, then
-/// the pool.
-///
-/// # Invariants
-///
-/// `kept` is null, or the first of a chain of registrations of `pool` that belong to this value and
-/// are neither posted nor mapped.
-pub(crate) struct Supply<'p> {
-    kept: *mut Mr,
-    /// The reference to the pool that the list of those had.
-    reference: Option<Arc<MrPool>>,
-    pub(super) pool: &'p Arc<MrPool>,
-}
-
-impl<'p> Supply<'p> {
-    /// Takes registrations from `kept`, if that is of `pool`, and then from `pool`.
-    #[inline]
-    pub(crate) fn new(pool: &'p Arc<MrPool>, kept: Option<MrList<Invalidated>>) -> Self {
-        let mut head = kept.filter(|kept| kept.is_of(pool)).map(MrList::into_head);
-        let reference = match &mut head {
-            // SAFETY: The list owned its registrations, and we took them over.
-            Some(head) => unsafe { head.as_mut() }.pool.take(),
-            None => None,
-        };
-
-        // INVARIANT: The list is gone, and its registrations were invalid and not mapped.
-        Self {
-            kept: head.map_or(null_mut(), NonNull::as_ptr),
-            reference,
-            pool,
-        }
-    }
-
-    /// A registration that is not in use; the caller owns it.
-    #[inline]
-    pub(super) fn take(&mut self) -> Option<NonNull<Mr>> {
-        let Some(mr) = NonNull::new(self.kept) else {
-            return self.pool.take();
-        };
-        // SAFETY: The registration is valid, for the supply owns it.
-        self.kept = unsafe { mr.as_ref() }.next;
-        Some(mr)
-    }
-
-    /// A reference to the pool.
-    #[inline]
-    pub(super) fn reference(&mut self) -> Arc<MrPool> {
-        match self.reference.take() {
-            Some(reference) => reference,
-            None => self.pool.clone(),
-        }
-    }
-}
-
-impl Drop for Supply<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if !self.kept.is_null() {
-            self.pool.reclaim(self.kept);
-        }
     }
 }

@@ -3,12 +3,8 @@
 //! The registrations of one call.
 
 use core::{
-    marker::PhantomData,
     mem::ManuallyDrop,
-    ptr::{
-        null_mut,
-        NonNull, //
-    }, //
+    ptr::read, //
 };
 
 use kernel::{
@@ -17,11 +13,18 @@ use kernel::{
 };
 
 use super::{
-    kept::Supply,
+    chain::{
+        Chain,
+        Invalidated,
+        Mapped,
+        Registered,
+        State, //
+    },
     pool::MrPool,
     registration::{
         Access,
-        Mr, //
+        Mr,
+        Region, //
     }, //
 };
 use crate::{
@@ -30,228 +33,95 @@ use crate::{
     verbs::InvalidatedHandle, //
 };
 
-/// State of a list whose registrations are mapped and not posted.
-pub(crate) struct Mapped;
-
-/// State of a list whose registrations the peer may use.
-pub(crate) struct Registered;
-
-/// State of a list whose registrations only the owner can reach any more: neither valid nor
-/// mapped.
-pub(crate) struct Invalidated;
-
-/// The state that all registrations of a list have in common.
-pub(crate) trait State {
-    /// Set if the peer may use them.
-    const LIVE: bool;
-}
-
-impl State for Mapped {
-    const LIVE: bool = false;
-}
-
-impl State for Registered {
-    const LIVE: bool = true;
-}
-
-impl State for Invalidated {
-    const LIVE: bool = false;
-}
-
 /// Registrations in the same state, for one call: at least one.
 ///
 /// A single pointer, since a list goes through many hands between a Send and its reply.
 ///
 /// # Invariants
 ///
-/// `head` is the first of a chain of registrations that belong to this value, and holds a reference
-/// to the pool that they are from.
+/// The first registration holds a reference to the pool that all of them are from.
 pub(crate) struct MrList<S: State> {
-    head: NonNull<Mr>,
-    _state: PhantomData<S>,
+    chain: Chain<S>,
 }
-
-// SAFETY: The list owns its registrations, which have no thread affinity.
-unsafe impl<S: State> Send for MrList<S> {}
 
 impl<S: State> MrList<S> {
     /// Number of registrations.
     pub(crate) fn count(&self) -> u32 {
-        let (mut count, mut at) = (0u32, Some(self.head));
-
-        while let Some(mr) = at {
-            count = count.saturating_add(1);
-            // SAFETY: The registrations of the chain are valid, for the list owns them.
-            at = NonNull::new(unsafe { mr.as_ref() }.next);
-        }
-        count
+        self.chain
+            .iter()
+            .fold(0, |count: u32, _| count.saturating_add(1))
     }
 
     /// Tells whether its registrations are from `pool`.
     #[inline]
     pub(crate) fn is_of(&self, pool: &Arc<MrPool>) -> bool {
-        // SAFETY: The list owns its head, so that it is valid and nothing else changes it.
-        let own = unsafe { &self.head.as_ref().pool };
+        let own = &self.chain.head().pool;
         own.as_ref().is_some_and(|own| Arc::ptr_eq(own, pool))
     }
 
-    /// The list whose first registration is `head`.
-    ///
-    /// # Safety
-    ///
-    /// `head` must be the first of a chain of registrations in the state `S`, which nothing else
-    /// owns, and hold a reference to their pool.
+    /// The list of these registrations, of which the first one holds a reference to their pool.
     #[inline]
-    pub(super) unsafe fn new(head: NonNull<Mr>) -> Self {
-        // INVARIANT: Promised by the caller.
-        Self {
-            head,
-            _state: PhantomData,
-        }
+    pub(super) fn new(chain: Chain<S>) -> Self {
+        // INVARIANT: A first registration without a reference only leaks the registrations.
+        Self { chain }
     }
 
-    /// Forgets the value, but not what it owns.
+    /// The registrations, of which the first one holds a reference to their pool.
     #[inline]
-    pub(super) fn into_head(self) -> NonNull<Mr> {
-        ManuallyDrop::new(self).head
+    pub(super) fn into_chain(self) -> Chain<S> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: The value is not used any more, nor dropped, so that the chain has one owner.
+        unsafe { read(&this.chain) }
     }
 }
 
 impl<S: State> Drop for MrList<S> {
+    // Most lists are consumed.
+    #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: The list owns its head, so that it is valid and nothing else uses it.
-        let Some(pool) = unsafe { self.head.as_mut() }.pool.take() else {
-            return;
-        };
-        if S::LIVE {
-            pool.orphan(self.head.as_ptr());
-        } else {
-            pool.reclaim(self.head.as_ptr());
+        if let Some(pool) = self.chain.head_mut().pool.take() {
+            // SAFETY: The chain has no drop glue, and the value is not used after this, so that the
+            // chain has one owner.
+            S::give_back(unsafe { read(&self.chain) }, &pool);
         }
     }
 }
 
 impl MrList<Mapped> {
-    /// Registers `memory`, one registration after the other, adds them to `list` and tells
-    /// `segment` the handle, length in bytes and offset of each.
-    ///
-    /// # Errors
-    ///
-    /// `ENOBUFS` when there are no registrations for now, `EIO` when memory cannot be mapped, and
-    /// what `segment` returns. What was added to the list until then stays there.
+    /// Adds a mapped registration to `list`. The first one gets a `reference` to the pool.
     #[inline]
-    pub(crate) fn register(
+    pub(super) fn push(
         list: &mut Option<Self>,
-        supply: &mut Supply<'_>,
-        mut memory: impl Runs,
-        access: Access,
-        mut segment: impl FnMut(u32, u32, u64) -> Result,
-    ) -> Result {
-        while memory.offset().is_some() {
-            let mut mr = supply.take().ok_or(ENOBUFS)?;
-            // SAFETY: Taken from the supply, so that it is ours alone.
-            let inner = unsafe { mr.as_mut() };
-            let (extent, _) = inner.cover(&mut memory);
-            let bytes = inner
-                .map(supply.pool.device(), &extent, access)
-                .inspect_err(|_| supply.pool.give_back(mr))?;
-            let (handle, offset) = Self::push(list, supply, mr);
-            segment(handle, bytes, offset)?;
-        }
-        Ok(())
-    }
-
-    /// Registers a head of `ends.0` bytes, `pages`, and a tail of `ends.1` bytes as one, if there
-    /// is no gap between them: the pages begin and, before a tail, end at the border of a page.
-    /// Returns whether that could be done.
-    ///
-    /// With a single handle the peer can invalidate all of it with its reply, where several would
-    /// have to be invalidated locally. Head and tail are in memory of the registration, which
-    /// `prepare` gets before it is mapped.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::register`].
-    pub(crate) fn register_joined(
-        list: &mut Option<Self>,
-        supply: &mut Supply<'_>,
-        ends: (usize, usize),
-        pages: impl Runs,
-        access: Access,
-        prepare: impl FnOnce(&mut [u8], &mut [u8]),
-        segment: impl FnOnce(u32, u32, u64) -> Result,
-    ) -> Result<bool> {
-        let mut mr = supply.take().ok_or(ENOBUFS)?;
-        // SAFETY: Taken from the supply, so that it is ours alone.
-        let inner = unsafe { mr.as_mut() };
-
-        let Some(extent) = inner.join(ends, pages, prepare) else {
-            supply.pool.give_back(mr);
-            return Ok(false);
-        };
-        let bytes = inner
-            .map(supply.pool.device(), &extent, access)
-            .inspect_err(|_| supply.pool.give_back(mr))?;
-        let (handle, offset) = Self::push(list, supply, mr);
-        segment(handle, bytes, offset)?;
-        Ok(true)
-    }
-
-    /// Adds a mapped registration of `supply` to `list`; returns its handle and offset.
-    #[inline]
-    fn push(list: &mut Option<Self>, supply: &mut Supply<'_>, mut mr: NonNull<Mr>) -> (u32, u64) {
-        // SAFETY: The caller owns the registration.
-        let inner = unsafe { mr.as_mut() };
-
+        mut mr: KBox<Mr>,
+        reference: impl FnOnce() -> Arc<MrPool>,
+    ) {
         // In front of the others: their order is of no interest.
-        match list.take().map(Self::into_head) {
-            Some(mut next) => {
-                inner.next = next.as_ptr();
-                // SAFETY: The head of the list until now.
-                inner.pool = unsafe { next.as_mut() }.pool.take();
-            }
-            None => {
-                inner.next = null_mut();
-                inner.pool = Some(supply.reference());
-            }
-        }
-        // INVARIANT: The registration is from the pool, and the first of the chain.
-        *list = Some(Self {
-            head: mr,
-            _state: PhantomData,
-        });
-        // SAFETY: The registration is valid.
-        (inner.handle(), unsafe { inner.raw.as_ref() }.iova)
+        let mut others = list.take().map(Self::into_chain);
+        mr.pool = match &mut others {
+            Some(others) => others.head_mut().pool.take(),
+            None => Some(reference()),
+        };
+        *list = Some(Self::new(Chain::push(others, mr)));
     }
 
     /// Chains the registration requests in front of `send`; returns the first request of the chain.
     #[inline]
     pub(crate) fn chain(&mut self, send: *mut bindings::ib_send_wr) -> *mut bindings::ib_send_wr {
-        let mut at = self.head;
+        let mut first = send;
 
-        loop {
-            // SAFETY: The list owns its registrations.
-            let inner = unsafe { at.as_mut() };
-            let Some(next) = NonNull::new(inner.next) else {
-                inner.reg.wr.next = send;
-                break;
-            };
-            // SAFETY: The list owns its registrations, of which this is the next one.
-            inner.reg.wr.next = unsafe { &raw mut (*next.as_ptr()).reg.wr };
-            at = next;
+        for mr in self.chain.iter_mut() {
+            mr.reg.wr.next = first;
+            first = &raw mut mr.reg.wr;
         }
-        // SAFETY: The list owns its registrations, of which this is the first one.
-        unsafe { &raw mut (*self.head.as_ptr()).reg.wr }
+        first
     }
 
     /// The requests made by `chain` were handed to the device.
     #[inline]
     pub(crate) fn posted(self) -> MrList<Registered> {
-        // INVARIANT: As before.
-        MrList {
-            head: self.into_head(),
-            _state: PhantomData,
-        }
+        // SAFETY: Any registration may be taken for one that the peer may use: it waits for its
+        // invalidation, or for the drain.
+        MrList::new(unsafe { self.into_chain().assume() })
     }
 }
 
@@ -264,132 +134,100 @@ impl MrList<Registered> {
         handle: InvalidatedHandle<'_>,
     ) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
         let handle = handle.get();
-        // SAFETY: The list owns its head, so that it is valid and nothing else changes it.
-        let head = unsafe { self.head.as_ref() };
 
         // Nearly always there is one.
-        if head.next.is_null() && head.handle() == handle {
-            return Ok((self.into_invalidated(), None));
+        if self.chain.is_single() && self.chain.head().handle() == handle {
+            // SAFETY: The peer cannot use its handle any more.
+            return Ok((unsafe { self.into_invalidated() }, None));
         }
-        self.take_out(handle)
+        // SAFETY: The peer cannot use the handle any more.
+        unsafe { self.take_out(handle) }
     }
 
-    fn take_out(mut self, handle: u32) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
-        let mut head = self.head;
-        let mut before: Option<NonNull<Mr>> = None;
-        let mut mr = head;
+    /// Takes out the registration with this handle, as [`Self::remotely_invalidated`].
+    ///
+    /// # Safety
+    ///
+    /// The peer must be unable to use the handle.
+    #[cold]
+    unsafe fn take_out(self, handle: u32) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
+        let (mut taken, mut others) = self
+            .into_chain()
+            .take_out(|mr| mr.handle() == handle)
+            .map_err(Self::new)?;
 
-        // SAFETY: The list owns its registrations.
-        while unsafe { mr.as_ref() }.handle() != handle {
-            before = Some(mr);
-            // SAFETY: The list owns its registrations.
-            match NonNull::new(unsafe { mr.as_ref() }.next) {
-                Some(next) => mr = next,
-                None => return Err(self),
+        // One of them is the first of the old list, and has its reference.
+        if let Some(others) = &mut others {
+            let (taken, others) = (taken.head_mut(), others.head_mut());
+            if taken.pool.is_none() {
+                taken.pool = others.pool.clone();
+            } else {
+                others.pool = taken.pool.clone();
             }
         }
-        // SAFETY: The list owns its registrations.
-        let inner = unsafe { mr.as_mut() };
-        match (before, NonNull::new(inner.next)) {
-            (Some(mut before), _) => {
-                // SAFETY: The list owns its registrations.
-                unsafe { before.as_mut() }.next = inner.next;
-                // SAFETY: The list owns its registrations; the head keeps its reference.
-                inner.pool = unsafe { head.as_mut() }.pool.clone();
-            }
-            (None, Some(mut next)) => {
-                // SAFETY: The list owns its registrations.
-                unsafe { next.as_mut() }.pool = inner.pool.clone();
-                // INVARIANT: The second is the first now, and has a reference.
-                self.head = next;
-            }
-            (None, None) => return Ok((self.into_invalidated(), None)),
-        }
-        inner.next = null_mut();
-        // INVARIANT: Taken out of the list, and the only one of its chain, with a reference.
-        let taken = Self {
-            head: mr,
-            _state: PhantomData,
-        };
-        Ok((taken.into_invalidated(), Some(self)))
+        // SAFETY: By the safety requirements of this function the peer cannot use the registration
+        // that was taken out; the request for it was carried out, or its handle would not be valid.
+        let taken = unsafe { Self::new(taken).into_invalidated() };
+        Ok((taken, others.map(Self::new)))
     }
 
-    /// The registrations are invalid: unmaps them.
+    /// Unmaps the registrations.
+    ///
+    /// # Safety
+    ///
+    /// The peer must be unable to use any of them, and no posted request may refer to them.
     #[inline]
-    pub(super) fn into_invalidated(self) -> MrList<Invalidated> {
-        let head = self.into_head();
+    pub(super) unsafe fn into_invalidated(self) -> MrList<Invalidated> {
+        let mut chain = self.into_chain();
 
-        // SAFETY: The list owned its registrations, and we took them over.
-        if let Some(pool) = unsafe { &head.as_ref().pool } {
-            let device = pool.device();
-            let mut at = Some(head);
-            while let Some(mut mr) = at {
-                // SAFETY: The registrations were taken over from the list.
-                let inner = unsafe { mr.as_mut() };
-                inner.unmap(device);
-                at = NonNull::new(inner.next);
+        if let Some(device) = chain.head().pool.as_ref().map(|pool| pool.device()) {
+            for mr in chain.iter_mut() {
+                mr.unmap(device);
             }
         }
-        // INVARIANT: As before.
-        MrList {
-            head,
-            _state: PhantomData,
-        }
+        // SAFETY: They are not valid by the safety requirements of this function, and not mapped.
+        MrList::new(unsafe { chain.assume() })
     }
 }
 
 impl MrList<Invalidated> {
-    /// Registers `memory` with the registration of this list. Returns the new list, and handle,
-    /// length in bytes and offset of its segment; or this list, if it is not of `pool`, has more
-    /// registrations than one or not enough for `memory`, or if memory cannot be mapped.
+    /// Registers `memory` with the registration of this list. Returns the new list and its region;
+    /// or this list, if it is not of `pool`, has more registrations than one or not enough for
+    /// `memory`, or if memory cannot be mapped.
     ///
     /// # Errors
     ///
     /// This list.
     #[inline(always)]
     pub(crate) fn reuse(
-        self,
+        mut self,
         pool: &Arc<MrPool>,
         mut memory: impl Runs,
         access: Access,
-    ) -> Result<(MrList<Mapped>, u32, u32, u64), Self> {
-        let (is_of, mut head) = (self.is_of(pool), self.head);
-        // SAFETY: The list owns its registrations.
-        let inner = unsafe { head.as_mut() };
-        if !is_of || !inner.next.is_null() {
+    ) -> Result<(MrList<Mapped>, Region), Self> {
+        if !self.is_of(pool) || !self.chain.is_single() {
             return Err(self);
         }
-        let (extent, is_all) = inner.cover(&mut memory);
+        let mr = self.chain.head_mut();
+        let (extent, is_all) = mr.cover(&mut memory);
         if !is_all {
             return Err(self);
         }
-        let Ok(bytes) = inner.map(pool.device(), &extent, access) else {
+        let Ok(region) = mr.map(pool.device(), &extent, access) else {
             return Err(self);
         };
-        // INVARIANT: As before.
-        let list = MrList {
-            head: self.into_head(),
-            _state: PhantomData,
-        };
-        // SAFETY: The registration is valid.
-        let offset = unsafe { inner.raw.as_ref() }.iova;
-        Ok((list, inner.handle(), bytes, offset))
+        // SAFETY: The only registration was mapped above.
+        let chain = unsafe { self.into_chain().assume() };
+        Ok((MrList::new(chain), region))
     }
 
     /// The bytes that the peer has written to the head and the tail of a joined registration, if
-    /// there is one ([`MrList::register_joined`]).
+    /// there is one ([`super::MrBatch::register_joined`]).
     #[inline]
     pub(crate) fn written(&self) -> Option<(&[u8], &[u8])> {
-        let mut at = Some(self.head);
-
-        while let Some(mr) = at {
-            // SAFETY: By the type invariants, as long as the list is borrowed.
-            let inner: &Mr = unsafe { &*mr.as_ptr() };
-            if inner.ends != (0, 0) && inner.access == Access::RemoteWrite {
-                return inner.margins();
-            }
-            at = NonNull::new(inner.next);
-        }
-        None
+        self.chain
+            .iter()
+            .find(|mr| mr.ends != (0, 0) && mr.access == Access::RemoteWrite)?
+            .margins()
     }
 }

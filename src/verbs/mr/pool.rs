@@ -2,10 +2,7 @@
 
 //! The registrations of a connection that are not in use, and those that wait for the drain.
 
-use core::ptr::{
-    null_mut,
-    NonNull, //
-};
+use core::ptr::NonNull;
 
 use kernel::{
     new_spinlock,
@@ -20,41 +17,47 @@ use kernel::{
     }, //
 };
 
-use super::registration::{
-    destroy,
-    Mr, //
+use super::{
+    chain::{
+        Chain,
+        Invalidated,
+        Mapped,
+        Registered,
+        Unposted, //
+    },
+    registration::Mr, //
 };
 use crate::{
     bindings,
     verbs::{
         completion::Callbacks,
-        Pd, //
+        owner::Drained,
+        Pd,
+        QpOwner, //
     }, //
 };
 
 struct Lists {
-    free: *mut Mr,
+    free: Option<Chain<Invalidated>>,
     /// The length of that list.
     free_count: u32,
-    orphans: *mut Mr,
+    orphans: Option<Chain<Registered>>,
     drained: bool,
 }
-
-// SAFETY: The lists own their registrations, which have no thread affinity.
-unsafe impl Send for Lists {}
 
 /// The registrations of one connection.
 ///
 /// # Invariants
 ///
-/// The registrations on `free` are neither posted nor mapped. Those on `orphans` may belong to the
-/// device until the queue pair is drained, which `drained` says; the pool is dropped only after
-/// that, since the queue pair keeps it.
+/// - They are posted to `queue_pair` alone.
+/// - Those on `orphans` may belong to the device until the queue pair is drained, which `drained`
+///   says; the pool is dropped only after that, since the queue pair keeps it.
 #[pin_data]
 pub(crate) struct MrPool {
     #[pin]
     lists: SpinLock<Lists>,
     reg_cqe: bindings::ib_cqe,
+    queue_pair: NonNull<bindings::ib_qp>,
     callbacks: &'static Callbacks,
     /// Pages that each registration can cover.
     pages: u32,
@@ -64,19 +67,21 @@ pub(crate) struct MrPool {
     pd: Arc<Pd>,
 }
 
-// SAFETY: The completion entry holds only a function pointer; the rest is `Send` and `Sync`.
+// SAFETY: The completion entry holds only a function pointer, and that to the queue pair is only
+// compared; the rest is `Send` and `Sync`.
 unsafe impl Send for MrPool {}
 // SAFETY: The lists are under a lock; the rest is `Sync` or does not change.
 unsafe impl Sync for MrPool {}
 
 impl MrPool {
     /// Makes a pool that has `first` registrations of up to `pages` pages and may grow to `most`,
-    /// for a queue pair with these callbacks.
+    /// for a queue pair with these callbacks, the only one that they are posted to.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or what the driver returns.
     pub(in crate::verbs) fn new(
+        queue_pair: NonNull<bindings::ib_qp>,
         callbacks: &'static Callbacks,
         pd: Arc<Pd>,
         (first, most): (u32, u32),
@@ -86,9 +91,9 @@ impl MrPool {
             pin_init!(Self {
                 lists <- new_spinlock!(
                     Lists {
-                        free: null_mut(),
+                        free: None,
                         free_count: 0,
-                        orphans: null_mut(),
+                        orphans: None,
                         drained: false,
                     },
                     "rpcrdma_rs::MrPool"
@@ -96,6 +101,7 @@ impl MrPool {
                 reg_cqe: bindings::ib_cqe {
                     done: Some(callbacks.reg),
                 },
+                queue_pair,
                 callbacks,
                 pages: pages.max(1),
                 made: Atomic::new(0),
@@ -146,103 +152,75 @@ impl MrPool {
         self.pd.device().as_ptr()
     }
 
-    /// Puts an unmapped registration on the free list.
-    pub(super) fn give_back(&self, mut mr: NonNull<Mr>) {
-        let mut lists = self.lists.lock();
-        // SAFETY: The caller owns `mr`, and nothing else refers to it.
-        unsafe { mr.as_mut() }.next = lists.free;
-        lists.free = mr.as_ptr();
-        lists.free_count = lists.free_count.wrapping_add(1);
+    /// Puts a registration on the free list.
+    pub(super) fn give_back(&self, mr: KBox<Mr>) {
+        self.reclaim(Chain::<Mapped>::push(None, mr));
     }
 
     /// Takes a registration that is not in use, or `None` when all are.
-    pub(super) fn take(&self) -> Option<NonNull<Mr>> {
+    pub(super) fn take(&self) -> Option<KBox<Mr>> {
         let mut lists = self.lists.lock();
-        let mr = NonNull::new(lists.free)?;
-        // SAFETY: The registrations on the list are valid and owned by it.
-        lists.free = unsafe { mr.as_ref() }.next;
+        let mr = Chain::pop(&mut lists.free)?;
         lists.free_count = lists.free_count.wrapping_sub(1);
         Some(mr)
     }
 
-    /// Unmaps a chain of registrations that are known to be invalid, unless that is done, and puts
-    /// them on the free list.
-    pub(super) fn reclaim(&self, chain: *mut Mr) {
-        let device = self.device();
-        let Some(mut last) = NonNull::new(chain) else {
-            return;
-        };
+    /// Unmaps registrations, unless that is done, and puts them on the free list.
+    pub(super) fn reclaim<S: Unposted>(&self, mut chain: Chain<S>) {
+        let (device, mut count) = (self.device(), 0u32);
 
-        let mut count = 0u32;
-        loop {
-            // SAFETY: The caller owns the chain.
-            let inner = unsafe { last.as_mut() };
-            inner.unmap(device);
+        for mr in chain.iter_mut() {
+            mr.unmap(device);
             count = count.wrapping_add(1);
-            let Some(next) = NonNull::new(inner.next) else {
-                break;
-            };
-            last = next;
         }
+        // SAFETY: By their state they are not posted, and none of them is mapped.
+        let chain = unsafe { chain.assume::<Invalidated>() };
         let mut lists = self.lists.lock();
-        // SAFETY: The caller owns the chain, of which this is the last registration.
-        unsafe { last.as_mut() }.next = lists.free;
-        lists.free = chain;
+        lists.free = Some(chain.followed_by(lists.free.take()));
         lists.free_count = lists.free_count.wrapping_add(count);
     }
 
-    /// Keeps a chain until the drain; after it, destroys the chain at once.
-    pub(super) fn orphan(&self, chain: *mut Mr) {
-        let mut next = chain;
+    /// Keeps registrations until the drain; after it, destroys them at once.
+    pub(super) fn orphan(&self, chain: Chain<Registered>) {
+        let mut lists = self.lists.lock();
 
-        while let Some(mut mr) = NonNull::new(next) {
-            // SAFETY: The caller owns the chain.
-            let inner = unsafe { mr.as_mut() };
-            next = inner.next;
-            let mut lists = self.lists.lock();
-            if lists.drained {
-                drop(lists);
-                // SAFETY: The chain is ours, and no request refers to it any more.
-                unsafe { destroy(mr) };
-            } else {
-                inner.next = lists.orphans;
-                lists.orphans = mr.as_ptr();
-            }
+        if !lists.drained {
+            lists.orphans = Some(chain.followed_by(lists.orphans.take()));
+            return;
         }
+        drop(lists);
+        // SAFETY: The queue pair is drained, so that no posted request refers to any of them.
+        unsafe { chain.assume::<Mapped>() }.destroy();
     }
 
-    /// Destroys all orphans, those to come included: their memory is unmapped when
-    /// this returns.
-    ///
-    /// # Safety
-    ///
-    /// The queue pair must be drained. Process context.
-    pub(crate) unsafe fn purge(&self) {
-        let mut next = {
+    /// Destroys all orphans, those to come included: their memory is unmapped when this returns.
+    /// Process context. Does nothing unless the pool is that of the queue pair that is `drained`.
+    pub(in crate::verbs) fn purge<O: QpOwner>(&self, drained: &Drained<O>) {
+        if !drained.is_of(self.queue_pair) {
+            return;
+        }
+        let orphans = {
             let mut lists = self.lists.lock();
             lists.drained = true;
-            core::mem::replace(&mut lists.orphans, null_mut())
+            lists.orphans.take()
         };
-        while let Some(mr) = NonNull::new(next) {
-            // SAFETY: Taken off the list, so that it is ours.
-            next = unsafe { mr.as_ref() }.next;
-            // SAFETY: Taken off the list, so that it is ours, and no request refers to it.
-            unsafe { destroy(mr) };
+        if let Some(chain) = orphans {
+            // SAFETY: By the type invariants they were posted to the queue pair that is drained, if
+            // at all, so that no posted request refers to any of them.
+            unsafe { chain.assume::<Mapped>() }.destroy();
         }
     }
 }
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        for list in [self.free, self.orphans] {
-            let mut next = list;
-            while let Some(mr) = NonNull::new(next) {
-                // SAFETY: The lists own their registrations.
-                next = unsafe { mr.as_ref() }.next;
-                // SAFETY: By the pool's invariants the queue pair is drained, so that no request
-                // refers to it.
-                unsafe { destroy(mr) };
-            }
+        if let Some(chain) = self.free.take() {
+            chain.destroy();
+        }
+        if let Some(chain) = self.orphans.take() {
+            // SAFETY: By the invariants of the pool the queue pair is drained, so that no posted
+            // request refers to any of them.
+            unsafe { chain.assume::<Mapped>() }.destroy();
         }
     }
 }

@@ -69,12 +69,31 @@ impl Access {
     }
 }
 
+/// A registered piece of memory, as the peer addresses it.
+#[derive(Clone, Copy)]
+pub(crate) struct Region {
+    /// The handle, by which the peer and the device know the registration.
+    pub(crate) handle: u32,
+    /// Length in bytes.
+    pub(crate) length: u32,
+    /// The address of the first byte under that handle.
+    pub(crate) offset: u64,
+}
+
 /// One registration. The completion entry comes first: the completion of an invalidation leads back
 /// to its registration by it.
+///
+/// In a box it is not posted; one that may be is part of a [`super::chain::Chain`].
+///
+/// # Invariants
+///
+/// `raw` is a valid registration that belongs to this value. The first `nents` entries of `sg` are
+/// mapped for its device, in the direction of `access`.
 #[repr(C)]
 pub(super) struct Mr {
     cqe: bindings::ib_cqe,
-    pub(super) raw: NonNull<bindings::ib_mr>,
+    raw: NonNull<bindings::ib_mr>,
+    /// The next one of the chain; only the chain changes it.
     pub(super) next: *mut Mr,
     /// The pool that it is from, as long as it is the first of a list.
     pub(super) pool: Option<Arc<MrPool>>,
@@ -88,8 +107,13 @@ pub(super) struct Mr {
     pub(super) access: Access,
     pub(super) reg: bindings::ib_reg_wr,
     pub(super) inv: bindings::ib_send_wr,
-    pub(super) invalidation: Option<Invalidation>,
+    /// The context of the invalidation that this registration's completion ends: it is the first of
+    /// a chain whose invalidation is posted.
+    pub(super) invalidation: Option<usize>,
 }
+
+// SAFETY: A registration has no thread affinity.
+unsafe impl Send for Mr {}
 
 impl Mr {
     pub(super) fn new(
@@ -97,7 +121,7 @@ impl Mr {
         pd: &Pd,
         pages: u32,
         reg_cqe: *mut bindings::ib_cqe,
-    ) -> Result<NonNull<Mr>> {
+    ) -> Result<KBox<Self>> {
         let mut sg = KVec::with_capacity(pages as usize, GFP_KERNEL)?;
         // SAFETY: There is room for `pages` entries, at least one: a pool has no registrations of
         // none. The call initialises them all.
@@ -111,8 +135,9 @@ impl Mr {
             bindings::ib_alloc_mr(pd.as_ptr(), bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, pages)
         })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
-        let mr = KBox::new(
-            Mr {
+        // INVARIANT: Allocated above; nothing is mapped.
+        let mut mr = KBox::new(
+            Self {
                 cqe: bindings::ib_cqe {
                     done: Some(callbacks.invalidate),
                 },
@@ -129,15 +154,7 @@ impl Mr {
                 invalidation: None,
             },
             GFP_KERNEL,
-        );
-        let mut mr = match mr {
-            Ok(mr) => mr,
-            Err(e) => {
-                // SAFETY: Allocated above and not used yet.
-                unsafe { bindings::ib_dereg_mr(raw.as_ptr()) };
-                return Err(e.into());
-            }
-        };
+        )?;
 
         mr.reg.mr = raw.as_ptr();
         mr.reg.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
@@ -148,7 +165,7 @@ impl Mr {
             *mr.reg.wr.__bindgen_anon_1.wr_cqe.as_mut() = reg_cqe;
             *mr.inv.__bindgen_anon_1.wr_cqe.as_mut() = cqe;
         }
-        Ok(NonNull::from(KBox::leak(mr)))
+        Ok(mr)
     }
 
     /// Covers a head of `ends.0` bytes, `pages` and a tail of `ends.1` bytes. Head and tail are
@@ -198,14 +215,15 @@ impl Mr {
         (table.extent(), is_all)
     }
 
-    /// Maps what `extent` has, which may not be nothing. Returns its bytes.
+    /// Maps the entries of `extent`, at least one. Returns the region, for a request yet to be
+    /// posted.
     #[inline(always)]
     pub(super) fn map(
         &mut self,
         device: *mut bindings::ib_device,
         extent: &Extent,
         access: Access,
-    ) -> Result<u32> {
+    ) -> Result<Region> {
         let nents = c_int::try_from(extent.entries)?;
 
         // The DMA layer marks a list whose memory it has bounced, and never takes the mark off. A
@@ -221,10 +239,16 @@ impl Mr {
         if mapped <= 0 {
             return Err(EIO);
         }
+        // INVARIANT: Mapped above.
         self.nents = nents;
         self.access = access;
         self.describe(mapped).inspect_err(|_| self.unmap(device))?;
-        Ok(extent.bytes)
+        Ok(Region {
+            handle: self.handle(),
+            length: extent.bytes,
+            // SAFETY: By the type invariants the registration is valid.
+            offset: unsafe { self.raw.as_ref() }.iova,
+        })
     }
 
     /// Fills in the registration request for the mapped entries.
@@ -252,9 +276,11 @@ impl Mr {
         Ok(())
     }
 
+    /// Unmaps the memory, unless that is done. The peer must not be able to use it any more.
     pub(super) fn unmap(&mut self, device: *mut bindings::ib_device) {
         if self.nents != 0 {
-            // SAFETY: These are the entries, the count and the direction of the mapping.
+            // SAFETY: By the type invariants these are the entries, the count and the direction of
+            // the mapping.
             unsafe {
                 bindings::ib_dma_unmap_sg(
                     device,
@@ -267,6 +293,7 @@ impl Mr {
         }
     }
 
+    /// The handle of the last mapping.
     pub(super) fn handle(&self) -> u32 {
         self.reg.key
     }
@@ -279,28 +306,17 @@ fn margin_runs(part: &mut [u8]) -> LinearRuns<'_> {
     unsafe { LinearRuns::new(part.as_mut_ptr(), part.len()) }
 }
 
-/// The context of an invalidation in progress; kept in the last registration of its chain.
-pub(super) struct Invalidation {
-    pub(super) context: usize,
-    pub(super) head: NonNull<Mr>,
-    /// The reference that the list had.
-    pub(super) pool: Option<Arc<MrPool>>,
-}
+impl Drop for Mr {
+    /// Process context. No posted request refers to the registration, since the chains with those
+    /// that may be posted leak them.
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the registration is valid; its device is as long.
+        let device = unsafe { (*self.raw.as_ptr()).device };
 
-/// Ends a registration: invalidates, unmaps and frees it.
-///
-/// # Safety
-///
-/// `mr` must be owned by the caller, made by `KBox::leak`, and no posted request may refer to it.
-/// Process context.
-pub(super) unsafe fn destroy(mr: NonNull<Mr>) {
-    // SAFETY: By the safety requirements of this function the registration is from a box and ours.
-    let mut mr = unsafe { KBox::from_raw(mr.as_ptr()) };
-    // SAFETY: The device is valid as long as the registration.
-    let device = unsafe { (*mr.raw.as_ptr()).device };
-
-    // First the end of all access, then of the mapping.
-    // SAFETY: No request refers to it.
-    unsafe { bindings::ib_dereg_mr(mr.raw.as_ptr()) };
-    mr.unmap(device);
+        // First the end of all access, then of the mapping.
+        // SAFETY: By the type invariants the registration belongs to this value. No posted request
+        // refers to it, and nothing uses it after this.
+        unsafe { bindings::ib_dereg_mr(self.raw.as_ptr()) };
+        self.unmap(device);
+    }
 }
