@@ -22,8 +22,8 @@
 //! | [`v1::usual`] | both in one look, for the usual replies |
 //! | [`v1::call`] | what a responder makes of a received message |
 //!
-//! Source: RFC 8797 and draft-ietf-nfsv4-rfc5666bis-04; section numbers in the files are those of
-//! the latter.
+//! Source: RFC 8166 (the protocol), RFC 8167 (both directions on one connection) and RFC 8797
+//! (private data); `Documentation/requirements.rst` lists their requirements.
 
 #![forbid(unsafe_code)]
 #![deny(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Segments, chunks and chunk lists (sections 4.4 and 5.3).
+//! Segments, chunks and chunk lists (RFC 8166, sections 3.4 and 4.3).
 //!
 //! The views here borrow bytes of a received message that were checked when the view was made, so
 //! that walking them cannot fail.
@@ -49,7 +49,8 @@ pub(crate) const fn reply_chunk_len(segments: u64) -> u64 {
     }
 }
 
-/// A piece of the requester's memory that the responder may reach by RDMA (section 4.4.3).
+/// A piece of the requester's memory that the responder may reach by RDMA (RFC 8166, section
+/// 3.4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The steering tag of the registration.
@@ -79,7 +80,7 @@ impl Segment {
     }
 }
 
-/// A segment of a Read chunk (section 4.4.5). Segments of one position are one chunk.
+/// A segment of a Read chunk (RFC 8166, section 3.4.5). Segments of one position are one chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadSegment {
     /// The place of the chunk in the payload, in bytes from the RPC xid.
@@ -256,7 +257,7 @@ impl<'a> WriteList<'a> {
     }
 }
 
-/// The three chunk lists of a received message (section 5.1.4).
+/// The three chunk lists of a received message (RFC 8166, section 4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChunkLists<'a> {
     /// The memory that the responder is to read.

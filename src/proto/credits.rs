@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The number of calls that may be outstanding (section 4.3).
+//! The number of calls that may be outstanding (RFC 8166, section 3.3.1).
 //!
 //! Both numbers are absolute: the client says in each call how many replies it can take at once,
 //! the server in each reply how many calls. A new connection starts with one credit, so the second

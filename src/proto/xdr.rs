@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Cursors over the bytes of a transport header, which is XDR: big-endian words of 4 bytes
-//! (section 5.1.4).
+//! (RFC 8166, section 4; RFC 4506).
 //!
 //! Both cursors move by fixed-size blocks and check the room once for each block, not for each
 //! word.

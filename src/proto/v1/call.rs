@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Checks of a responder on received calls: whether the chunks can be used, and what to reply
-//! if not (sections 4.4.5, 5.5.1 and 5.5.2).
+//! if not (RFC 8166, sections 3.4.5, 4.5.1 and 4.5.2).
 
 use super::{
     super::defect::Defect,

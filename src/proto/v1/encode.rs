@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport headers that we send (sections 5.2, 5.3 and 5.5; section 7.3.5 for the reverse
-//! direction).
+//! The transport headers that we send (RFC 8166, sections 4.2, 4.3 and 4.5; RFC 8167, section 5.2,
+//! for the reverse direction).
 
 use super::{
     super::{
@@ -46,7 +46,7 @@ impl From<NoRoom> for EncodeError {
 pub(crate) struct CallHeader<'a> {
     /// The xid of the RPC message.
     pub(crate) xid: u32,
-    /// The replies that the client can take at once; 0 is not allowed (section 4.3.1).
+    /// The replies that the client can take at once; 0 is not allowed (RFC 8166, section 3.3.1).
     pub(crate) credits: u32,
     /// The call itself is in the Read list (`RDMA_NOMSG`).
     pub(crate) long: bool,
@@ -109,7 +109,7 @@ impl CallHeader<'_> {
 pub(crate) struct ListsHeader<'a> {
     /// The xid of the RPC message.
     pub(crate) xid: u32,
-    /// Credits requested (call) or granted (reply); 0 is not allowed (section 4.3.1).
+    /// Credits requested (call) or granted (reply); 0 is not allowed (RFC 8166, section 3.3.1).
     pub(crate) credits: u32,
     /// The message itself is in a chunk (`RDMA_NOMSG`).
     pub(crate) long: bool,
@@ -149,7 +149,7 @@ impl ListsHeader<'_> {
 /// Writes the header of a message without chunks and returns its length, 28 bytes.
 ///
 /// `credits` is what a call asks for or, of a reply in the reverse direction, the grant: how many
-/// reverse calls the client takes at once, at least 1 (section 7.2.1).
+/// reverse calls the client takes at once, at least 1 (RFC 8167, section 4.1).
 ///
 /// # Errors
 ///
@@ -164,7 +164,7 @@ pub(crate) fn encode_bare_header(
     Ok(MIN_LEN)
 }
 
-/// Writes an `RDMA_ERROR` and returns its length, 20 or 28 bytes (section 5.5).
+/// Writes an `RDMA_ERROR` and returns its length, 20 or 28 bytes (RFC 8166, section 4.5).
 ///
 /// `xid` and `version` are those of the message that could not be processed, `credits` is the
 /// current grant.

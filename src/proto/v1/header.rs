@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport header of version 1, as received (sections 5.2 and 5.5).
+//! The transport header of version 1, as received (RFC 8166, sections 4.2 and 4.5).
 //!
 //! A message is four words that mean the same in every version (xid, version, credits, type) and a
 //! body:
@@ -41,7 +41,7 @@ pub(crate) mod rpc {
     pub(crate) const REPLY: u32 = 1;
 }
 
-/// The type of a message (section 5.2.4).
+/// The type of a message (RFC 8166, section 4.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proc {
     /// The payload follows the header.
@@ -75,7 +75,7 @@ impl Proc {
     }
 }
 
-/// The reason why a message could not be processed (section 5.5).
+/// The reason why a message could not be processed (RFC 8166, section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RdmaError {
     /// Its version is none of those the peer speaks.
@@ -85,7 +85,7 @@ pub(crate) enum RdmaError {
         /// The highest version the peer speaks.
         high: u32,
     },
-    /// Its header is not well-formed.
+    /// Its header is not well-formed, or its chunks cannot be used (`ERR_CHUNK`).
     BadHeader,
 }
 
@@ -133,8 +133,8 @@ pub(crate) enum DecodeError {
         /// The defect.
         what: Defect,
     },
-    /// An `RDMA_ERROR` that is short or has an unknown code; it must be dropped silently (section
-    /// 5.5).
+    /// An `RDMA_ERROR` that is short or has an unknown code; it must be dropped silently (RFC
+    /// 8166, section 4.5).
     UndecodableError {
         /// The xid of the message.
         xid: u32,

@@ -45,7 +45,7 @@ pub(crate) struct Reply<'a> {
 pub(crate) enum Incoming<'a> {
     /// A reply to one of our calls.
     Reply(Reply<'a>),
-    /// A call in the reverse direction (section 7.3.4).
+    /// A call in the reverse direction (RFC 8167, section 5.1).
     ReverseCall {
         /// Its xid; the numbers of the two directions have nothing to do with each other.
         xid: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which transfer mode a call and its reply use (sections 4.5 and 5.3.3).
+//! Which transfer mode a call and its reply use (RFC 8166, sections 3.5 and 4.3.3).
 //!
 //! The reply is planned first, because the chunks offered for it are in the header of the call:
 //!

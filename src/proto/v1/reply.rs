@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Comparison of a reply with what its call offered (sections 4.4.6, 5.3.2 and 5.3.3).
+//! Comparison of a reply with what its call offered (RFC 8166, sections 3.4.6, 4.3.2 and
+//! 4.3.3).
 //!
 //! A responder returns the chunks of a call with the lengths rewritten to what it placed. The
 //! lengths are the only words of a returned segment that are used, and only after it is certain
