@@ -9,18 +9,19 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`private_data`] | what both ends say about themselves, and the inline thresholds |
-//! | [`credits`] | how many calls may be unanswered |
+//! | [`private_data`] | the sizes and abilities that both ends announce, and the inline thresholds |
+//! | [`credits`] | the calls that may be outstanding |
+//! | [`prefix`], [`error`] | the first words of a message and `RDMA_ERROR`, alike in all versions |
 //! | [`chunk`], [`segments`] | segments and their lists, and how many a transfer takes |
 //! | [`rpc`] | the few RPC messages that a transport writes itself |
-//! | [`v1::plan`] | which transfer mode a call and its reply use |
-//! | [`v1::page_chunk`] | both for the usual call with a chunk |
-//! | [`v1::encode`], [`v1::message`] | the bytes of a transport header, or a whole message, we send |
-//! | [`v1::header`] | what a received transport header says |
-//! | [`v1::incoming`] | what a client makes of a received message |
-//! | [`v1::reply`] | whether a reply keeps to what its call offered |
-//! | [`v1::usual`] | both in one look, for the usual replies |
-//! | [`v1::call`] | what a responder makes of a received message |
+//! | [`v1::plan`] | the transfer modes of a call and its reply |
+//! | [`v1::page_chunk`] | both, and the header, for the usual call with a chunk |
+//! | [`v1::encode`], [`v1::message`] | the bytes of a transport header, or of a whole message |
+//! | [`v1::header`] | the parts of a received transport header |
+//! | [`v1::requester::incoming`] | the kind of a message that a client received |
+//! | [`v1::requester::reply`] | whether a reply keeps to the chunks that its call offered |
+//! | [`v1::requester::usual`] | both at once, for the usual replies |
+//! | [`v1::responder`] | whether a call can be served, and the error if not |
 //!
 //! Source: RFC 8166 (the protocol), RFC 8167 (both directions on one connection) and RFC 8797
 //! (private data); `Documentation/requirements.rst` lists their requirements.
@@ -40,6 +41,8 @@
 pub(crate) mod chunk;
 pub(crate) mod credits;
 pub(crate) mod defect;
+pub(crate) mod error;
+pub(crate) mod prefix;
 pub(crate) mod private_data;
 pub(crate) mod rpc;
 pub(crate) mod segments;
@@ -48,8 +51,11 @@ pub(crate) mod v1;
 pub(crate) mod vectors;
 pub(crate) mod xdr;
 
-// A room that needs one name of a file should not depend on which file it is in.
-#[allow(unused_imports)]
+// The names that other rooms and the tests use, so that those need not know the files.
+#[allow(
+    unused_imports,
+    reason = "some are used by the properties and fuzz targets alone"
+)]
 pub(crate) use self::{
     chunk::{
         ChunkLists,
@@ -60,6 +66,7 @@ pub(crate) use self::{
         WriteList, //
     },
     defect::Defect,
+    error::RdmaError,
     private_data::{
         InlineSize,
         PrivateData,
@@ -76,14 +83,7 @@ pub(crate) use self::{
         header::{
             Body,
             DecodeError,
-            Header,
-            RdmaError, //
-        },
-        incoming::{
-            classify,
-            Discard,
-            Incoming,
-            Reply, //
+            Header, //
         },
         message::{
             encode_null_call,
@@ -100,14 +100,22 @@ pub(crate) use self::{
             PlanError,
             ReplyMode, //
         },
-        reply::{
-            Malformed,
-            Offered,
-            Placed, //
-        },
-        usual::{
-            usual,
-            UsualReply, //
+        requester::{
+            incoming::{
+                classify,
+                Discard,
+                Incoming,
+                Reply, //
+            },
+            reply::{
+                Malformed,
+                Offered,
+                Placed, //
+            },
+            usual::{
+                usual,
+                UsualReply, //
+            }, //
         }, //
     }, //
 };

@@ -1,17 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RPC messages that a transport writes itself (RFC 5531, section 9).
+//! RPC messages, as far as a transport looks into them, and those that it writes itself (RFC 5531,
+//! section 9).
 
-use super::xdr::Reader;
+use super::{
+    defect::Defect,
+    xdr::Reader, //
+};
 
 /// Value of the message type word of a call.
-const CALL: u32 = 0;
+pub(crate) const CALL: u32 = 0;
 /// Value of the message type word of a reply.
-const REPLY: u32 = 1;
+pub(crate) const REPLY: u32 = 1;
 /// The version of RPC.
 const RPC_VERSION: u32 = 2;
 /// Value of the status word of an accepted reply: the call was understood and could not be served.
 const SYSTEM_ERR: u32 = 5;
+
+/// The message type word of an inline payload.
+///
+/// # Errors
+///
+/// [`Defect::ShortPayload`], or [`Defect::XidMismatch`] when the payload does not repeat the
+/// header's `xid`.
+#[inline]
+pub(crate) fn direction(xid: u32, payload: &[u8]) -> Result<u32, Defect> {
+    match Reader::new(payload).words() {
+        Some([inner, direction]) if inner == xid => Ok(direction),
+        Some(_) => Err(Defect::XidMismatch),
+        None => Err(Defect::ShortPayload),
+    }
+}
 
 /// The program that a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,5 +84,17 @@ mod tests {
         let reply = message.bytes().get(28..).unwrap_or_default();
         assert_eq!(Program::of_call(reply), None);
         assert_eq!(Program::of_call(&[]), None);
+    }
+
+    // TV-M-8, V1-7, V1-17: the payload begins with the header's xid and the direction.
+    #[test]
+    fn directions() {
+        let payload = [0, 0, 0, 7, 0, 0, 0, 1, 0xff];
+        assert_eq!(direction(7, &payload), Ok(REPLY));
+        assert_eq!(direction(8, &payload), Err(Defect::XidMismatch));
+        for len in 0..8 {
+            let short = payload.get(..len).unwrap_or_default();
+            assert_eq!(direction(7, short), Err(Defect::ShortPayload));
+        }
     }
 }

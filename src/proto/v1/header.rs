@@ -2,113 +2,33 @@
 
 //! The transport header of version 1, as received (RFC 8166, sections 4.2 and 4.5).
 //!
-//! A message is four words that mean the same in every version (xid, version, credits, type) and a
-//! body:
+//! A message is a [`Prefix`] and a body:
 //!
 //! | type | body |
 //! |---|---|
 //! | 0 `RDMA_MSG` | three chunk lists, then the RPC message |
 //! | 1 `RDMA_NOMSG` | three chunk lists, one of which holds the RPC message |
-//! | 4 `RDMA_ERROR` | error code; with code 1 the lowest and highest version the peer speaks |
+//! | 4 `RDMA_ERROR` | [`RdmaError`] |
 //!
-//! The types 2 and 3 are reserved, all others undefined. `RDMA_ERROR` has one layout in all
-//! versions and its version word repeats that of the message it is about, so it is decoded whatever
-//! that word holds.
+//! The types 2 and 3 are reserved, all others undefined. The version word of an `RDMA_ERROR`
+//! repeats that of the message it is about, so it is decoded whatever that word holds.
 
 use super::super::{
     chunk::ChunkLists,
     defect::Defect,
+    error::RdmaError,
+    prefix::{
+        Prefix,
+        Proc, //
+    },
     xdr::Reader, //
 };
 
 /// The version of the protocol in every header we send.
 pub(crate) const VERSION: u32 = 1;
 
-/// Bytes of the words that every version has in front.
-pub(crate) const PREFIX_LEN: usize = 16;
-
 /// Bytes of the smallest header with chunk lists.
 pub(crate) const MIN_LEN: usize = 28;
-
-/// Bytes of an RPC message that tell its direction: xid and message type.
-pub(crate) const RPC_PREFIX_LEN: usize = 8;
-
-/// Values of the message type word of an RPC message.
-pub(crate) mod rpc {
-    /// The message is a call.
-    pub(crate) const CALL: u32 = 0;
-    /// The message is a reply.
-    pub(crate) const REPLY: u32 = 1;
-}
-
-/// The type of a message (RFC 8166, section 4.2.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proc {
-    /// The payload follows the header.
-    Msg,
-    /// The payload is in a chunk.
-    NoMsg,
-    /// A message could not be processed.
-    Error,
-}
-
-impl Proc {
-    /// The word on the wire.
-    #[inline]
-    pub(crate) const fn code(self) -> u32 {
-        match self {
-            Self::Msg => 0,
-            Self::NoMsg => 1,
-            Self::Error => 4,
-        }
-    }
-
-    /// The meaning of a word on the wire; `None` for the reserved and the undefined ones.
-    #[inline]
-    pub(crate) const fn from_code(code: u32) -> Option<Self> {
-        match code {
-            0 => Some(Self::Msg),
-            1 => Some(Self::NoMsg),
-            4 => Some(Self::Error),
-            _ => None,
-        }
-    }
-}
-
-/// The reason why a message could not be processed (RFC 8166, section 4.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RdmaError {
-    /// Its version is none of those the peer speaks.
-    Version {
-        /// The lowest version the peer speaks.
-        low: u32,
-        /// The highest version the peer speaks.
-        high: u32,
-    },
-    /// Its header is not well-formed, or its chunks cannot be used (`ERR_CHUNK`).
-    BadHeader,
-}
-
-impl RdmaError {
-    /// The code word of [`RdmaError::Version`].
-    pub(crate) const VERSION: u32 = 1;
-
-    /// The code word of [`RdmaError::BadHeader`].
-    pub(crate) const BAD_HEADER: u32 = 2;
-
-    /// Bytes behind the body are ignored; `None` for a body that is short or has an unknown code.
-    fn decode(body: &[u8]) -> Option<Self> {
-        let mut body = Reader::new(body);
-        match body.word()? {
-            Self::VERSION => {
-                let [low, high] = body.words()?;
-                Some(Self::Version { low, high })
-            }
-            Self::BAD_HEADER => Some(Self::BadHeader),
-            _ => None,
-        }
-    }
-}
 
 /// The reason why a received message has no [`Header`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +102,12 @@ impl<'a> Header<'a> {
     #[inline(always)]
     pub(crate) fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(message);
-        let [xid, version, credits, code] = reader.words().ok_or(DecodeError::NoPrefix)?;
+        let Prefix {
+            xid,
+            version,
+            credits,
+            code,
+        } = Prefix::decode(&mut reader).ok_or(DecodeError::NoPrefix)?;
         let rest = reader.rest();
         let proc = Proc::from_code(code);
 
@@ -223,21 +148,6 @@ impl<'a> Header<'a> {
         } else {
             Ok(Body::NoMsg { chunks })
         }
-    }
-}
-
-/// The message type word of an inline payload.
-///
-/// # Errors
-///
-/// [`Defect::ShortPayload`], or [`Defect::XidMismatch`] when the payload does not repeat the
-/// header's `xid`.
-#[inline]
-pub(crate) fn direction(xid: u32, payload: &[u8]) -> Result<u32, Defect> {
-    match Reader::new(payload).words() {
-        Some([inner, direction]) if inner == xid => Ok(direction),
-        Some(_) => Err(Defect::XidMismatch),
-        None => Err(Defect::ShortPayload),
     }
 }
 
@@ -368,10 +278,6 @@ mod tests {
         for code in [2, 3, 5, 0x0100_0000, u32::MAX] {
             let message = Message::new(&TV_V1_1).put(12, code);
             assert_eq!(failure(&message), malformed(Defect::Type));
-            assert_eq!(Proc::from_code(code), None);
-        }
-        for proc in [Proc::Msg, Proc::NoMsg, Proc::Error] {
-            assert_eq!(Proc::from_code(proc.code()), Some(proc));
         }
     }
 
@@ -390,18 +296,6 @@ mod tests {
                 what: Defect::Truncated
             })
         ));
-    }
-
-    // TV-M-8, V1-7, V1-17: the payload begins with the header's xid and the direction.
-    #[test]
-    fn directions() {
-        let payload = [0, 0, 0, 7, 0, 0, 0, 1, 0xff];
-        assert_eq!(direction(7, &payload), Ok(rpc::REPLY));
-        assert_eq!(direction(8, &payload), Err(Defect::XidMismatch));
-        for len in 0..RPC_PREFIX_LEN {
-            let short = payload.get(..len).unwrap_or_default();
-            assert_eq!(direction(7, short), Err(Defect::ShortPayload));
-        }
     }
 
     fn payload(message: &Message) -> Option<usize> {

@@ -9,11 +9,11 @@
 use super::{
     super::{
         chunk::Segment,
+        prefix::Proc,
         xdr::Writer, //
     },
     encode::EncodeError,
     header::{
-        Proc,
         MIN_LEN,
         VERSION, //
     },

@@ -9,12 +9,13 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../../../../src"]
 mod module {
+    #[allow(dead_code, reason = "a target uses a part of it")]
     pub(crate) mod proto;
 }
 
 use module::proto::{
     encode_error,
-    v1::{call, encode::ListsHeader},
+    v1::{encode::ListsHeader, responder},
     Body, ChunkLists, Header, ReadSegment, Segment,
 };
 
@@ -22,11 +23,11 @@ fuzz_target!(|bytes: &[u8]| {
     let header = match Header::decode(bytes) {
         Ok(header) => header,
         Err(error) => {
-            call::answer(&error);
+            responder::rejection(&error);
             return;
         }
     };
-    let _ = call::check(&header);
+    let _ = responder::check(&header);
     let mut out = vec![0xee; bytes.len()];
     let len = match &header.body {
         Body::Msg { chunks, payload } => {

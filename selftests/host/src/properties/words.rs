@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::module::proto::{defect::Defect, v1::incoming::Discard, Malformed, PlanError};
+use crate::module::proto::{Defect, Discard, Malformed, PlanError};
 
 /// Fails unless all texts differ and each fits into a line behind the name of a peer.
 fn all_differ<const N: usize>(texts: [&str; N]) {

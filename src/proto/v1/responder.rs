@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Checks of a responder on received calls: whether the chunks can be used, and what to reply
-//! if not (RFC 8166, sections 3.4.5, 4.5.1 and 4.5.2).
+//! Checks of a responder on received calls, and the errors with which it rejects them (RFC 8166,
+//! sections 3.4.5, 4.5.1 and 4.5.2).
 
 use super::{
-    super::defect::Defect,
+    super::{
+        defect::Defect,
+        error::RdmaError,
+        rpc::direction, //
+    },
     header::{
-        direction,
         Body,
         DecodeError,
         Header,
-        RdmaError,
         VERSION, //
     }, //
 };
 
 /// Checks the parts of a call that need no more than its header.
 ///
-/// Tells whether a position lies within the payload, and whether the call is longer than the server
-/// takes, is seen when the payload is put together.
+/// A position beyond the payload, and a call longer than the server accepts, are found when the
+/// payload is put together.
 ///
 /// # Errors
 ///
@@ -55,8 +57,8 @@ pub(crate) fn check(header: &Header<'_>) -> Result<(), Defect> {
     Ok(())
 }
 
-/// The error with which a responder replies to a message without a header; `None` to drop it.
-pub(crate) fn answer(error: &DecodeError) -> Option<RdmaError> {
+/// The error with which a responder rejects a message that has no header; `None` to drop it.
+pub(crate) fn rejection(error: &DecodeError) -> Option<RdmaError> {
     match error {
         DecodeError::NoPrefix | DecodeError::UndecodableError { .. } => None,
         DecodeError::Version { .. } => Some(RdmaError::Version {
@@ -68,7 +70,7 @@ pub(crate) fn answer(error: &DecodeError) -> Option<RdmaError> {
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
-#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_call))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_responder))]
 mod tests {
     use super::super::super::vectors::*;
     use super::*;
@@ -89,9 +91,9 @@ mod tests {
         }
     }
 
-    // TV-M-1..7, 18, V1-15, V1-106, V1-107, V1-114, V1-116: what has no header.
+    // TV-M-1..7, 18, V1-15, V1-106, V1-107, V1-114, V1-116: messages without a header.
     #[test]
-    fn answers() {
+    fn rejections() {
         let call = Message::new(&TV_V1_1);
         let bad_header = Err(Some(RdmaError::BadHeader));
         assert_eq!(outcome(&call.cut(15)), Err(None));
@@ -150,9 +152,9 @@ mod tests {
         }
     }
 
-    // What a responder finds: nothing wrong, or the error that it replies with.
+    // The outcome of both: nothing wrong, or the error to reply with.
     fn outcome(message: &Message) -> Result<(), Option<RdmaError>> {
-        let header = Header::decode(message.bytes()).map_err(|error| answer(&error))?;
+        let header = Header::decode(message.bytes()).map_err(|error| rejection(&error))?;
         check(&header).map_err(|_| Some(RdmaError::BadHeader))
     }
 

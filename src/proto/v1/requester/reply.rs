@@ -9,7 +9,7 @@
 //! and offsets are always ours.
 
 use super::{
-    super::chunk::{
+    super::super::chunk::{
         Segment,
         WriteChunk,
         WriteList, //
@@ -216,7 +216,7 @@ fn total(bytes: u64) -> Result<u32, Malformed> {
 mod tests {
     use super::{
         super::{
-            super::vectors::*,
+            super::super::vectors::*,
             incoming::{
                 classify,
                 Incoming, //

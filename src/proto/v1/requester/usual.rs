@@ -9,13 +9,13 @@
 
 use super::{
     super::{
-        chunk::Segment,
-        xdr::Reader, //
-    },
-    header::{
-        rpc,
-        Proc,
-        VERSION, //
+        super::{
+            chunk::Segment,
+            prefix::Proc,
+            rpc,
+            xdr::Reader, //
+        },
+        header::VERSION, //
     },
     reply::{
         Offered,
@@ -28,7 +28,7 @@ use super::{
 pub(crate) struct UsualReply {
     /// The xid of the call.
     pub(crate) xid: u32,
-    /// The credits word, unchecked; see [`super::super::credits::grant`].
+    /// The credits word, unchecked; see [`super::super::super::credits::grant`].
     pub(crate) credits: u32,
     /// The only segment of the only Write chunk, if there is one.
     pub(crate) written: Option<Segment>,
@@ -89,7 +89,7 @@ impl UsualReply {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_usual))]
 mod tests {
-    use super::super::super::vectors::*;
+    use super::super::super::super::vectors::*;
     use super::*;
 
     // V1-100, V1-91: replies without chunks, and with a Write chunk of one segment.

@@ -8,18 +8,17 @@
 //! call that the server never sent. If it names a call of ours, that call ends with it: the server
 //! has said all that it is going to say.
 
-use super::{
+use super::super::{
     super::{
         chunk::ChunkLists,
-        defect::Defect, //
+        defect::Defect,
+        error::RdmaError,
+        rpc, //
     },
     header::{
-        direction,
-        rpc,
         Body,
         DecodeError,
-        Header,
-        RdmaError, //
+        Header, //
     }, //
 };
 
@@ -28,7 +27,7 @@ use super::{
 pub(crate) struct Reply<'a> {
     /// The xid of the call.
     pub(crate) xid: u32,
-    /// The credits word, unchecked; see [`super::super::credits::grant`].
+    /// The credits word, unchecked; see [`super::super::super::credits::grant`].
     pub(crate) credits: u32,
     /// The chunk lists as they came back.
     pub(crate) chunks: ChunkLists<'a>,
@@ -156,7 +155,7 @@ pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
     };
     let Header { xid, credits, .. } = header;
     match header.body {
-        Body::Msg { chunks, payload } => match direction(xid, payload) {
+        Body::Msg { chunks, payload } => match rpc::direction(xid, payload) {
             Ok(rpc::REPLY) => Incoming::Reply(Reply {
                 xid,
                 credits,
@@ -209,7 +208,7 @@ fn defective(xid: u32, what: Defect) -> Incoming<'static> {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_incoming))]
 mod tests {
-    use super::super::super::vectors::*;
+    use super::super::super::super::vectors::*;
     use super::*;
 
     // TV-V1-2, 5, 8, BI-28: replies.
