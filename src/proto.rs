@@ -35,8 +35,6 @@
     clippy::panic,
     clippy::unwrap_used
 )]
-// The codec is symmetric and the module's two ends use one half each; the tests use both.
-#![allow(dead_code)]
 
 pub(crate) mod chunk;
 pub(crate) mod credits;

@@ -9,6 +9,10 @@
 // the module.
 #[path = "../../../src"]
 mod module {
+    #[allow(
+        dead_code,
+        reason = "some of it is used by the kernel-facing rooms alone"
+    )]
     pub(crate) mod proto;
 
     // The rest of that room needs a kernel.

@@ -11,6 +11,7 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../../../../src"]
 mod module {
+    #[allow(dead_code, reason = "a target uses a part of it")]
     pub(crate) mod proto;
 }
 
