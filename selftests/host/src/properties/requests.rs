@@ -10,6 +10,7 @@
 //! - the memory of a call is released, and its reply delivered, when no peer can reach the memory (V1-126,
 //!   V1-128);
 //! - a call is sent again when nothing of it can be reached over the connection before, and it gets one reply;
+//! - a call whose Send failed depends on no connection;
 //! - abandoned calls are counted down as often as up (V1-41);
 //! - the task gets to its end, and if nobody kills it, with a reply.
 //!
@@ -150,6 +151,7 @@ struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Op {
     Sent,
+    SendFailed,
     Replied,
     ReplyRejected,
     InvalidateFor,
@@ -267,6 +269,7 @@ fn every_order_is_right() {
 fn every_seeded_mistake_is_found() {
     let ops = [
         Op::Sent,
+        Op::SendFailed,
         Op::Replied,
         Op::ReplyRejected,
         Op::InvalidateFor,

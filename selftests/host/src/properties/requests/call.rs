@@ -37,8 +37,7 @@ impl Model {
                     if !self.is_tame(current) {
                         let mut refused = new.clone();
                         refused.conn(current).reachable = true;
-                        refused.sender = Sender::Close;
-                        self.step(Op::Sent, &mut refused.request, Request::send_failed);
+                        self.send_failed(&mut refused)?;
                         next.push(("the device refuses the Send", refused));
                     }
 
@@ -56,8 +55,7 @@ impl Model {
                         next.push(("sent", new));
                     }
                 } else {
-                    new.sender = Sender::Close;
-                    self.step(Op::Sent, &mut new.request, Request::send_failed);
+                    self.send_failed(&mut new)?;
                     next.push(("connection is closed", new));
                 }
             }
@@ -69,6 +67,15 @@ impl Model {
                 }
                 next.push(("sender closes", new));
             }
+        }
+        Ok(())
+    }
+
+    fn send_failed(&self, new: &mut World) -> Result<(), String> {
+        new.sender = Sender::Close;
+        self.step(Op::SendFailed, &mut new.request, Request::send_failed);
+        if !new.request.is_idle() {
+            return Err("counts as sent on a connection before, although its Send failed".into());
         }
         Ok(())
     }
