@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Inside the tree: runs the unit and property tests of the protocol core, then each fuzz target for a few seconds from
-# its corpus. The last line is 'N passed, N failed'.
+# Inside the tree: runs the unit and property tests of the protocol core, prints the figures of each explorer, then runs
+# each fuzz target for a few seconds from its corpus. The last line is 'N passed, N failed'.
 
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 log=$(mktemp)
+FIGURES=$(mktemp)
+export FIGURES
 passed=0 failed=0
 
 cargo test --locked --manifest-path "$here/Cargo.toml" --target-dir /cache/target-host 2>&1 | tee "$log"
 rc=${PIPESTATUS[0]}
+sort "$FIGURES"
 while read -r p f; do
 	passed=$((passed + p))
 	failed=$((failed + f))
@@ -29,6 +32,6 @@ for target in private_data header incoming xdr; do
 		failed=$((failed + 1))
 	fi
 done
-rm -f "$log"
+rm -f "$log" "$FIGURES"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -37,4 +37,6 @@ mod module {
 }
 
 #[cfg(test)]
+mod figures;
+#[cfg(test)]
 mod properties;

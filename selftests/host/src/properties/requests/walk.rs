@@ -2,7 +2,7 @@
 
 //! The walk through all orders.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::*;
 
@@ -72,13 +72,13 @@ impl Model {
         Ok(())
     }
 
-    /// Walks through all orders; the number of states and of steps.
-    pub(super) fn explore(&self) -> Result<(usize, usize), String> {
-        let mut seen = HashSet::new();
+    /// Walks through all orders.
+    pub(super) fn explore(&self) -> Result<Figures, String> {
+        let mut seen = HashMap::from([(World::new(), 0)]);
         let mut came: BTreeMap<usize, (usize, &'static str)> = BTreeMap::new();
         let mut worlds = vec![World::new()];
-        seen.insert(World::new());
-        let (mut at, mut steps) = (0, 0);
+        let mut after = Vec::new();
+        let mut at = 0;
         while at < worlds.len() {
             let world = worlds[at].clone();
             let next = match self.look(&world) {
@@ -93,15 +93,18 @@ impl Model {
                     return Err(told.join("\n"));
                 }
             };
-            for (step, new) in next {
-                steps += 1;
-                if new != world && seen.insert(new.clone()) {
-                    came.insert(worlds.len(), (at, step));
+            let mut reached = Vec::new();
+            for (step, new) in next.into_iter().filter(|(_, new)| *new != world) {
+                let number = *seen.entry(new.clone()).or_insert(worlds.len());
+                if number == worlds.len() {
+                    came.insert(number, (at, step));
                     worlds.push(new);
                 }
+                reached.push(number);
             }
+            after.push(reached);
             at += 1;
         }
-        Ok((worlds.len(), steps))
+        Ok(Figures::of(&after))
     }
 }
