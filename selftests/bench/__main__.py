@@ -114,7 +114,7 @@ def main() -> int:
             document.page(records, table.read_csv(FUNCTIONS), values, kernel, command)
         )
     if values:
-        print("\n" + speed.table(values))
+        print("\n" + speed.table(values) + "\n\n" + speed.summary(values))
     print(f"\ntook {clock(time.monotonic() - start)}; samples, profile, plots and a summary are in out/bench")
     return 0
 

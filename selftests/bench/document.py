@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 
-from . import speed, table
+from . import rows, speed, table
 
 PAGE = """.. SPDX-License-Identifier: GPL-2.0
 
@@ -27,6 +27,10 @@ the distance between the smallest and the largest sample. Rows of which not most
 The in-tree module means to signal one Send in many; once it has registered memory, a slip of its count makes it signal
 every second one, or every one. The column ``/ repaired`` compares with the same module without the slip (one line, which
 ``make bench`` changes in a copy). ``its host`` compares the host parts of both.
+
+What the figures are to be is said with each of the following counts; the rows that miss it come with their figures. The
+limit of the own instructions is {small:.2f} for calls without payload or with up to 8 KiB of it, and of 1 MiB in contiguous
+memory, {large:.2f} for all others.
 
 {verdict}
 
@@ -76,7 +80,7 @@ payloads in both directions.
 
 
 # Rows whose own instructions are told by function.
-ROWS = ("RPC NULL, depth 64", "NFSv3 read 4 KiB, depth 64", "NFSv3 write 4 KiB, depth 64", "RPC Reply chunk 1 MiB")
+SHOWN = ("RPC NULL, depth 64", "NFSv3 read 4 KiB, depth 64", "NFSv3 write 4 KiB, depth 64", "RPC Reply chunk 1 MiB")
 LEAST = 10
 
 
@@ -128,14 +132,16 @@ def page(
     records: list[table.Record], functions: list[table.Record], values: speed.Values, kernel: str, command: str
 ) -> str:
     """The page's text."""
-    verdict = "\n".join(f"| {line.strip()}" for line in table.summary(records).splitlines())
+    verdict = [*table.summary(records).splitlines(), *(speed.summary(values).splitlines() if values else [])]
     return PAGE.format(
+        small=rows.SMALL,
+        large=rows.LARGE,
         date=time.strftime("%Y-%m-%d"),
         command=command,
         kernel=kernel,
-        verdict=verdict,
+        verdict="\n".join(f"| {line}" for line in verdict),
         counts=indented(table.table(records)),
         least=LEAST,
-        own=indented("\n\n".join(own(functions, row) for row in ROWS if row in {f["row"] for f in functions})),
+        own=indented("\n\n".join(own(functions, row) for row in SHOWN if row in {f["row"] for f in functions})),
         speeds=indented(speed.table(values)) if values else "    (not measured in this run)",
     )

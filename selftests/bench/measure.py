@@ -40,6 +40,7 @@ class Sample:
             "client": self.transport,
             "visit": self.visit,
             "repeat": self.repeat,
+            "own limit": self.row.own,
             "instructions": round(self.tally.total, 1),
             **{part: round(parts[part], 1) for part in PARTS},
             **{name: round(count(self.tally), 3) for name, count in EVENTS.items()},

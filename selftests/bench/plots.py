@@ -68,7 +68,7 @@ def save(figure: pyplot.Figure, path: Path) -> None:
 def main(directory: Path) -> None:
     """Draws what there is."""
     lines = table.lines(table.read_csv(directory / "results.csv"))
-    for kind in ("transport", "nfs"):
+    for kind in ("transport", "nfs", "connection"):
         if some := [line for line in lines if line.kind == kind]:
             ratios(some, directory / f"ratios-{kind}.svg")
             parts(some, directory / f"parts-{kind}.svg")

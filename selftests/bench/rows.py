@@ -46,6 +46,7 @@ class Row:
     `loads` are arguments of the load program. Of two loads of different length the difference is taken, which rids the
     row of what each run costs once. `rehearsal` is a load that comes before any that counts: what is done first in the life
     of a guest costs more, and our connections get most of their buffers when they are used (`STEADY` of send_queue.rs).
+    `own` is the limit of the transport's own instructions, ours / in-tree.
     """
 
     name: str
@@ -53,7 +54,8 @@ class Row:
     loads: tuple[str, ...]
     operations: tuple[int, ...] = ()  # of each load, where the load program does not know
     before: str = ""  # a script that is not counted
-    kind: str = "nfs"  # or transport: only sunrpc above it
+    kind: str = "nfs"  # or transport: only sunrpc above it; or connection: no call, but a connection
+    own: float = 1.00
     repeats: int = 1  # in each visit
     visits: int = 0  # the transports' first visits that measure it; 0 for all
     rehearsal: str = ""
@@ -66,6 +68,9 @@ NFS42_4 = Setting("NFSv4.2 nconnect=4", vers="4.2", options="nconnect=4")
 NULL = Setting("RPC null", program="nfs")
 ECHO = Setting("RPC echo", program="echo")
 RULED = Setting("RPC echo with rules", program="echo", rules=1000)
+
+SMALL = 0.90  # the limit of what small calls cost, on which all that a call costs falls
+LARGE = 1.00  # that of calls whose pages outweigh it
 
 FORGET = "sync; echo 3 >/proc/sys/vm/drop_caches"
 
@@ -89,7 +94,8 @@ def direct(what: str, setting: Setting, bytes: int, depth: int) -> Row:
 
     # For the largest, what comes before the marks is rehearsal enough.
     name = f"{setting.name} {what} {size(bytes)}, depth {depth}"
-    return Row(name, setting, (load(count),), rehearsal=load(max(warm, STEADY)) if bytes < MIB else "")
+    rehearsal = load(max(warm, STEADY)) if bytes < MIB else ""
+    return Row(name, setting, (load(count),), rehearsal=rehearsal, own=SMALL if bytes <= 8 * KIB else LARGE)
 
 
 def names(
@@ -97,7 +103,15 @@ def names(
 ) -> Row:
     """A load of names and attributes, `count` times of one that can be repeated; a tenth of that is its rehearsal."""
     loads = [f"{load} {number}" if count else load for number in (count, count // 10)]
-    return Row(f"{setting.name} {what}", setting, (loads[0],), operations, before, rehearsal=loads[1])
+    return Row(
+        f"{setting.name} {what}",
+        setting,
+        (loads[0],),
+        operations,
+        before,
+        rehearsal=loads[1],
+        own=SMALL if count else LARGE,
+    )
 
 
 def nfs(setting: Setting) -> list[Row]:
@@ -141,7 +155,7 @@ def nconnect(setting: Setting) -> list[Row]:
     return [direct("read", setting, 4 * KIB, depth) for depth in (8, 64)]
 
 
-def calls(name: str, setting: Setting, words: str, depth: int, count: int) -> Row:
+def calls(name: str, setting: Setting, words: str, depth: int, count: int, own: float = LARGE) -> Row:
     """Calls of the test module: what comes on top of the calls is the same for a short and a long run."""
     # At a depth the tasks of the client compete for its processor, and it takes many calls to see what that costs.
     short, count = (2 * depth, max(count, DEEP)) if depth > 1 else (16, count)
@@ -150,7 +164,7 @@ def calls(name: str, setting: Setting, words: str, depth: int, count: int) -> Ro
         f"put {CONTROL} 'run {words} depth={depth} count={number} verify=0'"
         for number in (4 * short + STEADY, *numbers)
     )
-    return Row(name, setting, tuple(loads), numbers, kind="transport", rehearsal=first)
+    return Row(name, setting, tuple(loads), numbers, kind="transport", rehearsal=first, own=own)
 
 
 # Where data goes and how it is marked, and with that the transfer mode of a large one.
@@ -164,20 +178,22 @@ MODES = {
 
 def transport() -> list[Row]:
     """Rows without NFS."""
-    rows = [calls(f"RPC NULL, depth {depth}", NULL, "proc=null", depth, 256) for depth in (1, 8, 64)]
-    for bytes in (1, 1000):
-        rows.append(calls(f"RPC inline {size(bytes)} both ways", ECHO, f"proc=echo call={bytes} reply={bytes}", 1, 256))
-    rows.append(calls("RPC inline 1000 both ways, depth 64", ECHO, "proc=echo call=1000 reply=1000", 64, 192))
+    rows = [calls(f"RPC NULL, depth {depth}", NULL, "proc=null", depth, 256, SMALL) for depth in (1, 8, 64)]
+    for bytes, depth in ((1, 1), (1000, 1), (1000, 64)):
+        name = f"RPC inline {size(bytes)} both ways" + (f", depth {depth}" if depth > 1 else "")
+        words = f"proc=echo call={bytes} reply={bytes}"
+        rows.append(calls(name, ECHO, words, depth, 256 if depth == 1 else 192, SMALL))
     for mode, words in MODES.items():
         for bytes in (4000, 16 * KIB, 64 * KIB, 256 * KIB, MIB):
             # An event that comes once, such as a flush of a memory cache, is not to count for a hundredth.
             count = max(24, min(128, 8 * MIB // bytes))
-            rows.append(calls(f"RPC {mode} {size(bytes)}", ECHO, f"proc=echo {words.format(bytes)}", 1, count))
+            own = SMALL if bytes < 4 * KIB else LARGE
+            rows.append(calls(f"RPC {mode} {size(bytes)}", ECHO, f"proc=echo {words.format(bytes)}", 1, count, own))
         rows.append(calls(f"RPC {mode} 16 KiB, depth 64", ECHO, f"proc=echo {words.format(16 * KIB)}", 64, 192))
     # The first in the life of a module, or after other sizes, finds the allocator's caches empty.
     again = f"put {CONTROL} reconnect"
     for name, setting in (("RPC reconnect", ECHO), (f"RPC reconnect, {RULED.rules:,} rules", RULED)):
-        rows.append(Row(name, setting, (again,), (1,), f"echo reconnect >{CONTROL}", kind="transport", repeats=3))
+        rows.append(Row(name, setting, (again,), (1,), f"echo reconnect >{CONTROL}", kind="connection", repeats=3))
     return rows
 
 

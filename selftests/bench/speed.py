@@ -18,6 +18,7 @@ from harness import resources
 from harness.pair import wait_until
 
 from . import rows
+from . import table as tables
 from .clients import CONTROL
 from .lab import LOAD, Lab, numbers
 from .measure import Progress
@@ -39,6 +40,12 @@ FEW = 100_000
 IOPS = ": IOPS"  # at the end of a value's name
 MEMORY_VISITS = 2
 LEAST_IOPS = 0.98  # ours / in-tree: no load may lie below it with its whole interval
+LEAST_MEAN = 1.02  # ours / in-tree, the mean of all loads
+ERROR = 0.01  # by which ours / ours may differ from 1
+MOST_MEMORY = 0.15  # ours / in-tree, of an idle connection
+# At the beginning of a value's name.
+IDLE_MEMORY = "memory of an idle connection"
+BUSY_MEMORY = "memory of a busy connection"
 RESAMPLES = 4000
 
 
@@ -127,8 +134,8 @@ class Speed:
     def _memory(self, transport: str) -> None:
         """What each of many connections takes: idle, and after it was busy in both directions."""
         one, many = (self._held(connections) for connections in (1, 1 + CONNECTIONS))
-        for name, before, after in zip(("idle", "busy"), one, many, strict=True):
-            self._note(f"memory of a {name} connection KiB", transport, (after - before) / CONNECTIONS)
+        for name, before, after in zip((IDLE_MEMORY, BUSY_MEMORY), one, many, strict=True):
+            self._note(f"{name}, KiB", transport, (after - before) / CONNECTIONS)
         self.progress.step(f"{transport:7} memory")
 
     def _crowd(self, transport: str) -> None:
@@ -140,10 +147,10 @@ class Speed:
             pairs = resources.rdma(self.lab.client)["qp"]
             self.lab.client.run(control.format(f"crowd clients={CROWD}"), 600)
             self._note(f"{CROWD} connections: made, us each", transport, numbers(self.lab)["connect_ns"] / 1000 / CROWD)
-            for name in ("idle", "busy"):
+            for name in (IDLE_MEMORY, BUSY_MEMORY):
                 held = sum(resources.memory(self.lab.client).values()) - before
-                self._note(f"{CROWD} connections: memory KiB each, {name}", transport, held / CROWD)
-                if name == "idle":
+                self._note(f"{name}, one of {CROWD}, KiB", transport, held / CROWD)
+                if name == IDLE_MEMORY:
                     self.lab.client.run(control.format(BUSY_CROWD), 900)
             start = time.monotonic()
             self.lab.client.run(control.format("close"), 600)
@@ -183,37 +190,57 @@ class Ratio:
 
 
 def ratio(values: dict[str, list[float]], other: str = "in-tree") -> Ratio | None:
-    """Each turn is compared with the other's next to it: the machine itself changes in the course of a run.
-
-    The value is the geometric mean; the interval is that of the same over turns that are drawn again and again, by chance.
-    """
+    """Each turn is compared with the other's next to it: the machine itself changes in the course of a run."""
     turns = list(zip(values["ours"], values.get(other, []), strict=False))
     if not turns or any(theirs <= 0 for _, theirs in turns):
         return None
-    logs = [math.log(ours / theirs) for ours, theirs in turns]
+    return mean([math.log(ours / theirs) for ours, theirs in turns])
+
+
+def mean(logs: list[float]) -> Ratio:
+    """The geometric mean of turns, and its interval: that of the same over turns that are drawn again and again."""
     chance = random.Random(len(logs))
     means = sorted(fmean(chance.choices(logs, k=len(logs))) for _ in range(RESAMPLES))
     low, high = means[RESAMPLES // 40], means[-RESAMPLES // 40]
     return Ratio(*(math.exp(value) for value in (fmean(logs), low, high)))
 
 
+def overall(values: Values, other: str = "in-tree") -> Ratio | None:
+    """The mean of all loads. All loads of a turn count as one sample, since they share what the machine did then."""
+    loads = [each for what, each in values.items() if what.endswith(IOPS)]
+    turns = min((len(each[client]) for each in loads for client in ("ours", other) if client in each), default=0)
+    if not turns or any(other not in each for each in loads):
+        return None
+    return mean([fmean(math.log(each["ours"][n] / each[other][n]) for each in loads) for n in range(turns)])
+
+
 def table(values: Values) -> str:
     """Medians, and the ratios of the turns; with them that of ours to itself, which ought to be 1."""
     text = [f"{'by the clock':44} {'ours':>10} {'in-tree':>10} {'ratio (95 %)':>23} {'ours / ours':>23}"]
-    speeds, controls, below = [], [], []
     for what, both in values.items():
         ours, theirs = (median(both[client]) for client in ("ours", "in-tree"))
         found, control = ratio(both), ratio(both, CONTROL)
         text.append(f"{what:44} {ours:10,.0f} {theirs:10,.0f} {found or '-'!s:>23} {control or ''!s:>23}")
-        if what.endswith(IOPS) and found:
-            speeds.append(found.value)
-            controls += [control.value] if control else []
-            below += [what] if found.high < LEAST_IOPS else []
-    text.append(
-        f"IOPS: {len(speeds) - len(below)} of {len(speeds)} loads not below {LEAST_IOPS:.2f} with their whole interval"
-    )
-    text += [f"    below: {what}" for what in below]
-    for what, some in (("ours / in-tree", speeds), ("ours / ours", controls)):
-        if some:
-            text.append(f"mean of all loads, {what}: {fmean(some):.3f}")
+    return "\n".join(text)
+
+
+def summary(values: Values) -> str:
+    """The verdict on what was measured by the clock."""
+    text = []
+    loads = {what: found for what, both in values.items() if what.endswith(IOPS) and (found := ratio(both))}
+    below = [f"{what} {found}" for what, found in loads.items() if found.high < LEAST_IOPS]
+    if loads:
+        reach = f"{len(loads) - len(below)} of {len(loads)} loads reach {LEAST_IOPS:.2f} with their interval"
+        text += [f"IOPS, ours / in-tree: {reach}", *tables.named("below", below)]
+    if found := overall(values):
+        verdict = "within" if round(found.value, 3) >= LEAST_MEAN else "below"
+        text.append(f"mean of all loads, ours / in-tree: {found}, {verdict} {LEAST_MEAN:.2f}")
+    if found := overall(values, CONTROL):
+        verdict = "within" if abs(found.value - 1) <= ERROR else "not within"
+        text.append(f"mean of all loads, ours / ours: {found}, {verdict} {100 * ERROR:.0f} % of 1")
+    idle = {
+        what: found.value for what, both in values.items() if what.startswith(IDLE_MEMORY) and (found := ratio(both))
+    }
+    if idle:
+        text += tables.judged("memory of an idle connection, ours / in-tree", idle, MOST_MEMORY)
     return "\n".join(text)

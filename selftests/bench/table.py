@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,13 @@ NEAR = 0.02  # of the median: samples this near to one another agree
 SHOWN = 20  # functions that are not the transport's in a row's profile
 
 PAIR = ("ours", "in-tree")  # the two that every table has
-WORSE = 1.01  # ours / another client
+
+# What each row is judged by; the limit of the own instructions comes with the row.
+HOST_PART = 0.95  # ours / in-tree
+HOST_PART_OF_OTHERS = 1.00  # ours / another client
+TOTAL = 1.005  # ours / any client
+LOCKS = 3  # that a call may take
+WIDTH = 116  # of the lines that name rows
 
 
 def write_csv(path: Path, records: list[Record]) -> None:
@@ -67,6 +74,15 @@ class Line:
         """Ours / another client's; nothing if that says nothing."""
         theirs = self.middle(other, column)
         return self.middle("ours", column) / theirs if theirs else None
+
+    @property
+    def own_limit(self) -> float:
+        """The limit of the own instructions, ours / in-tree."""
+        return float(self.samples["ours"][0]["own limit"])
+
+    def locks(self) -> float:
+        """Locks that our transport takes for each call, of which an operation may make several."""
+        return self.middle("ours", "own locks") / max(1.0, self.middle("ours", "sends posted"))
 
     @property
     def others(self) -> list[str]:
@@ -214,35 +230,50 @@ def apart(records: list[Record]) -> list[str]:
     return [line.name for line in lines(records) if not all(line.agrees(transport) for transport in line.samples)]
 
 
+def judged(what: str, figures: dict[str, float], limit: float, digits: int = 3) -> list[str]:
+    """A line that says how many figures are within a limit, and those that are not."""
+    figures = {name: round(figure, digits) for name, figure in figures.items()}
+    largest = sorted(figures.items(), key=lambda item: -item[1])
+    over = [f"{name} {figure:.{digits}f}" for name, figure in largest if figure > limit]
+    text = f"{what}: {len(figures) - len(over)} of {len(figures)} rows within {limit:.{digits}f}"
+    return [text, *named("above", over)]
+
+
+def named(what: str, names: list[str]) -> list[str]:
+    """The lines that name what is not as it should be."""
+    if not names:
+        return []
+    # A name stays on one line.
+    text = f"{what}: " + "; ".join(name.replace(" ", "\N{NO-BREAK SPACE}") for name in names)
+    wrapped = textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped]
+
+
+def ratios(lines: list[Line], other: str, column: str) -> dict[str, float]:
+    """Ours / another client's, by row; rows of which that says nothing are left out."""
+    return {line.name: ratio for line in lines if (ratio := line.ratio(other, column)) is not None}
+
+
 def summary(records: list[Record]) -> str:
-    """The lines that say whether ours is as good as the in-tree transport, and how good the measurement is."""
-    text = []
+    """The verdict: how many rows are within each limit and which are not, and how good the measurement is."""
     all_lines = lines(records)
-    for kind, limit in (("transport", 1.00), ("nfs", 1.03)):
-        some = [line for line in all_lines if line.kind == kind]
-        if not some:
-            continue
-        over = [line.name for line in some if (line.ratio() or 0) > limit]
-        text.append(f"{kind} rows: {len(some) - len(over)} of {len(some)} at or below {limit:.2f}")
-        text += [f"    above: {name}" for name in over]
-    some = [line for line in all_lines if line.kind == "transport"]
-    for column in ("doorbells", "completions") if some else ():
-        more = {line.name: line.middle("ours", column) - line.middle("in-tree", column) for line in some}
-        over = [name for name, difference in more.items() if round(difference, 2) > 0]
-        text.append(f"{column} of transport rows: {len(some) - len(over)} of {len(some)} at or below the in-tree ones")
-        text += [f"    above: {name}" for name in over]
-    for what, column, limit in (("host part", "host part", 0.95), ("own instructions", "transport", 0.90)):
-        over = [line for line in all_lines if (line.ratio(column=column) or 0) > limit]
-        text.append(f"{what}: {len(all_lines) - len(over)} of {len(all_lines)} at or below {limit:.2f}")
-    for other in all_lines[0].others if all_lines else ():
-        over = [line.name for line in all_lines if (line.ratio(other) or 0) > WORSE]
-        middle = median(line.ratio(other) or 0 for line in all_lines)
-        rows = f"{len(all_lines) - len(over)} of {len(all_lines)} at or below {WORSE:.2f}"
-        text.append(f"rows against {other}: {rows}, median {middle:.3f}")
-        text += [f"    above: {name}" for name in over]
-        middle = median(line.ratio(other, "host part") or 0 for line in all_lines)
-        text.append(f"host part against {other}: median {middle:.3f}")
+    if not all_lines:
+        return "no row has samples of both clients"
+    text = []
+    for limit in sorted({line.own_limit for line in all_lines}):
+        some = [line for line in all_lines if line.own_limit == limit]
+        text += judged("own instructions, ours / in-tree", ratios(some, "in-tree", "transport"), limit)
+    for other in ("in-tree", *all_lines[0].others):
+        limit = HOST_PART if other == "in-tree" else HOST_PART_OF_OTHERS
+        text += judged(f"host part, ours / {other}", ratios(all_lines, other, "host part"), limit)
+    for other in ("in-tree", *all_lines[0].others):
+        text += judged(f"all instructions, ours / {other}", ratios(all_lines, other, "instructions"), TOTAL)
+    locks = {line.name: line.locks() for line in all_lines if line.kind != "connection"}
+    if locks:
+        text += judged("own locks per call", locks, LOCKS, 2)
+    for column in ("doorbells", "completions"):
+        more = {line.name: line.middle("ours", column) - line.middle("in-tree", column) for line in all_lines}
+        text += judged(f"{column}, ours less in-tree", more, 0, 2)
     loose = apart(records)
     text.append(f"most samples within 2 %: {len(all_lines) - len(loose)} of {len(all_lines)} rows")
-    text += [f"    apart: {name}" for name in loose]
-    return "\n".join(text)
+    return "\n".join([*text, *named("apart", loose)])
