@@ -12,7 +12,8 @@
  *
  * The file has a line "KIND ADDRESS" for each function, with KIND one of adapter,
  * send, reply, switch for the one that changes tasks, and exit for the one that
- * a task does not return from. It is removed when it has been read. Written is
+ * a task does not return from; and a line "register ADDRESS" for the adapter's
+ * function that registers. It is removed when it has been read. Written is
  * "s KIND INSTRUCTIONS ENTRIES" for each kind.
  */
 #include <stdlib.h>
@@ -61,6 +62,7 @@ static struct qemu_plugin_register *sp_reg, *prev_reg, *next_reg;
 static struct qemu_plugin_scoreboard *board;
 
 static struct probe probes[HASH_SIZE];
+static uint64_t registers_at;
 static struct task tasks[HASH_SIZE];
 static unsigned int task_count;
 static struct task unknown;
@@ -207,6 +209,10 @@ bool context_load(void)
 	while (fscanf(file, "%15s %lx", name, &addr) == 2) {
 		enum kind kind = SEND;
 
+		if (!strcmp(name, "register")) {
+			registers_at = addr;
+			continue;
+		}
 		while (kind < KINDS && strcmp(name, kind_names[kind]))
 			kind++;
 		if (kind == KINDS || ++count == MOST)
@@ -216,6 +222,16 @@ bool context_load(void)
 	fclose(file);
 	unlink(addresses);
 	return true;
+}
+
+const char *context_now(void)
+{
+	return kind_names[kind_of(current)];
+}
+
+bool context_registers(uint64_t addr)
+{
+	return addr == registers_at;
 }
 
 void context_follow(struct qemu_plugin_tb *tb, uint64_t addr, size_t count)

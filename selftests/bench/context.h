@@ -21,6 +21,12 @@ bool context_load(void);
 /* Follows a translated block of the kernel. */
 void context_follow(struct qemu_plugin_tb *tb, uint64_t addr, size_t insns);
 
+/* The name of the context that is executing. */
+const char *context_now(void);
+
+/* Whether the function at this address registers memory for the adapter. */
+bool context_registers(uint64_t addr);
+
 /* Begins to count, and writes what has been counted since. */
 void context_start(void);
 void context_write(FILE *file);

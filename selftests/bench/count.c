@@ -14,12 +14,14 @@
  *
  *	user INSTRUCTIONS
  *	b ADDRESS INSTRUCTIONS-OF-THE-BLOCK EXECUTIONS
- *	c ADDRESS RETURN-ADDRESS CALLS BYTES
+ *	c ADDRESS RETURN-ADDRESS CALLS BYTES KIND
+ *	r BYTES
  *	s KIND INSTRUCTIONS ENTRIES
  *
- * (b: a block; c: a copying function and who called it; the first two numbers
- * of such a line are hexadecimal; s: a context of the kernel, see context.c,
- * whose addresses come in the file OUT.contexts).
+ * (b: a block; c: a copying function, its caller and the context of the call;
+ * the first two numbers of such a line are hexadecimal; r: memory that was
+ * registered; s: a context of the kernel, see context.c, whose addresses come
+ * in the file OUT.contexts).
  *
  * Arguments: out=OUT, and copy=ADDRESS:REGISTER any number of times for
  * functions of the kernel that copy as many bytes as REGISTER says.
@@ -38,6 +40,14 @@
 #define MAX_PROBES	16
 #define MAX_COPIES	4096
 
+/*
+ * Where soft-RoCE's work request has the region that it registers, and the
+ * region its length: offsets in struct rxe_send_wqe and in struct ib_mr.
+ */
+#define WQE_REG_MR	24
+#define MR_LENGTH	32
+#define MAX_LENGTH	(1ull << 30)
+
 struct block {
 	uint64_t addr;
 	uint32_t insns;
@@ -50,10 +60,11 @@ struct probe {
 	struct qemu_plugin_register *reg;
 };
 
-/* Bytes copied, by function that copied and place that called it. */
+/* Bytes copied, by function that copied, place that called it and context. */
 struct copies {
 	uint64_t addr;
 	uint64_t caller;
+	const char *kind;
 	uint64_t calls;
 	uint64_t bytes;
 };
@@ -77,6 +88,8 @@ static unsigned int probe_count;
 static struct copies copied[MAX_COPIES];
 static unsigned int copied_count;
 static struct qemu_plugin_register *stack_pointer;
+static struct qemu_plugin_register *second_argument;
+static uint64_t registered;
 static struct g_byte_array *buffer;
 
 void fail(const char *why)
@@ -122,37 +135,56 @@ uint64_t read_register(struct qemu_plugin_register *reg)
 	return value;
 }
 
-uint64_t return_address(void)
+static uint64_t read_memory(uint64_t addr)
 {
 	uint64_t value = 0;
-	uint64_t sp = read_register(stack_pointer);
 
 	g_byte_array_set_size(buffer, 0);
-	if (qemu_plugin_read_memory_vaddr(sp, buffer, 8))
+	if (qemu_plugin_read_memory_vaddr(addr, buffer, 8))
 		memcpy(&value, buffer->data, 8);
 	return value;
+}
+
+uint64_t return_address(void)
+{
+	return read_memory(read_register(stack_pointer));
 }
 
 static void on_copy(unsigned int cpu, void *data)
 {
 	struct probe *probe = data;
 	struct copies *c = copied;
+	const char *kind;
 	uint64_t caller;
 
 	if (!counting)
 		return;
+	kind = context_now();
 	caller = return_address();
 	while (c < copied + copied_count &&
-	       (c->addr != probe->addr || c->caller != caller))
+	       (c->addr != probe->addr || c->caller != caller || c->kind != kind))
 		c++;
 	if (c == copied + MAX_COPIES)
 		fail("too many callers of copy functions");
 	if (c == copied + copied_count) {
 		copied_count++;
-		*c = (struct copies){ .addr = probe->addr, .caller = caller };
+		*c = (struct copies){ .addr = probe->addr, .caller = caller, .kind = kind };
 	}
 	c->calls++;
 	c->bytes += read_register(probe->reg);
+}
+
+/* The second argument of the function that registers is its work request. */
+static void on_registration(unsigned int cpu, void *data)
+{
+	uint64_t length;
+
+	if (!counting)
+		return;
+	length = read_memory(read_memory(read_register(second_argument) + WQE_REG_MR) + MR_LENGTH);
+	if (!length || length > MAX_LENGTH)
+		fail("a registered region has no length where it is looked for");
+	registered += length;
 }
 
 static void follow(uint64_t id);
@@ -167,6 +199,7 @@ static void on_start(unsigned int cpu, void *data)
 	for (uint32_t i = 0; i < block_count; i++)
 		blocks[i].base = now[i];
 	copied_count = 0;
+	registered = 0;
 	counting = true;
 }
 
@@ -192,11 +225,12 @@ static void on_stop(unsigned int cpu, void *data)
 				blocks[i].insns,
 				(unsigned long long)(now[i] - blocks[i].base));
 	for (struct copies *c = copied; c < copied + copied_count; c++)
-		fprintf(file, "c %llx %llx %llu %llu\n",
+		fprintf(file, "c %llx %llx %llu %llu %s\n",
 			(unsigned long long)c->addr,
 			(unsigned long long)c->caller,
 			(unsigned long long)c->calls,
-			(unsigned long long)c->bytes);
+			(unsigned long long)c->bytes, c->kind);
+	fprintf(file, "r %llu\n", (unsigned long long)registered);
 	context_write(file);
 	if (fclose(file) || rename(partial, name))
 		fail("cannot write");
@@ -235,6 +269,10 @@ static void on_translation(uint64_t id, struct qemu_plugin_tb *tb)
 		return;
 	}
 	context_follow(tb, addr, insns);
+	if (context_registers(addr))
+		qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, 0),
+						       on_registration, QEMU_PLUGIN_CB_R_REGS,
+						       NULL);
 	for (struct probe *p = probes; p < probes + probe_count; p++)
 		if (p->addr == addr)
 			qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, 0),
@@ -251,6 +289,8 @@ static void on_vcpu(uint64_t id, unsigned int cpu)
 	for (unsigned int i = 0; i < all->len; i++) {
 		if (!strcmp(regs[i].name, "rsp"))
 			stack_pointer = regs[i].handle;
+		if (!strcmp(regs[i].name, "rsi"))
+			second_argument = regs[i].handle;
 		context_register(regs[i].name, regs[i].handle);
 		for (struct probe *p = probes; p < probes + probe_count; p++)
 			if (!strcmp(regs[i].name, p->reg_name))

@@ -73,6 +73,7 @@ class Tally:
 USER = Function("(user space)", "", "user space")
 # What the transport does itself, counted as if they were functions.
 LOCK, ATOMIC = (Function(name, "", "transport") for name in ("(lock)", "(atomic)"))
+REGISTERED = Function("(registered bytes)", "", "rest")
 
 
 def context(kind: str) -> Function:
@@ -136,6 +137,8 @@ class Counting:
                     tally.entries[function] += int(words[2])
                 elif name := self.sites.get((function.name, offset)):
                     tally.entries[Function(name, function.module, function.part)] += int(words[2])
+            elif kind == "r":
+                tally.entries[REGISTERED] += int(words[0])
             elif kind == "s":
                 tally.entries[context(words[0])] += int(words[1])
                 tally.entries[context(f"{words[0]} entered")] += int(words[2])
@@ -143,6 +146,8 @@ class Counting:
                 caller, _ = self.symbols.find(int(words[1], 16))
                 tally.copies[caller] += int(words[2])
                 tally.copied[caller] += int(words[3])
+                if caller.part == "transport":
+                    tally.entries[context(f"copied by {words[4]}")] += int(words[3])
         kernel = tally.total - tally.instructions[USER]
         followed = tally.entered(*(f"({kind})" for kind in ("other", "send", "reply", "adapter")))
         if followed != kernel:

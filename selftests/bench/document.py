@@ -48,8 +48,11 @@ they do in handlers of completions, both without the adapter. This module has on
 in-tree one has two, for Sends and for Receives, that may run side by side, and the column has their sum. In rows of
 reconnects the connection manager's are among them.
 
-Locks are those that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix. Doorbells,
-completions, registrations and bytes copied are per operation; a burst is the operations for each run of a handler.
+Locks are those that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix. Doorbells
+are those of the send queue and of the receive queue; ``Sends each`` is the number of Sends for each of the first, to which
+local invalidations that are posted by themselves belong. A burst is the operations for each run of a handler. Doorbells,
+completions, registrations and bytes are per operation: the bytes of the registered memory, those that the transport copies
+into the buffers of Sends and out of those of Receives, and those that the adapter copies.
 
 ::
 

@@ -49,9 +49,11 @@ EVENTS: dict[str, Callable[[Tally], float]] = {
     "reply stage": entries_of("(reply)"),
     "reply runs": entries_of("(reply entered)"),
     "doorbells": entries_of("rxe_post_send", "rxe_post_recv"),
+    "send doorbells": entries_of("rxe_post_send"),
     "sends posted": copies_by("rxe_post_send"),
     "receives posted": copies_by("rxe_post_recv"),
     "registrations": entries_of("rxe_reg_fast_mr"),
+    "registered bytes": entries_of("(registered bytes)"),
     "local invalidations": invalidations(True),
     "remote invalidations": invalidations(False),
     "completions": entries_of("rxe_cq_post"),
@@ -64,6 +66,9 @@ EVENTS: dict[str, Callable[[Tally], float]] = {
     "frames sent": entries_of("rxe_xmit_packet"),
     "frames received": entries_of("rxe_rcv"),
     "bytes copied by transport": bytes_by("transport"),
+    # Under the lock of the transport it copies into the buffers of Sends, in handlers of completions out of those of Receives.
+    "bytes copied into sends": entries_of("(copied by send)"),
+    "bytes copied from receives": entries_of("(copied by reply)"),
     "bytes copied by rxe": bytes_by("rxe"),
     "bytes copied": bytes_by(),
 }

@@ -82,6 +82,7 @@ CONTEXTS = {
     "do_exit": "exit",
 }
 ADAPTERS = ("rdma_rxe", "siw")
+REGISTERS = "rxe_reg_fast_mr"  # the adapter's function that registers memory
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Symbols:
         return [address for address, _ in ordered], [function for _, function in ordered]
 
     def contexts(self) -> list[tuple[str, int]]:
-        """Where contexts begin, by kind."""
+        """Where contexts begin, by kind, and where memory is registered."""
         found, names = [], set()
         for table in (self._image, self._modules):
             for address, function in zip(*table, strict=True):
@@ -134,7 +135,10 @@ class Symbols:
                 if kind := "adapter" if adapter else CONTEXTS.get(function.name):
                     found.append((kind, address))
                     names.add("adapter" if adapter else function.name)
-        if missing := {"adapter", *CONTEXTS} - names:
+                if function.name == REGISTERS:
+                    found.append(("register", address))
+                    names.add(REGISTERS)
+        if missing := {"adapter", REGISTERS, *CONTEXTS} - names:
             raise RuntimeError(f"the guest has no function of: {', '.join(sorted(missing))}")
         return found
 

@@ -109,6 +109,11 @@ class Line:
             for transport in PAIR
         )
 
+    def sends(self) -> str:
+        """Sends for each doorbell of the send queue, ours / in-tree."""
+        pairs = ((self.middle(client, "sends posted"), self.middle(client, "send doorbells")) for client in PAIR)
+        return "/".join(f"{sends / doorbells:.2f}" if doorbells else "-" for sends, doorbells in pairs)
+
     def burst(self) -> str:
         """Operations for each run of a handler of completions, ours / in-tree."""
         runs = (self.middle(transport, "reply runs") for transport in PAIR)
@@ -148,11 +153,14 @@ HAPPENED = [
     Column("locks", 9, lambda line: line.both("own locks", 1)),
     Column("atomics", 11, lambda line: line.both("own atomics", 1)),
     Column("doorbells", 11, lambda line: line.both("doorbells", 2)),
+    Column("Sends each", 10, Line.sends),
     Column("completions", 11, lambda line: line.both("completions", 2)),
     Column("burst", 9, Line.burst),
     Column("registr.", 9, lambda line: line.both("registrations", 1)),
+    Column("registered bytes", 19, lambda line: line.both("registered bytes")),
     Column("inval. l+r", 15, Line.invalidations),
-    Column("copied", 13, lambda line: line.both("bytes copied by transport")),
+    Column("into Sends", 13, lambda line: line.both("bytes copied into sends")),
+    Column("from Receives", 13, lambda line: line.both("bytes copied from receives")),
     Column("copied by adapter", 21, lambda line: line.both("bytes copied by rxe")),
 ]
 
