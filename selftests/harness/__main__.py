@@ -18,7 +18,7 @@ from .demo import Demo
 from .runner import Runner
 
 
-# What the set-up calls the kernels.
+# The set-up's names of the kernels.
 STEPS = {"stock": "stock", "test": "kernel", "debug": "kernel-debug"}
 
 
@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
         common(command)
     common(commands.add_parser("kunit", help="run the module's KUnit tests in a guest"))
     common(commands.add_parser("demo", help="one mount with a readable transcript"))
-    common(commands.add_parser("selfcheck", help="check that the harness notices what it has to"))
+    common(commands.add_parser("selfcheck", help="check that the harness notices all failures"))
     return parser.parse_args()
 
 
@@ -48,7 +48,7 @@ def common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rounds", type=int, default=2, help="rounds of the mount/unmount/unload test")
     command.add_argument("--patience", type=int, default=0, help="how often to repeat a test that is only too slow")
     command.add_argument(
-        "--resume", action="store_true", help="leave out what this module has passed in an earlier run"
+        "--resume", action="store_true", help="leave out tests that this module has passed in an earlier run"
     )
     command.add_argument("--until", type=float, default=math.inf, metavar="EPOCH", help="begin no test after this time")
     command.add_argument("--first-failure", action="store_true", help="begin no test after one has failed")
@@ -87,7 +87,7 @@ def options_of(args: argparse.Namespace) -> Options:
     if options.client == "ours" and not options.module.exists():
         sys.exit(f"error: {options.module} is not there: build the module first")
     if options.client == "ours":
-        # One run tests one module, whatever is built meanwhile.
+        # One run tests one module, even if another is built meanwhile.
         options.work.mkdir(parents=True, exist_ok=True)
         options.module = Path(shutil.copy(options.module, options.work / "rpcrdma_rs.ko"))
     return options

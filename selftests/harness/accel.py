@@ -30,7 +30,7 @@ def choose(options: Options) -> str:
 
 
 def boots(options: Options) -> bool:
-    """Whether a guest gets as far as its agent."""
+    """Tells whether a guest boots as far as its agent."""
     guest = Guest("probe", options)
     try:
         guest.start()

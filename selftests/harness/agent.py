@@ -75,7 +75,7 @@ class Agent:
         self.say("end", ident, str(os.waitstatus_to_exitcode(status)))
 
     def reap(self):
-        """Takes in what has ended: this is process 1, so daemons that lost their parent are here too."""
+        """Reaps children that have ended: this is process 1, so daemons that lost their parent are here too."""
         commands = {pid for _, pid in self.jobs.values()}
         while True:
             try:

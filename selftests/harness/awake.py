@@ -4,7 +4,7 @@
 Guests that talk to each other go to sleep and wake up thousands of times a second. Where the host is a virtual machine
 itself, a processor with nothing to do is given back to the hypervisor, and on a busy one it takes milliseconds to get it
 again: messages between two processes were measured to take 2.2 times as long, and a run of the demo 1.6 times. So each
-processor gets a process that does nothing and that everything else goes before.
+processor gets a process that does nothing, and that all others preempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Where the scheduler groups by session, a policy counts within the session only; its own has to be told as well.
+# If the scheduler groups by session, a policy counts within the session only; the session's own is set as well.
 IDLER = """
 import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})
@@ -30,7 +30,7 @@ while True:
 
 
 def virtual() -> bool:
-    """Whether this machine is a virtual one."""
+    """Tells whether this machine is a virtual one."""
     return " hypervisor" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
 
 

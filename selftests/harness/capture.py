@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Captures a guest's frames in QEMU, and has tshark read them: a reading of what we send that is not ours."""
+"""Captures a guest's frames in QEMU, and has tshark decode them, independently of our own encoder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Capture:
 
 
 def tshark(path: Path, *words: str) -> str:
-    """What tshark prints."""
+    """The output of tshark."""
     done = subprocess.run(["tshark", "-n", "-r", str(path), *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"tshark: {done.stderr.strip()}")
@@ -48,7 +48,7 @@ def tshark(path: Path, *words: str) -> str:
 
 @contextmanager
 def capturing(guest: Guest, name: str) -> Iterator[Capture]:
-    """Captures what goes over the guest's link inside the block."""
+    """Captures the frames on the guest's link inside the block."""
     capture = Capture(guest, name)
     capture.start()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The harness's end of the command channel: requests by number, answers sorted to whoever waits for them."""
+"""The harness's end of the command channel: requests by number, replies sorted to the jobs that wait for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ChannelClosed(Exception):
 
 @dataclass
 class Result:
-    """What a command left: exit status (negative: the signal that ended it) and its output, errors included."""
+    """The result of a command: exit status (negative: the signal that ended it) and its output, errors included."""
 
     rc: int
     out: str
@@ -58,14 +58,14 @@ class Job:
         return b"".join(self._parts).decode(errors="replace")
 
     def take(self, word: str, rest: list[str]) -> None:
-        """An answer from the guest."""
+        """A reply from the guest."""
         if word == "out":
             self._parts.append(bytes.fromhex(rest[0]) if rest else b"")
         else:
             self._done.put(int(rest[0]))
 
     def lost(self) -> None:
-        """No answer will come."""
+        """No reply will come."""
         self._done.put(None)
 
 
@@ -137,7 +137,7 @@ class Channel:
 
     @property
     def closed(self) -> bool:
-        """Whether the guest is gone."""
+        """Tells whether the guest is gone."""
         return self._closed
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run is made of: kernel, device, client module, amount of data, time limits."""
+"""The settings of a run: kernel, device, client module, amount of data, time limits."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Options:
     """The choices of one run."""
 
     variant: str = field(default_factory=lambda: os.environ["RPCRDMA_VARIANT"])  # stock, test or debug
-    # What the server guest boots: never the debug kernel.
+    # The kernel of the server guest: never the debug kernel.
     server_variant: str = field(default_factory=lambda: os.environ["RPCRDMA_SERVER_VARIANT"])
     client: str = "ours"  # ours or in-tree
     device: str = "rxe"  # rxe or siw
     small: bool = False
     rounds: int = 2
     patience: int = 0
-    resume: bool = False  # leave out what has passed before
+    resume: bool = False  # leave out tests that have passed before
     until: float = math.inf  # seconds since the epoch; no test begins later
     first_failure: bool = False  # and none after one has failed
-    stretch: float | None = None  # how many times the time limits are stretched; by default what the kernel wants
+    stretch: float | None = None  # the factor on all time limits; by default that of the kernel
     smp: int = 2
     memory: int = 1280  # MiB per guest
     accel: str = "tcg"
@@ -48,9 +48,9 @@ class Options:
 
     @property
     def slowness(self) -> float:
-        """How many times the time limits are stretched.
+        """The factor by which the time limits are stretched.
 
-        The limits are written for an idle machine and are there to end what hangs; a machine that shares its processors
+        The limits are written for an idle machine and are there to end hangs; a machine that shares its processors
         with others has been seen to take five times as long.
         """
         return self.stretch or (15.0 if self.variant == "debug" else 6.0)
@@ -66,7 +66,7 @@ class Options:
 
     @property
     def initrd(self) -> Path | None:
-        """What a kernel that cannot reach its root by itself needs to be booted with."""
+        """The initial file system of a kernel that cannot reach its root by itself."""
         initrd = self.kernel / "initrd"
         return initrd if initrd.exists() else None
 
@@ -77,5 +77,5 @@ class Options:
 
 
 def guest_variables(options: Options) -> dict[str, str]:
-    """What every guest's scripts may want to know."""
+    """Variables for every guest's scripts."""
     return {"DEVICE": options.device, "RDMA_DEVICE": f"{options.device}0"}

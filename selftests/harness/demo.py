@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A readable transcript of one mount: what is loaded, what is agreed, what is moved, what is left."""
+"""A readable transcript of one mount: modules, negotiated terms, transfers, and the objects that are left."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Demo:
         )
         left = resources.rdma(pair.client)
         print("   RDMA objects left on the client: " + ", ".join(f"{count} {kind}" for kind, count in left.items()))
-        # What an idle device holds: its management queue pair, and nothing of ours.
+        # An idle device holds its management queue pair, and nothing of ours.
         self.promise(left["mr"] == 0 and left["cm_id"] == 0 and left["qp"] <= 1, "none of them is the transport's")
         found = klog.findings(self._messages + pair.kernel_messages())
         for message in found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of the documentation, for tests that compare them with what there is."""
+"""The tables of the documentation, for tests that compare them with the module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Row:
 
 
 def literals(text: str) -> list[str]:
-    """What stands between double backquotes."""
+    """The texts between double backquotes."""
     return [" ".join(found.split()) for found in re.findall(r"``(.+?)``", text)]
 
 

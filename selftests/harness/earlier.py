@@ -10,13 +10,13 @@ from .config import REPO, Options
 
 RESULTS = Path("/cache/results")
 
-# The parts of selftests that VM tests consist of, and what of these counts.
+# The parts of selftests that VM tests consist of, and the kinds of their files that count.
 PARTS = ("harness", "vm", "peer", "rpcload", "ibfault", "realdma", "hold")
 SOURCES = (".py", ".c", ".sh")
 
 
 class Earlier:
-    """What passed in earlier runs of the same module, by the same tests, on the same kernels, with as much data."""
+    """The tests that passed in earlier runs of the same module and tests, on the same kernels, with as much data."""
 
     def __init__(self, options: Options):
         key = hashlib.sha256(options.module.read_bytes())

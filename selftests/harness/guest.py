@@ -21,12 +21,12 @@ BOOT_SILENCE = 15.0  # seconds without a word on the console, likewise
 # A blocked task is a finding before the kernel's default of two minutes, but a large fsync may take its time.
 HUNG_TASK = 25  # seconds, before stretching
 # With these the driver of the network adapter has a page for each frame, and no page pool. Freeing one of a pool lets
-# softirqs in, and soft-RoCE does that under a lock which they want, when a connection ends: lockdep tells, or it hangs.
+# softirqs in, and soft-RoCE does that under a lock that they take, when a connection ends: a lockdep report, or a hang.
 NIC = "mrg_rxbuf=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,guest_uso4=off,guest_uso6=off"
 
 
 class GuestError(Exception):
-    """A guest did not do what it was told; the text shows why."""
+    """A guest did not carry out a command; the text shows why."""
 
 
 class CommandFailed(GuestError):
@@ -47,7 +47,7 @@ class GuestTimeout(GuestError):
 
 
 def indent(text: str) -> str:
-    """Sets a text off from what surrounds it."""
+    """Sets a text off from the text around it."""
     return "\n".join("    " + line for line in text.strip("\n").splitlines())
 
 
@@ -252,7 +252,7 @@ class Guest:
             with socket.socket(socket.AF_UNIX) as con:
                 con.settimeout(5)
                 con.connect(str(self.directory / "con.sock"))
-                # The console has been made quiet; 7 makes it print what follows.
+                # The console has been made quiet; 7 makes it print the rest.
                 for key in (b"7", b"w", b"t"):
                     con.sendall(b"\x01b" + key)
                     self._quiet_console()
@@ -285,7 +285,7 @@ class Guest:
 
     @property
     def alive(self) -> bool:
-        """Whether QEMU runs."""
+        """Tells whether QEMU runs."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
@@ -316,15 +316,15 @@ class Monitor:
         self.call("qmp_capabilities")
 
     def call(self, command: str, **arguments: object) -> object:
-        """Executes one command; events in between are of no interest."""
+        """Executes one command; skips events in between."""
         self._stream.write(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
         self._stream.flush()
         while True:
-            answer = json.loads(self._stream.readline())
-            if "error" in answer:
-                raise GuestError(f"monitor: {command}: {answer['error']['desc']}")
-            if "return" in answer:
-                return answer["return"]
+            reply = json.loads(self._stream.readline())
+            if "error" in reply:
+                raise GuestError(f"monitor: {command}: {reply['error']['desc']}")
+            if "return" in reply:
+                return reply["return"]
 
     def close(self) -> None:
         """Ends the session."""

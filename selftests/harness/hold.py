@@ -15,7 +15,7 @@ FILES = f"/sys/module/{MODULE}/parameters"
 
 
 def count(pair: Pair, name: str) -> int:
-    """What the module has counted."""
+    """The module's count of held calls."""
     return int(pair.client.run(f"cat {FILES}/{name}").out)
 
 

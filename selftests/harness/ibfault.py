@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Drives selftests/ibfault: the client's RDMA device becomes a small one, or refuses what it is told to refuse."""
+"""Drives selftests/ibfault: the client's RDMA device becomes a small one, or refuses chosen requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Faults:
         self._pair.client.run(f"echo {when} >{FILES}/{what}")
 
     def refused(self, what: str) -> int:
-        """How many calls have been refused."""
+        """The number of calls that have been refused."""
         return int(self._pair.client.run(f"cat {FILES}/{what}").out)
 
     def hold_invalidations(self, hold: bool) -> None:
@@ -32,13 +32,13 @@ class Faults:
         self._pair.client.run(f"echo {hold:d} >{FILES}/hold_local_inv")
 
     def held_invalidations(self) -> int:
-        """How many chains of local invalidations are kept back."""
+        """The number of chains of local invalidations that are kept back."""
         return int(self._pair.client.run(f"cat {FILES}/hold_local_inv").out)
 
 
 @contextmanager
 def faults(pair: Pair, parameters: str = "") -> Iterator[Faults]:
-    """A lesser device for the block, before and after which nobody may be using it. After a failure the guests go anyway."""
+    """A lesser device for the block, unused before and after that. After a failure the guests are dropped anyway."""
     path = REPO / "out" / pair.options.variant / MODULE / f"{MODULE}.ko"
     assert path.exists(), f"{path} is not there: run selftests/setup/build.sh {pair.options.variant}"
     pair.client.run(f"insmod {pair.send(pair.client, path)} {parameters}")

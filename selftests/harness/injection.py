@@ -22,7 +22,7 @@ def arm(guest: Guest, kind: str, interval: int, times: int) -> None:
 
 
 def left(guest: Guest, kind: str) -> int:
-    """How many failures are still to come."""
+    """The number of failures that are still to come."""
     return int(guest.run(f"cat {ROOT}/{kind}/times").out)
 
 
@@ -43,7 +43,7 @@ def injection(pair: Pair, kind: str, **settings: object) -> Iterator[None]:
 
 
 def text_of(guest: Guest, module: str) -> tuple[int, int]:
-    """Where a module's code begins and ends, less its last function."""
+    """The begin and the end of a module's code, less its last function."""
     symbols = guest.run(rf"grep -i ' t .*\[{module}\]' /proc/kallsyms | cut -d' ' -f1 | sort").out
     found = [int(address, 16) for address in re.findall(r"^[0-9a-f]+", symbols, re.M)]
     return found[0], found[-1]

@@ -83,7 +83,7 @@ def bring_up(pair: Pair) -> None:
 
 
 def mount_command(vers: str, flavour: str, where: str, options: str = "") -> str:
-    """The command that mounts the export with a flavour of Kerberos; the server goes by its name, which its key is for."""
+    """The command that mounts the export with a flavour of Kerberos, by the server's name, which its key is for."""
     words = [f"vers={vers}", "proto=rdma", "hard", f"sec={flavour}"]
     if vers.startswith("3"):
         words += ["nolock", "mountproto=tcp"]

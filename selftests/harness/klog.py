@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Judges kernel messages: what fails the test during which it appeared."""
+"""Judges kernel messages: the findings fail the test during which they appeared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 WARNING = 4
 
-# Reports of the kernel about itself. These fail a test at whatever level they come.
+# Reports of the kernel about itself. These fail a test at any level.
 REPORTS = re.compile(
     r"WARNING:|BUG:|\bBUG at\b|\bOops\b|Kernel panic|KASAN|UBSAN|KCSAN|kmemleak: \d+ new|kernel BUG"
     r"|INFO: task .* blocked for more than|rcu.*(detected stalls|self-detected stall)|possible recursive locking"
@@ -51,11 +51,11 @@ def parse(guest: str, records: list[str]) -> list[Message]:
 
 
 def findings(messages: list[Message], allowed: list[re.Pattern[str]] | None = None) -> list[Message]:
-    """The messages that fail a test; `allowed` adds to the list above what one test provokes on purpose."""
+    """The messages that fail a test; `allowed` adds those that one test provokes on purpose to the list above."""
     passing = ALLOWED + (allowed or [])
     return [m for m in messages if is_finding(m) and not any(pattern.search(m.text) for pattern in passing)]
 
 
 def is_finding(message: Message) -> bool:
-    """Whether this message would have to be explained."""
+    """Tells whether this message would have to be explained."""
     return message.level <= WARNING or bool(REPORTS.search(message.text))

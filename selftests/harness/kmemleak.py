@@ -11,7 +11,7 @@ AGE = 5  # seconds
 
 
 def available(guest: Guest) -> bool:
-    """Whether the kernel has it and it is on."""
+    """Tells whether the kernel has it and it is on."""
     return guest.run(f"test -e {FILE} && echo clear >{FILE}", check=False).rc == 0
 
 

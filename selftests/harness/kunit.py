@@ -55,7 +55,7 @@ def run(options: Options) -> int:
 
 
 def report(results: dict[str, str], messages: list[klog.Message], unloaded: bool) -> int:
-    """Prints what was found; 0 if there were tests and all is well."""
+    """Prints the results; 0 if there were tests and all is well."""
     cases = [case for suite, text in results.items() for case in parse(suite, text)]
     for case in cases:
         print(f"{case.verdict:6} {case.suite}: {case.name}")

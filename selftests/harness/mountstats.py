@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads /proc/self/mountstats: what the transport of a mount says about itself."""
+"""Reads /proc/self/mountstats: the counters of the transport of a mount."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from .guest import Guest
 
 # The numbers of an `xprt:` line of type rdma, in their order. Tools of nfs-utils go by the position, so the order is
-# part of what a transport has to keep.
+# part of the interface.
 FIELDS = (
     "port bind_count connect_count connect_time idle_time sends receives bad_xids request_utilisation "
     "backlog_utilisation read_chunks write_chunks reply_chunks request_bytes reply_bytes pullup_bytes fixup_bytes "
@@ -16,7 +16,7 @@ FIELDS = (
     "empty_sendctx reply_waits"
 ).split()
 
-# Counters of our transport that are above zero only if a peer misbehaved, or the transport did. They are not in mountstats
+# Counters of our transport that are above zero only if a peer or the transport misbehaved. They are not in mountstats
 # but in a file of debugfs.
 SUSPICIOUS = (
     "foreign_invalidates unknown_xids duplicate_replies zero_grants version_errors header_errors reverse_unserved "
@@ -105,5 +105,5 @@ def parse_own(text: str, port: int | None = None) -> dict[str, int]:
 
 
 def calls(guest: Guest, mount_point: str, operation: str) -> int:
-    """How many calls of an operation were made."""
+    """The number of calls of an operation."""
     return of_mount(guest, mount_point)[1].get(operation, [0])[0]

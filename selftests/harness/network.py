@@ -33,7 +33,7 @@ def ip(*words: str) -> None:
 
 
 def make() -> None:
-    """Makes bridge and taps. Whoever uses them needs no more rights; they vanish with the namespace."""
+    """Makes bridge and taps. Their users need no more rights; they vanish with the namespace."""
     ip("link", "add", BRIDGE, "type", "bridge", "stp_state", "0", "forward_delay", "0")
     ip("link", "set", BRIDGE, "mtu", str(MTU))
     for end in (SERVER, CLIENT):

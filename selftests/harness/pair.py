@@ -17,7 +17,7 @@ from .network import CLIENT, MTU, SERVER, End
 NFS_PORT = 20049
 MOUNT_POINT = "/mnt/nfs"
 
-# No transport but the one under test may answer when the client asks for one.
+# The client must find no transport but the one under test.
 NO_IN_TREE = "install rpcrdma /bin/false\n"
 # Without Kerberos nothing is lost, and probing for it costs half a second.
 NO_KERBEROS = "install rpcsec_gss_krb5 /bin/false\n"
@@ -39,15 +39,15 @@ ip addr add {end.ipv6}/64 dev eth0 nodad
 rdma link add {device}0 type {device} netdev eth0
 """
 
-# When siw accepts a connection it answers first, and only then takes over the socket: a call that comes in between is
-# overlooked. So answers take a while. Kernels that are built here have no such queue; see `Pair.overlooked`.
+# When siw accepts a connection it replies first, and only then takes over the socket: a call that comes in between is
+# overlooked. So the server's frames are delayed. Kernels that are built here have no such queue; see `Pair.overlooked`.
 DELAY = """
 if modprobe -q sch_netem; then tc qdisc replace dev eth0 root netem delay 5ms limit 10000; fi
 """
 
 EXPORT_IN_MEMORY = "mount -t tmpfs -o size=80%,mode=1777 export /export"
 
-# What a server remembers of its clients has to come back with the files.
+# The server's records of its clients have to come back with the files.
 EXPORT_ON_DISK = """
 modprobe -a virtio_blk ext4
 [ "$(blkid -o value -s TYPE /dev/vda)" = ext4 ] || mkfs.ext4 -q /dev/vda
@@ -95,7 +95,7 @@ def network_script(device: str, end: End) -> str:
 
 
 def mount_command(vers: str, options: str = "", proto: str = "rdma", where: str = MOUNT_POINT) -> str:
-    """The command that mounts the export; NFSv3 goes without the lock protocol, which is not the transport's."""
+    """The command that mounts the export; NFSv3 without the lock protocol, which is not the transport's."""
     path = "/export" if vers.startswith("3") else "/"
     host = f"[{SERVER.ipv6}]" if proto == "rdma6" else SERVER.ipv4
     words = [f"vers={vers}", f"proto={proto}", "hard"]
@@ -121,7 +121,7 @@ class Server(Guest):
 
 
 class Pair:
-    """Both guests and what tests do with them."""
+    """Both guests, and the operations of tests on them."""
 
     def __init__(self, options: Options):
         self.options = options
@@ -165,7 +165,7 @@ class Pair:
         return "rpcrdma_rs" if self.options.client == "ours" else "rpcrdma"
 
     def unload_module(self, timeout: float = 20.0) -> None:
-        """Takes the module out; sunrpc gives up its last references from a workqueue, so this may take a moment."""
+        """Unloads the module; sunrpc drops its last references from a workqueue, so this may take a moment."""
         self.client.run(
             f"until rmmod {self.module}; do sleep 0.1; done; ! grep '^{self.module} ' /proc/modules", timeout
         )
@@ -179,18 +179,18 @@ class Pair:
         self.client.run(f"umount {where}")
 
     def drop_caches(self) -> None:
-        """Makes the client forget what it read or wrote."""
+        """Makes the client forget the data that it read or wrote."""
         self.client.run("sync; echo 3 >/proc/sys/vm/drop_caches")
 
     def send(self, guest: Guest, source: Path) -> str:
-        """Puts a file into a guest's share, under a name never used since the guest caches names; tells where."""
+        """Puts a file into a guest's share, under a new name, since the guest caches names; returns its path."""
         self._names += 1
         name = f"{self._names}-{source.name}"
         shutil.copy(source, guest.share / name)
         return f"/share/{name}"
 
     def kernel_messages(self) -> list[klog.Message]:
-        """What both kernels said since the last call."""
+        """The messages of both kernels since the last call."""
         return [m for guest in self.guests for m in klog.parse(guest.name, guest.kernel_records())]
 
     def reboot_server(self, disk: Path) -> None:
@@ -200,7 +200,7 @@ class Pair:
         self.guests[0] = self.server
         self.server.start()
         self.server.bring_up()
-        # What a kernel says while it boots is nobody's business, unless it is a report.
+        # Of the messages while a kernel boots only reports count.
         boot = klog.parse(self.server.name, self.server.kernel_records())
         assert not (reports := [m for m in boot if klog.REPORTS.search(m.text)]), reports
 
@@ -210,10 +210,10 @@ class Pair:
             guest.stop()
 
     def overlooked(self) -> bool:
-        """Whether siw has overlooked a call: it lies in a socket of the server, and nobody reads it.
+        """Tells whether siw has overlooked a call, which lies unread in a socket of the server.
 
-        When siw accepts a connection it answers first, and only then wants to know of data in the socket. A call that
-        comes in between stays there until the client gives the connection up.
+        When siw accepts a connection it replies first, and only then asks to be told of data in the socket. A call that
+        comes in between stays there until the client ends the connection.
         """
         if self.options.device != "siw":
             return False
@@ -230,7 +230,7 @@ class Pair:
             return False
 
     def describe_hang(self) -> str:
-        """What both guests are stuck in."""
+        """The blocked tasks of both guests."""
         return "\n".join(guest.blocked_tasks() for guest in self.guests)
 
 

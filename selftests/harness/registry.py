@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How tests make themselves known."""
+"""The registry of the tests."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Test:
 
     @property
     def title(self) -> str:
-        """The file and the name: what patterns are matched with."""
+        """The file and the name, which patterns are matched with."""
         return f"{self.group}: {self.name}"
 
 
 TESTS: list[Test] = []
 
-# The order of the files. A run that has a time limit leaves out what stands last, so the files that show most about the
-# protocol come first: a peer and a device that misbehave, then lost connections, then what the in-tree server is asked
-# for every day, which demo and bench exercise as well. A file that is not listed comes after these.
+# The order of the files. A run that has a time limit leaves out the last ones, so the files that show most about the
+# protocol come first: a peer and a device that misbehave, then lost connections, then everyday use of the in-tree
+# server, which demo and bench exercise as well. A file that is not listed comes after these.
 ORDER = (
     "test_9_hostile_server",
     "test_22_cases",
@@ -99,7 +99,7 @@ def test(
 
 
 def position(name: str) -> tuple[int, str]:
-    """Where a file stands among the files: as in ORDER, the others after those and by name."""
+    """The sort key of a file: its place in ORDER, then those that are not listed, by name."""
     return ORDER.index(name) if name in ORDER else len(ORDER), name
 
 
@@ -116,5 +116,5 @@ def load() -> list[Test]:
 
 
 def select(tests: list[Test], patterns: list[str]) -> list[Test]:
-    """Those whose `file: name` contains any of the patterns; all without patterns."""
+    """The tests whose `file: name` contains any of the patterns; all without patterns."""
     return [t for t in tests if not patterns or any(p in t.title for p in patterns)]

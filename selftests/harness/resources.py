@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counts what a guest holds: RDMA objects and memory, to compare before and after."""
+"""Counts a guest's RDMA objects and memory, to compare before and after."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def memory(guest: Guest) -> dict[str, int]:
 
 
 def module_use(guest: Guest, module: str) -> int | None:
-    """How many references the module has; None if it is not loaded."""
+    """The number of references to the module; None if it is not loaded."""
     found = re.search(rf"^{module} \d+ (-?\d+) ", guest.run("cat /proc/modules").out, re.M)
     return int(found[1]) if found else None

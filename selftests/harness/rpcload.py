@@ -21,7 +21,7 @@ CLIENT, SERVICE = "rpcload", "rpcload_echo"
 
 
 def modules(options: Options) -> dict[str, Path]:
-    """Where the two modules are."""
+    """The paths of the two modules."""
     found = {}
     for name, variant in ((CLIENT, options.variant), (SERVICE, options.server_variant)):
         found[name] = REPO / "out" / variant / "rpcload" / f"{name}.ko"
@@ -31,7 +31,7 @@ def modules(options: Options) -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a command."""
+    """The outcome of a command."""
 
     command: str
     error: int  # 0 or an errno
@@ -67,16 +67,16 @@ class Load:
             guest.run(f"insmod {self._pair.send(guest, paths[name])}")
 
     def unload(self) -> None:
-        """Takes both out. With the client goes its connection."""
+        """Unloads both, and with the client its connection."""
         self._pair.client.run(f"rmmod {CLIENT}")
         self._pair.server.run(f"rmmod {SERVICE}")
 
     def bad_calls(self) -> int:
-        """How many calls arrived wrong, as the service sees it."""
+        """The number of calls that arrived wrong, by the service's count."""
         return int(self._pair.server.run(f"cat /sys/module/{SERVICE}/parameters/bad_calls").out)
 
     def start(self, *commands: str) -> Running:
-        """Starts commands, one after the other and whatever comes of them."""
+        """Starts commands, one after the other, even if one fails."""
         steps = [f"echo {shlex.quote(c)} 2>/dev/null >{FILES}/control || true; echo =====" for c in commands]
         counters_of = f"cat {FILES}/stats; cat {DEBUGFS}/* 2>/dev/null || true"
         look = f"cat {FILES}/control; {counters_of}"
@@ -90,7 +90,7 @@ class Load:
         outcomes, before = [], counters(first)
         for command, block in zip(running.commands, blocks, strict=True):
             after = counters(block)
-            # Another connection of the same transport goes on counting, another transport begins anew.
+            # Another connection of the same transport goes on counting, another transport begins at zero.
             counted = {name: value - before.get(name, 0) for name, value in after.items()}
             outcomes.append(outcome(command, block, counted))
             before = after
@@ -109,11 +109,11 @@ class Load:
         self._pair.client.run(f"echo {int(on)} >{FILES}/stall")
 
     def reverse_calls(self) -> int:
-        """How many calls the reverse service has taken up."""
+        """The number of calls that the reverse service has taken up."""
         return int(self._pair.client.run(f"cat /sys/module/{CLIENT}/parameters/reverse_calls").out)
 
     def open(self, words: str = "") -> Outcome:
-        """Connects to the service, or to what the words say."""
+        """Connects to the service, or to the address that the words name."""
         return self.one(f"open addr={SERVER.ipv4} {words}").good()
 
 
@@ -124,7 +124,7 @@ def counters(text: str) -> dict[str, int]:
 
 
 def outcome(command: str, text: str, counted: dict[str, int]) -> Outcome:
-    """Reads what a command left."""
+    """Reads the outcome of a command."""
     lines = dict(line.split("=", 1) for line in text.splitlines() if re.match(r"\w+=", line))
     values = {name: int(value) for name, value in lines.items() if re.fullmatch(r"-?\d+", value)}
     return Outcome(command, -values.pop("error"), lines.get("reason", ""), values, counted)

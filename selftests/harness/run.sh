@@ -5,7 +5,7 @@
 #
 #   run.sh test [PATTERN...] | kunit | demo | list      (run.sh COMMAND --help tells the options)
 #
-# Which kernel is meant has to be worked out on the outside, where the cache is; the harness gets its path.
+# The kernel is chosen on the outside, where the cache is; the harness gets its path.
 
 set -euo pipefail
 
@@ -55,7 +55,7 @@ NET=1 "$setup/enter.sh" env PYTHONPATH=/repo/selftests PYTHONDONTWRITEBYTECODE=1
 pid=$!
 
 # unshare ignores the signals itself, and the harness is its child: pass them on, and make an end of it when the
-# harness does not. With unshare its whole PID namespace goes, and with that its network namespace.
+# harness does not. With unshare its whole PID namespace ends, and with that its network namespace.
 # shellcheck disable=SC2317 # reached by the traps below
 pass_on() {
 	trap '' INT TERM HUP

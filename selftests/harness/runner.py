@@ -19,11 +19,11 @@ from .pair import Late, Pair
 from .registry import Skip, Test
 
 
-# What the kernel logs when it loads our module, and what that says.
+# The messages with which the kernel loads our module, and the module itself.
 OURS = re.compile(r"rpcrdma_rs\b")
 
 
-# How the line begins that tells what was left out; run.sh and .ci/run look for it.
+# The begin of the line that lists the tests that were left out; run.sh and .ci/run look for it.
 LEFT_OUT = "left out, out of time:"
 
 
@@ -98,7 +98,7 @@ class Runner:
         except Skip as reason:
             print(f"skip   {title}: {reason}")
             return
-        except Exception as error:  # whatever goes wrong is the test's result
+        except Exception as error:  # any failure is the test's result
             if patience and not self._time_is_up() and self._only_slow(error):
                 print(f"again  {title} ({time.monotonic() - start:.1f} s): {str(error).splitlines()[0]}")
                 self.repeated += 1
@@ -176,7 +176,7 @@ class Runner:
         return text
 
     def _reported(self) -> bool:
-        """Whether a kernel has a report to make. One that cannot be asked any more counts as that."""
+        """Tells whether a kernel has a report. One that cannot be asked any more counts as that."""
         if self.pair is None:
             return False
         try:
@@ -186,7 +186,7 @@ class Runner:
 
     @staticmethod
     def _late_messages(pair: Pair) -> str:
-        """What the kernels had to say about a failure."""
+        """The kernels' messages about a failure."""
         try:
             found = [m for m in pair.kernel_messages() if klog.is_finding(m)]
         except GuestError:
@@ -220,7 +220,7 @@ def by_file(some: list[Test], tests: list[Test]) -> str:
 
 
 def bring_up(options: Options, boots: int = 2) -> Pair:
-    """A started pair whose boot messages have been judged for reports; other boot noise is nobody's business.
+    """A started pair whose boot messages have no reports; other messages of the boot do not count.
 
     A report that came before our module was there is the kernel's own, and costs another boot. So does a QEMU that ends by
     itself, or whose guest stands still: two emulated processors now and then trip over each other while they boot.

@@ -33,7 +33,7 @@ def fails(pair: Pair) -> None:
 
 
 def warns(pair: Pair) -> None:
-    """A kernel message at warning level in the guest that nobody talks to."""
+    """A kernel message at warning level in the guest that the test does not use."""
     pair.server.run("echo '<4>something is odd' >/dev/kmsg")
 
 
@@ -48,7 +48,7 @@ def locks(pair: Pair) -> None:
 
 
 def dies(pair: Pair) -> None:
-    """A guest that goes away."""
+    """A guest that dies."""
     pair.client.run("echo c >/proc/sysrq-trigger", 20)
 
 
@@ -77,7 +77,7 @@ EXPECTED: list[tuple[Callable[[Pair], None], str]] = [
 
 
 def boots(options: Options, guest: str, reports: int) -> tuple[int, str]:
-    """How often a pair is started of which the first `reports` times `guest` reports something, and what is said."""
+    """Starts a pair whose `guest` reports something at its first `reports` boots: the count of boots, and the output."""
     started = 0
 
     class Unlucky(Pair):
@@ -103,7 +103,7 @@ def boots(options: Options, guest: str, reports: int) -> tuple[int, str]:
     return started, output.getvalue()
 
 
-# Whose report at how many boots, how many boots follow from that, and what is said at the end.
+# The guest that reports, at how many boots, the number of boots that follow from that, and a text of the output.
 BOOTS = [
     ("server", 1, 2, "again  boot"),
     ("server", 2, 2, "reports at boot:"),
@@ -115,7 +115,7 @@ BOOTS = [
 
 
 def nothing_fails(options: Options) -> bool:
-    """Whether a run without a test is a failure."""
+    """Tells whether a run without a test is a failure."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         status = Runner(options).run([])
@@ -123,7 +123,7 @@ def nothing_fails(options: Options) -> bool:
 
 
 def time_is_up(options: Options) -> bool:
-    """Whether no test begins after the time given, and that is told: the second one here, which would fail."""
+    """Tells whether no test begins after the time given, and the output says so: the second one here would fail."""
     output = io.StringIO()
     tests = [Test(function.__name__, "selfcheck", function, (), 8.0) for function in (passes, asserts)]
     with contextlib.redirect_stdout(output):

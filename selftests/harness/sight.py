@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the module shows of its connections in the client's debugfs."""
+"""Reads the module's files on its connections in the client's debugfs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def table(guest: Guest) -> dict[int, dict[str, str]]:
     for line in guest.run(f"cat {DIRECTORY}/connections").lines[1:]:
         found = re.match(r"(?P<xprt>\d+) +(?P<host>\S+) port (?P<port>\d+) +(?P<rest>.*)", line)
         assert found, f"no line of the table: {line}"
-        # What calls wait for may be two words.
+        # The resource that calls wait for may be two words.
         words = found["rest"].replace("its turn", "its-turn").split()
         rows[int(found["port"])] = {"xprt": found["xprt"], "peer": found["host"], **dict(zip(COLUMNS, words))}
     return rows
@@ -35,6 +35,6 @@ def details(guest: Guest, port: int) -> dict[str, str]:
 
 
 def ends(guest: Guest, port: int) -> list[str]:
-    """How the last connections to a port have ended, the last one first."""
+    """The ends of the last connections to a port, the last one first."""
     text = guest.run(f"cat $(grep -l '^peer .* port {port}$' {DIRECTORY}/xprt-*)").out
     return re.findall(r"^(?:closed \d+ s ago, after \d+ s|failed \d+ s ago): (.*)$", text, re.M)

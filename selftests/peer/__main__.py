@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The peer: listens, accepts with the private data it is told, answers calls, and misbehaves on request.
+"""The peer: listens, accepts with the private data it is told, replies to calls, and misbehaves on request.
 
-Every event is one line of JSON; a signal USR1 adds one, behind which nothing is missing that happened before. A signal
-USR2 has it send the oldest reply that it has kept. What the peer does wrong is chosen by the client, which looks names up:
+Every event is one line of JSON; a signal USR1 adds one, before which all earlier ones are written. A signal USR2 has it
+send the oldest reply that it has kept. The client chooses its misbehaviour by the names that it looks up:
 
-    do-MODE[.ANYTHING]              this LOOKUP is answered in that mode (see modes.py), which may be edit:EDITS or
+    do-MODE[.ANYTHING]              the reply to this LOOKUP is in that mode (see modes.py), which may be edit:EDITS or
                                     then-right:EDITS (see edits.py)
     always-MODE[.ANYTHING]          likewise, and every time that it is sent again
     arm-MODE-at-PROCEDURE[.ANY]     the next call of that NFS procedure is
 
-The first and the last do so once: sent again, the same LOOKUP is answered rightly. `--first MODE` does it to the first
+The first and the last do so once: sent again, the same LOOKUP gets the right reply. `--first MODE` does it to the first
 call of all, `--first-of-each MODE` to the first call of each connection.
 
-With `--mutate COUNT` each of so many calls, but NULL, is answered wrongly at random, and rightly once the client is silent (see
-mutator.py); meanwhile there are events of connections only.
+With `--mutate COUNT` each of COUNT calls, but NULL, gets a random wrong reply, and the right one once the client is
+silent (see mutator.py); meanwhile there are events of connections only.
 
 Besides NFSv3 it serves the program of rpcload_echo.ko, to which names mean nothing. There, and for reverse calls, orders
 come from a named pipe, `--orders PATH` (see orders.py).
@@ -44,7 +44,7 @@ SHORT = 900  # bytes of an RPC reply that fits inline whatever the client has to
 
 
 class Server:
-    """What there is one of, over all connections."""
+    """The state that all connections share."""
 
     def __init__(self, options):
         self.options = options
@@ -67,11 +67,11 @@ class Server:
     # Connection management
 
     def outcome(self, number):
-        """What becomes of the connection that was asked for as the `number`th; the last option holds for the rest."""
+        """The outcome of the `number`th request to connect; the last option holds for the rest."""
         return self.outcomes[min(number, len(self.outcomes)) - 1]
 
     def requested(self, event):
-        """A client wants to connect: the options say what becomes of it, by the number of the request."""
+        """A client wants to connect: the options give the outcome, by the number of the request."""
         self.number += 1
         outcome = self.outcome(self.number)
         say("connect", number=self.number, private_data=event.private_data.hex(), outcome=outcome)
@@ -92,7 +92,7 @@ class Server:
             self.orders.established(connection)
 
     def disconnected(self, event):
-        """The connection is down, whoever ended it."""
+        """The connection is down, ended by either side."""
         connection = self.connections.pop(event.key, None)
         if connection is not None:
             say("disconnected", number=connection.number)
@@ -116,20 +116,20 @@ class Server:
         name = nfs.looked_up(call, arguments)
         if not self.mutator.left:
             say("message", connection=connection.number, length=len(message), **header, rpc=call, name=name)
-        # A call that was faster than the disconnect gets no answer.
+        # A call that was faster than the disconnect gets no reply.
         if "malformed" in header or self.outcome(connection.number) == "disconnect":
             return
         if call is not None:
             service = echo if call["prog"] == echo.PROGRAM else nfs
-            reply = service.answer(call, arguments)
+            reply = service.reply(call, arguments)
         elif header["proc"] == wire.RDMA_NOMSG:
             # A Long call, which this peer does not fetch.
             reply = wire.rpc_reply(header["xid"], status=wire.SYSTEM_ERR)
         else:
             return
         if self.options.mutate and (len(reply) > SHORT or wire.decode_reply(reply)[0]["status"] != wire.SUCCESS):
-            # What does not fit inline has to fail. Of most errors the RPC layer thinks that asking again, on another
-            # connection, may help; not of this one.
+            # A reply that does not fit inline has to fail. After most errors the RPC layer sends the call again, on
+            # another connection; not after this one.
             reply = wire.rpc_reply(header["xid"], status=wire.PROC_UNAVAIL)
         lasts = (self.last_handle, self.last_middle)
         query = modes.Query(header, reply, self.credits, unused(header), header, *lasts)
@@ -143,7 +143,7 @@ class Server:
                 self.last_handle, self.last_middle = chunk[0]["handle"], chunk[len(chunk) // 2]["handle"]
 
     def mode_of(self, connection, call, name):
-        """In which mode to answer."""
+        """The mode of the reply to a call."""
         first_of_it = connection.number not in self.begun
         self.begun.add(connection.number)
         if self.first:
@@ -169,7 +169,7 @@ class Server:
         return "right"
 
     def act(self, connection, query, mode):
-        """Answers a call."""
+        """Replies to a call in a mode."""
         if mode != "right":
             say("misbehaves", mode=mode, xid=query.xid)
         for step in modes.steps(mode, query):
@@ -191,7 +191,7 @@ class Server:
                 connection.send(step.message, step.handle)
 
     def mutate(self, connection, query):
-        """Answers a call wrongly, and rightly when the client is silent: it may have dropped the first."""
+        """Sends a wrong reply, and the right one when the client is silent: it may have dropped the first."""
         connection.send(self.mutator.mutate(query.reply().message, len(query.payload)))
         if not self.mutator.left:
             say("mutated", count=self.mutator.made)
@@ -199,7 +199,7 @@ class Server:
         self.release_at = time.monotonic() + MUTATED_SECONDS
 
     def release(self):
-        """The client has been silent for long enough: answers what was held back."""
+        """The client has been silent for long enough: sends the replies that were held back."""
         if not self.mutator.made:
             say("released", count=len(self.held))
         held, self.held, self.release_at = self.held, [], None
@@ -239,7 +239,7 @@ class Server:
                     self.manage(listener)
                 elif connection == self.asked:
                     os.read(self.asked, 1)
-                    # The connection of what was kept may have ended meanwhile.
+                    # The connection of the reply may have ended meanwhile.
                     if self.kept:
                         self.let_go()
                 elif connection is self.orders:
@@ -258,7 +258,7 @@ class Server:
                 handler[event.kind](event)
             else:
                 say("other", kind=event.kind)
-        # An identifier can only go once its events are acknowledged.
+        # An identifier can only be destroyed once its events are acknowledged.
         for connection in Connection.closed:
             connection.destroy()
         Connection.closed.clear()
@@ -278,12 +278,12 @@ def main():
     parser.add_argument("--private-data", type=bytes.fromhex, default=b"", help="bytes to accept with, hexadecimal")
     parser.add_argument("--reject-data", type=bytes.fromhex, default=b"", help="bytes to reject with, hexadecimal")
     parser.add_argument(
-        "--connections", default="ok", help="what becomes of connections: ok, reject, disconnect by comma"
+        "--connections", default="ok", help="outcomes of requests to connect: ok, reject, disconnect by comma"
     )
-    parser.add_argument("--first", choices=modes.MODES, help="mode in which to answer the first call")
+    parser.add_argument("--first", choices=modes.MODES, help="mode of the reply to the first call")
     parser.add_argument("--first-of-each", choices=modes.MODES, help="likewise, the first call of each connection")
-    parser.add_argument("--mutate", type=int, default=0, help="calls to answer wrongly, at random")
-    parser.add_argument("--seed", type=int, default=8166, help="what that follows from")
+    parser.add_argument("--mutate", type=int, default=0, help="calls to reply to wrongly, at random")
+    parser.add_argument("--seed", type=int, default=8166, help="seed of that")
     parser.add_argument("--credits", type=int, default=32, help="credits to grant")
     parser.add_argument("--receives", type=int, default=48, help="Receives to post")
     parser.add_argument("--receive-size", type=int, default=262144, help="bytes of each")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The harness's hold on the peer: starts it in the server guest, reads its events, mounts what it serves."""
+"""The harness's side of the peer: starts it in the server guest, reads its events, mounts its export."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ HERE = Path(__file__).parent
 START_LIMIT = 40.0  # seconds, before stretching: an emulated guest takes long to start Python
 EVENT_LIMIT = 20.0
 
-# Each peer has a port of its own, away from the in-tree server's, so that what the log says of a port is of one peer.
+# Each peer has a port of its own, away from the in-tree server's, so that a port in the log belongs to one peer.
 PORTS = itertools.count(20100)
 
-# Nothing is remembered, so that each look-up asks the peer; one that is not answered ends.
+# Nothing is cached, so that each look-up asks the peer; one without a reply ends.
 OPTIONS = "soft,timeo=100,retrans=2,retry=0,noacl,lookupcache=none,noac"
 
 LOG_LINE = re.compile(
@@ -39,7 +39,7 @@ Event = dict[str, object]
 
 @dataclass(frozen=True)
 class Logged:
-    """What the client's kernel log says of one connection."""
+    """One connection, by the client's kernel log."""
 
     sent: str
     received: str
@@ -75,7 +75,7 @@ class Peer:
         self._pid = self.wait(lambda event: event["event"] == "listening", "listening", START_LIMIT)["pid"]
 
     def _sync(self) -> None:
-        """Waits for what the peer has said but the channel has not delivered yet."""
+        """Waits for the events that the peer has written and the channel has not delivered yet."""
         before = sum(event["event"] == "sync" for event in self.events)
         self.pair.server.run(f"kill -USR1 {self._pid}")
         what = "peer: in step"
@@ -84,7 +84,7 @@ class Peer:
 
     @property
     def events(self) -> list[Event]:
-        """What has happened so far. A line that is none of ours is the trace of a failure."""
+        """The events so far. A line that is none of ours is the trace of a failure."""
         *lines, _ = self._job.text.split("\n")
         try:
             return [json.loads(line) for line in lines]
@@ -151,7 +151,7 @@ class Peer:
         self.pair.client.run(f"umount {where} || umount -f {where}", 60)
 
     def connections(self) -> list[Logged]:
-        """What the client's log says of the connections to this peer."""
+        """The connections to this peer that the client's log tells of."""
         return connections(self.pair.client, self.port)
 
     def tail(self, count: int = 25) -> str:
@@ -168,7 +168,7 @@ class Peer:
 
 @contextmanager
 def peer(pair: Pair, *options: str) -> Iterator[Peer]:
-    """A peer for the block. If the block fails, its error tells what the peer saw."""
+    """A peer for the block. If the block fails, its error has the last events of the peer."""
     server = Peer(pair, *options)
     try:
         yield server

@@ -39,7 +39,7 @@ def echo(args):
 PROCEDURES = {NULL: lambda args: b"", ECHO: echo}
 
 
-def answer(call, arguments):
+def reply(call, arguments):
     """The RPC reply to a call."""
     if call["vers"] != VERSION or call["proc"] not in PROCEDURES:
         return wire.rpc_reply(call["xid"], status=wire.PROC_UNAVAIL)
@@ -50,7 +50,7 @@ def answer(call, arguments):
 
 
 def is_right(results):
-    """Whether these are the results of a reverse REPLY, or those of a procedure that has none."""
+    """Tells whether these are the results of a reverse REPLY, or those of a procedure that has none."""
     if not results:
         return True
     reader = wire.Reader(results)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Messages made wrong by order: a test says what to change in the right reply, as edits separated by commas.
+"""Messages made wrong by order: a test names the changes to the right reply, as edits separated by commas.
 
 N=HEX        word N (decimal, from 0) becomes that; several values with `.` between them become the words from N on
-N+HEX        word N becomes so much more, modulo 2^32
+N+HEX        HEX is added to word N, modulo 2^32
 N<HEX        inserts the words in front of word N
-N-COUNT      removes so many words (decimal) from word N on
+N-COUNT      removes COUNT words (decimal) from word N on
 cut~BYTES    ends the message there
 pad~BYTES    zero bytes follow
 """

@@ -69,7 +69,7 @@ class Area:
 
     @classmethod
     def take(cls, pd, size):
-        """One that nobody uses any more, or a new one."""
+        """One that a closed connection has left, or a new one."""
         for area in cls._free:
             if (area.pd, area.size) == (pd, size):
                 cls._free.remove(area)
@@ -188,7 +188,7 @@ class Connection:
             self._post(wc.wr_id)
 
     def problems(self):
-        """Statuses of what failed since the last call, each once."""
+        """Statuses of the completions that failed since the last call, each once."""
         found, self._problems = list(dict.fromkeys(self._problems)), []
         return found
 
@@ -202,7 +202,7 @@ class Connection:
         Connection.closed.append(self)
 
     def destroy(self):
-        """Frees what the connection had."""
+        """Frees the resources of the connection."""
         verbs.destroy_qp(self.id)
         verbs.ack_cq_events(self._cq, self._unacknowledged)
         verbs.destroy_cq(self._cq)

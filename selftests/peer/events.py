@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the peer tells the tests: one line of JSON per event."""
+"""The events that the peer tells the tests: one line of JSON each."""
 
 import json
 import os

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The ways to answer a call wrongly. Each gives what the peer does instead of sending the right reply.
+"""The ways to reply wrongly to a call. Each gives the steps that the peer takes instead of sending the right reply.
 
-Where the client has to drop what it got, the right reply follows, so that the call ends and the test need not wait for
-a timeout: what shows that the client dropped the rest is its counter, and that the call went well after all. Where what
-it got has to end the call, nothing follows.
+If the client has to drop the message, the right reply follows, so that the call ends and the test need not wait for a
+timeout: the client's counter shows that it dropped the message, and so does the success of the call after all. If the
+message has to end the call, nothing follows.
 """
 
 import random
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import edits
 import wire
 
-GARBAGE = 12  # messages; fewer than the 16 that the client's credits for backward calls promise Receives for
+GARBAGE = 12  # messages; fewer than the 16 that the client's credits for reverse calls promise Receives for
 FLOOD = 800  # messages; more than it has Receives
-FOREIGN = (0xDEAD, 64, 0x10000)  # a segment that nobody offered
+FOREIGN = (0xDEAD, 64, 0x10000)  # a segment that no call has offered
 CALLBACK = 0x40000000
 
 
@@ -46,19 +46,19 @@ class Keep:
 
 
 class LetGo:
-    """Sends what was kept."""
+    """Sends the replies that were kept."""
 
 
 @dataclass
 class Grant:
-    """From here on every reply grants so many credits, one that was kept included."""
+    """From here on every reply grants `credits`, one that was kept included."""
 
     credits: int
 
 
 @dataclass
 class Query:
-    """A call from the client, with what an answer may need."""
+    """A call from the client, with the data that a reply may need."""
 
     header: dict
     payload: bytes  # the right RPC reply
@@ -73,7 +73,7 @@ class Query:
         self.xid = self.header["xid"]
 
     def reply(self, credits=None, **changes):
-        """The right reply, but for what is given."""
+        """The right reply, but for the arguments given."""
         words = {"chunks": self.chunks, **changes}
         payload = words.pop("payload", self.payload)
         return Send(wire.msg(self.xid, self.credits if credits is None else credits, payload, **words))
@@ -97,7 +97,7 @@ def wrong_handle(q, handle):
     return [send]
 
 
-def backward(q, chunks):
+def reverse(q, chunks):
     """A callback, with the xid of the call in progress: the two directions have nothing to do with each other."""
     return Send(wire.msg(q.xid, 1, wire.rpc_call(q.xid, CALLBACK, 1, 0), chunks=chunks))
 
@@ -105,7 +105,7 @@ def backward(q, chunks):
 def garbage(q, count):
     """Noise, and noise behind the words that every message begins with; always the same noise."""
     noise = random.Random(8166)
-    # What names the call that waits would end it.
+    # A message with the xid of the call that waits would end it.
     xid = q.xid ^ 0x40000000
     sends = []
     for number in range(count):
@@ -199,8 +199,8 @@ MODES = {
     "keep-own": lambda q: [Keep(own_handle(q))],
     "grant-2": lambda q: [Grant(2), q.reply(credits=2)],
     "let-go": lambda q: [LetGo(), q.reply()],
-    "backward-chunks": lambda q: [backward(q, wire.lists(read=[(0, *FOREIGN)])), q.reply()],
-    "backward-call": lambda q: [backward(q, None), q.reply()],
+    "reverse-chunks": lambda q: [reverse(q, wire.lists(read=[(0, *FOREIGN)])), q.reply()],
+    "reverse-call": lambda q: [reverse(q, None), q.reply()],
     "unknown-xids": lambda q: [*[other_xid(q)] * 11, q.reply()],
     "garbage": lambda q: garbage(q, GARBAGE),
     "flood": lambda q: garbage(q, FLOOD),
@@ -208,7 +208,7 @@ MODES = {
 
 
 def steps(mode, query):
-    """What the peer does in a mode."""
+    """The steps of the peer in a mode."""
     name, _, changes = mode.partition(":")
     if not changes:
         return MODES[mode](query)

@@ -19,15 +19,15 @@ class Mutator:
         self.made = 0
 
     def mutate(self, message, payload):
-        """One to three mutations of what a transport reads of the message, which ends with so many bytes of payload.
+        """One to three mutations of the part of the message that a transport reads; its last `payload` bytes are RPC's.
 
-        Behind that it is the RPC layer that reads: it asks again for what it cannot read, on another connection.
+        The RPC layer reads the rest: if it cannot, it sends the call again, on another connection.
         """
         end = len(message) - payload + 4 * PAYLOAD
         data, rest = bytearray(message[:end]), message[end:]
         self.left -= 1
         self.made += 1
-        # What names no call of the client gets no further than that, and is most of what blind changes make.
+        # A message with the xid of no call is checked no further, and most blind changes would make such messages.
         keeps_xid = self._random.random() < 0.9
         cut = self._random.random() < 0.05
         for _ in range(self._random.choice((1, 1, 1, 2, 2, 3))):
@@ -37,7 +37,7 @@ class Mutator:
         return bytes(data if cut else data + rest)[:MAX_LENGTH]
 
     def _at(self, data):
-        """Where a word begins."""
+        """The offset of a word."""
         words = len(data) // 4
         return 4 * self._random.randrange(words) if words else None
 
@@ -84,7 +84,7 @@ class Mutator:
             data[at:at] = data[at : at + 4 * self._random.randrange(1, 9)]
 
     def _lists(self, data):
-        """A list that nobody has offered."""
+        """A list that no call has offered."""
         at = 16 + 4 * self._random.randrange(3)
         count = self._random.choice((0, 1, 2, 255, 0xFFFFFFF, 0xFFFFFFFF))
         if at < len(data):

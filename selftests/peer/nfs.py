@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""As much of NFSv3 as a client needs to mount, look names up, write and read: counters are only visible under a mount.
+"""The part of NFSv3 that a client needs to mount, look up, write and read: counters are only visible under a mount.
 
 There is one directory, whose handle the real mount daemon gave to the client, and in it one file. Data is neither kept
-nor delivered: a READ ends with an error. What matters is how the client sends its calls.
+nor delivered: a READ ends with an error. The tests look at the way in which the client sends its calls.
 """
 
 import wire
@@ -75,7 +75,7 @@ PROCEDURES = {
 }
 
 
-def answer(call, arguments):
+def reply(call, arguments):
     """The RPC reply to a call."""
     if (call["prog"], call["vers"]) != (PROGRAM, VERSION):
         if (call["prog"], call["proc"]) == (PROGRAM, NULL):

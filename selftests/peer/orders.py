@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Orders: what a test tells the peer to do while it runs, as lines of JSON in a named pipe.
+"""Orders from a test to the peer while it runs, as lines of JSON in a named pipe.
 
     call        makes `count` reverse calls of a `procedure` on the newest connection, without waiting in between; with
                 `padding`, their arguments have that many bytes more
@@ -25,7 +25,7 @@ FIRST_XID = 0x72000000
 
 
 class Orders:
-    """The pipe, and what carries out the orders that come from it."""
+    """The pipe, and the methods that carry out the orders that come from it."""
 
     def __init__(self, path, credits, let_go):
         os.mkfifo(path)
@@ -40,7 +40,7 @@ class Orders:
         self._xids = itertools.count(FIRST_XID)
 
     def follow(self):
-        """Carries out what has come."""
+        """Carries out the orders that have come."""
         *lines, self._rest = (self._rest + os.read(self.fd, 65536)).split(b"\n")
         for line in lines:
             words = json.loads(line)
@@ -82,7 +82,7 @@ class Orders:
         return self.step()
 
     def step(self):
-        """Sends what was kept."""
+        """Sends the replies that were kept."""
         return {"count": self._let_go()}
 
     def error(self, xid):

@@ -21,7 +21,7 @@ SEND_SIGNALED = 2
 # enum ibv_wc_opcode: Receives have this bit.
 WC_RECV = 128
 
-# Positions in struct ibv_context_ops of what the headers define as inline functions.
+# Positions in struct ibv_context_ops of the functions that the headers define inline.
 OP_POLL_CQ, OP_REQ_NOTIFY_CQ, OP_POST_SEND, OP_POST_RECV = 11, 12, 25, 26
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """RPC-over-RDMA version 1 headers and RPC messages, read and written independently of the module's own code.
 
-Writing takes any word for any field: a peer that misbehaves has to say what no encoder would let it say.
+Writing takes any word for any field: a peer that misbehaves has to send messages that no encoder would make.
 """
 
 import struct
@@ -13,7 +13,7 @@ SUCCESS, PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL, GARBAGE_ARGS, SYSTEM_ERR = r
 
 
 class Malformed(Exception):
-    """A message from the client that is not what it should be."""
+    """A message from the client that is malformed."""
 
 
 def words(*values):
@@ -64,12 +64,12 @@ class Reader:
 
     @property
     def rest(self):
-        """What has not been read."""
+        """The bytes that have not been read."""
         return self.data[self.at :]
 
 
 def decode(message):
-    """The header as a dictionary that JSON can take, and what follows it."""
+    """The header as a dictionary that JSON can take, and the rest of the message."""
     reader, found = Reader(message), {}
     try:
         for name in ("xid", "vers", "credits", "proc"):
