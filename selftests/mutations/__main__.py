@@ -25,7 +25,7 @@ def place(src: Path, old: str) -> list[Path]:
 
 
 def problems(defect: Defect) -> list[str]:
-    """What is wrong with a defect."""
+    """The mistakes in a defect."""
     found = []
     for old, new in defect.edits:
         if (count := len(place(TOP / "src", old))) != 1:

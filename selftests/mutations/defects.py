@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The defects: each breaks one rule, and names the tests that have to find it.
 
-A defect is a set of edits. What an edit replaces stands exactly once in src, in whatever file, so that code may move
+A defect is a set of edits. The text that an edit replaces stands exactly once in src, in any file, so that code may move
 without a change here; `python3 -m mutations --check`, which lint runs, says when it does not.
 """
 
@@ -129,7 +129,7 @@ CREDITS = (
     Defect(
         "a grant never falls",
         "V1-30",
-        "the grant falls below what is in flight",
+        "the grant falls below the calls in flight",
         (
             (
                 "let granted = credits::grant(wire, requested);",
@@ -249,7 +249,7 @@ MEMORY = (
     Defect(
         "a call ends before its invalidation does",
         "V1-126 H-31",
-        "a call ends after its local invalidation, answered",
+        "a call ends after its local invalidation, replied",
         (
             (
                 "self.invalidate(reply, mrs);",
@@ -291,7 +291,7 @@ MEMORY = (
 
 
 def swapped(what: str, before: str, direction: str) -> Defect:
-    """The direction of a mapping is the other one. `before` is what stands in front of it."""
+    """The direction of a mapping is the other one. `before` is the text in front of it."""
     right, wrong = (
         f"{before}dma_data_direction::DMA_{to}_DEVICE" for to in sorted(("TO", "FROM"), key=lambda to: to != direction)
     )

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Puts one defect after the other into a copy of the sources, and runs the tests that have to find it. Usage:
-# run.sh [PATTERN...], where a pattern is part of a defect's name or of what it breaks. The last line is
+# run.sh [PATTERN...], where a pattern is part of a defect's name or of the IDs that it breaks. The last line is
 # 'N passed, N failed'; a defect passes if a test fails because of it. `make setup` must have been run.
 
 set -uo pipefail
@@ -15,14 +15,14 @@ passed=0 failed=0
 
 mutations() { selftests/setup/enter.sh env PYTHONPATH=selftests PYTHONDONTWRITEBYTECODE=1 python3 -m mutations "$@"; }
 
-# The copy keeps what was built in it, but for what a defect was in.
+# The copy keeps its build, but for the files that a defect was in.
 fresh() {
 	mkdir -p "$tree"
 	rm -rf "$tree/src" "$tree/selftests"
 	git ls-files -z Kbuild Makefile src include selftests packaging Documentation | xargs -0 cp -a --parents -t "$tree"
 }
 
-# Runs what must fail. A build that fails finds nothing: only the result of a test counts.
+# Runs the test that must fail. A build that fails finds nothing: only the result of a test counts.
 find_it() {
 	if [ -z "$1" ]; then
 		"$tree/selftests/setup/enter.sh" cargo test --locked --no-fail-fast --manifest-path selftests/host/Cargo.toml \

@@ -40,7 +40,7 @@ from orders import Orders
 MODE = r"[a-z0-9-]+(?::[a-z0-9.,=+<~-]+)?"
 HOLD_SECONDS = 1.0
 MUTATED_SECONDS = 0.2
-SHORT = 900  # bytes of an RPC reply that fits inline whatever the client has told
+SHORT = 900  # bytes of an RPC reply that fits inline with any private data of the client
 
 
 class Server:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What goes wrong on the client's own side: its users are killed, its name is taken, its slots are few."""
+"""Faults on the client's own side: its users are killed, its name is taken, its slots are few."""
 
 from harness.mountstats import SUSPICIOUS, transport
 from harness.pair import MOUNT_POINT, Pair, wait_until
@@ -18,12 +18,12 @@ REFUSED = (r'rpcrdma_rs: the name "rdma" is taken',)
     "H-2",
     "H-31",
     limit=180,
-    # The server may reach for memory that was fenced with the call: its device says so, and so may ours.
+    # The server may access memory that was invalidated with the call: its device says so, and so may ours.
     allowed=(*PROVOKED, r"rxe\d+: qp#\d+ do_complete: non-flush error status = \d+"),
     cases=[{"vers": "3"}, {"vers": "4.2"}],
 )
 def killed(pair: Pair, vers: str) -> None:
-    """Calls that are given up leave nothing behind that the server could reach; those of others do not suffer."""
+    """Abandoned calls leave no memory behind that the server could reach; calls of other users do not suffer."""
     pair.server.run("rm -rf /export/killed; mkdir /export/killed; head -c 8388608 /dev/urandom >/export/killed/read")
     pair.mount(vers, "rsize=1048576,wsize=1048576")
     rounds = pair.options.scaled(12, 4)
@@ -50,7 +50,7 @@ def killed(pair: Pair, vers: str) -> None:
     wanted = pattern.digest(size, "after")
     assert pair.server.run("sha256sum /export/killed/after").out.split()[0] == wanted
     counts = transport(pair.client, MOUNT_POINT)
-    # A reply to a call that was given up finds nobody: that is as it should be.
+    # The reply to an abandoned call is one to an unknown call, as it should be.
     odd = {name: counts[name] for name in SUSPICIOUS if counts.get(name) and name != "unknown_xids"}
     assert not odd, f"after killing users: {odd}"
     pair.client.run(f"rm -r {MOUNT_POINT}/killed")
@@ -59,7 +59,7 @@ def killed(pair: Pair, vers: str) -> None:
 
 @test("the name is taken by the in-tree module", "V1-142", limit=60, allowed=REFUSED)
 def taken(pair: Pair) -> None:
-    """Loading fails, with a message that says what to do, and works again when the other module is gone."""
+    """Loading fails, with a message that names the cure, and works again when the other module is gone."""
     if pair.options.client != "ours":
         return
     pair.unload_module()
@@ -83,7 +83,7 @@ def taken(pair: Pair) -> None:
     cases=[{"credits": 4}, {"credits": 16384}],
 )
 def slots(pair: Pair, credits: int) -> None:
-    """With few slots nobody waits for ever; with more than the device has room for, it takes as many as fit."""
+    """With few slots no user waits for ever; with more than the device has room for, it takes as many as fit."""
     if pair.options.client != "ours":
         return
     pair.unload_module()

@@ -24,18 +24,18 @@ KIB, MIB = 1 << 10, 1 << 20
 READ, WRITE = 6, 7  # procedures of NFSv3
 # Odd sizes are in between because of their padding.
 SIZES = (1, 1000, 4000, 16 * KIB, 64 * KIB, 64 * KIB + 1, 256 * KIB, MIB - 3, MIB)
-CONTIGUOUS = 64 * KIB  # what head and tail take
+CONTIGUOUS = 64 * KIB  # the most that head and tail take
 COUNTERS = ("read_chunks", "write_chunks", "reply_chunks", "nomsg_calls")
 
 # The largest of these sizes that goes inline at the default threshold of 4096. With 4000 bytes of data a call has 4060
-# bytes and a reply 4040, to which we add what the header takes, 28 bytes; in-tree always leaves room for the largest
+# bytes and a reply 4040, to which we add the header's 28 bytes; in-tree always leaves room for the largest
 # header with all segments that the device may need (212 bytes and more).
 INLINE = {"ours": 4000, "in-tree": 1000}
 
 
 @dataclass(frozen=True)
 class Message:
-    """One direction: where its data is, and what becomes of data that is too large to go inline."""
+    """One direction: the place of its data, and the mode of data that is too large to go inline."""
 
     place: str = "head"
     ddp: bool = False
@@ -119,7 +119,7 @@ def try_all(pair: Pair, pairs: list[tuple[Message, Message]], extra: str = "") -
 
 
 def reply_end(pair: Pair, ddp: bool) -> str:
-    """Whether something may follow the data of a reply.
+    """The words for a reply with nothing behind its data, if that is necessary.
 
     In-tree puts inline bytes that follow data in a Write chunk on top of that data: no upper layer of its has any.
     """
@@ -128,7 +128,7 @@ def reply_end(pair: Pair, ddp: bool) -> str:
 
 @test("inline both ways", "V1-2", "V1-3", "V1-45", "V1-54")
 def inline(pair: Pair) -> None:
-    """What fits goes without chunks, marked or not, wherever in the buffers it is."""
+    """Messages that fit go without chunks, with data marked or not, anywhere in the buffers."""
     small = [m for m in sizes_and_places(SHORT) if m.size <= INLINE[pair.options.client]]
     small += [replace(m, ddp=True) for m in small if m.place == "pages"]
     try_all(pair, list(zip(small, reversed(small), strict=True)))
@@ -136,7 +136,7 @@ def inline(pair: Pair) -> None:
 
 @test("Read chunk", "V1-46", "V1-53", "V1-70", "V1-71", "V1-73", "V1-74", "V1-77")
 def read_chunk(pair: Pair) -> None:
-    """Marked pages of a call that does not fit; what follows them arrives behind them."""
+    """Marked pages of a call that does not fit; the bytes after them arrive behind them."""
     try_all(pair, [(call, replace(SHORT, size=100)) for call in sizes(READ_CHUNK)])
 
 
@@ -153,12 +153,12 @@ ODD = (5001, 12346, 100003)
 
 @test("chunks of odd sizes have no room for padding", "V1-77", "V1-97", device="rxe")
 def unpadded(pair: Pair) -> None:
-    """What a WRITE offers to be read, and a READ to be written to, is exactly as long as its data."""
+    """The memory that a WRITE offers to be read, and a READ to be written to, is exactly as long as its data."""
     with hostile(pair) as server:
         for size in ODD:
             dd = f"dd bs={size} count=1 status=none"
             pair.client.run(f"{dd} if=/dev/zero of={MOUNT_POINT}/file oflag=direct conv=nocreat,notrunc")
-            # The peer has no data: what counts is what the client offered.
+            # The peer has no data: the test looks at the client's offer.
             read = pair.client.run(f"{dd} if={MOUNT_POINT}/file of=/dev/null iflag=direct", check=False)
             assert "Input/output error" in read.out, read
         written = [sum(segment["length"] for segment in m["read"]) for m in server.messages(NFS, WRITE)]
@@ -221,7 +221,7 @@ PIECES = {
     cases=[{"remote": 1}, {"remote": 0}],
 )
 def pieces(pair: Pair, remote: int) -> None:
-    """Of a chunk with a single handle the server sees to the invalidation, if it may; any other is fenced."""
+    """The server invalidates a chunk with a single handle, if it may; the client invalidates any other."""
     parameter = "/sys/module/rpcrdma_rs/parameters/remote_invalidation"
     ours = pair.options.client == "ours"
     if ours:
@@ -331,7 +331,7 @@ def too_large(pair: Pair) -> None:
     with loaded(pair) as load:
         load.open()
         outcome = load.one(f"run count=400 depth=16 call={2 * MIB} reply=4096 vary=1 seed=3", timeout=90)
-        # A chunk has room for a little more than the server takes, who refuses such a call by RDMA_ERROR.
+        # A chunk has room for a little more than the server takes, which refuses such a call by RDMA_ERROR.
         failed, refused = outcome.counted["failed_marshals"], outcome.counted["header_errors"]
         assert outcome.values["calls"] == 400 and outcome.values["errors"] == failed + refused, str(outcome)
         assert failed >= 2 and outcome.error == errno.EIO and outcome.values["mismatches"] == 0, str(outcome)
@@ -339,9 +339,9 @@ def too_large(pair: Pair) -> None:
         assert load.bad_calls() == 0
 
 
-@test("calls that nobody waits for", "H-12")
-def unanswered(pair: Pair) -> None:
-    """A call is over when it was sent, once; its credit comes back with the reply, which finds nobody."""
+@test("calls without a waiting caller", "H-12")
+def without_caller(pair: Pair) -> None:
+    """A call is over when it was sent, once; its credit comes back with the reply, which finds no caller."""
     if pair.options.client != "ours":
         return  # it sends such a call, ends the connection and sends the call again, for ever
     with loaded(pair) as load:
@@ -353,12 +353,12 @@ def unanswered(pair: Pair) -> None:
                 assert outcome.good().values["calls"] == outcome.counted["sends"] == calls, str(outcome)
                 assert outcome.counted["connect_count"] == 0, str(outcome)
                 late += outcome.counted["unknown_xids"]
-        assert late == 160, f"{late} replies found nobody waiting"
+        assert late == 160, f"{late} replies found no caller"
 
 
 @test("NULL calls to nfsd, lost connections", "PD-20")
 def null_calls(pair: Pair) -> None:
-    """What a benchmark needs: many small calls with their times, and the time of a reconnect."""
+    """The features for benchmarks: many small calls with their times, and the time of a reconnect."""
     with loaded(pair) as load:
         opened = load.open("program=nfs")
         assert opened.values["connects"] == 1 and opened.values["connect_ns"] > 0, str(opened)
@@ -413,7 +413,7 @@ def check_refusals(load: Load, refused: dict[str, int]) -> None:
 
 @test("load generator: refusals, interruption, unloading", limit=120)
 def tool(pair: Pair) -> None:
-    """The tool itself: it says what it does not take, ends when told to, and leaves nothing behind."""
+    """The tool itself: it refuses bad commands with a reason, ends when told to, and leaves nothing behind."""
     before = resources.rdma(pair.client), resources.rdma(pair.server)
     with loaded(pair) as load:
         check_refusals(load, REFUSED_CLOSED)

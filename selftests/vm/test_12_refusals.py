@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A device that refuses, or is small: no call is lost or answered wrongly, nothing leaks, and the log says what was refused."""
+"""A device that refuses, or is small: no call is lost or ends wrongly, nothing leaks, and the log names the refusal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.rpcload import loaded
 from .test_8_private_data import parameters
 from .test_9_hostile_server import ABSENT, ask, hostile
 
-# What is refused while a connection is made, and the step that the log names.
+# The refused request while a connection is made, and the step that the log names.
 STEPS = {
     "alloc_pd": "protection domain",
     "create_cq": "completion queue",
@@ -28,7 +28,7 @@ STEPS = {
 
 def unchanged(pair: Pair, before: dict[str, int]) -> None:
     """The client holds as many RDMA objects as before."""
-    # sunrpc gives up the last references from a workqueue.
+    # sunrpc drops the last references from a workqueue.
     limit = 20 * pair.options.slowness
     wait_until(lambda: resources.rdma(pair.client) == before, f"RDMA objects are left beyond {before}", limit)
 
@@ -65,7 +65,7 @@ WORDS = {
     "Reply chunk": "reply=20000 reply_in=pages",
 }
 
-# What is refused while calls are under way, of which calls, and whether the connection is in doubt after that.
+# The refused request while calls are under way, its number, the calls, and whether the connection is in doubt then.
 REFUSALS = [
     ("post_send", "5", "inline", True),
     ("post_send", "5", "Read chunk", True),
@@ -91,7 +91,7 @@ REFUSALS = [
     cases=[{"what": w, "when": n, "calls": c, "fatal": f} for w, n, c, f in REFUSALS],
 )
 def working(pair: Pair, what: str, when: str, calls: str, fatal: bool) -> None:
-    """Every call is answered with its own data, over the same connection or over the next one."""
+    """Every call gets a reply with its own data, over the same connection or over the next one."""
     before = resources.rdma(pair.client)
     with faults(pair) as device, loaded(pair) as load:
         load.open()
@@ -99,7 +99,7 @@ def working(pair: Pair, what: str, when: str, calls: str, fatal: bool) -> None:
         device.refuse(what, when)
         said = len(pair.client.run("dmesg").out)
         # Few at a time: a queue pair of rxe that fails while many packets come in may lock itself up, since it frees them
-        # under a lock that soft interrupts want, and freeing them lets those in. Only a pool must be exhausted.
+        # under a lock that soft interrupts take, and freeing them lets those in. Only a pool must be exhausted.
         depth = 64 if what == "alloc_mr" else 2
         outcome = load.one(f"run count=128 depth={depth} seed=1 {WORDS[calls]}", timeout=90).good()
         assert outcome.values["calls"] == 128, str(outcome)
@@ -130,7 +130,7 @@ LARGEST = {
     cases=[{"pages": 20}, {"pages": 100}],
 )
 def pages_per_registration(pair: Pair, pages: int) -> None:
-    """A chunk has as many segments as it takes; every byte of it is moved, and every registration is fenced."""
+    """A chunk has as many segments as it takes; every byte of it is moved, and every registration is invalidated."""
     before = resources.rdma(pair.client)
     with faults(pair, f"fast_reg_pages={pages}"), loaded(pair) as load:
         load.open()
@@ -138,8 +138,8 @@ def pages_per_registration(pair: Pair, pages: int) -> None:
         for outcome, (covered, ends) in zip(load.do(*commands, timeout=90), LARGEST.values(), strict=True):
             outcome.good()
             wanted = 4 * (-(-covered // pages) + ends)
-            fenced = outcome.counted["local_invalidates"]
-            assert fenced == wanted, f"{fenced} registrations instead of {wanted}\n{outcome}"
+            count = outcome.counted["local_invalidates"]
+            assert count == wanted, f"{count} registrations instead of {wanted}\n{outcome}"
         both = "call=1048576 call_in=pages reply=1048576 reply_in=pages"
         load.one(f"run count=8 depth=4 seed=9 {both}", timeout=60).good()
         assert load.bad_calls() == 0
@@ -173,7 +173,7 @@ def too_small(pair: Pair, what: str, words: str) -> None:
 
 @test("queues of {depth} requests", "H-4", "H-57", limit=90, device="rxe", cases=[{"depth": 500}, {"depth": 250}])
 def queues(pair: Pair, depth: int) -> None:
-    """There are as many credits as the device has room for, and calls beyond them wait."""
+    """The client asks for as many credits as the device has room for, and calls beyond them wait."""
     before = resources.rdma(pair.client)
     with faults(pair, f"max_qp_wr={depth}"), loaded(pair) as load:
         said = len(pair.client.run("dmesg").out)
@@ -187,7 +187,7 @@ def queues(pair: Pair, depth: int) -> None:
         unchanged(pair, before)
 
 
-@test("queue pairs of 500 requests, whatever the device says", "H-57", limit=120, device="rxe")
+@test("queue pairs of 500 requests, fewer than the device says", "H-57", limit=120, device="rxe")
 def less_than_said(pair: Pair) -> None:
     """Out of memory may mean that the queue is too long: the mount gets fewer credits instead of trying for ever."""
     before = resources.rdma(pair.client)
@@ -210,10 +210,10 @@ def less_than_said(pair: Pair) -> None:
     *("V1-126", "V1-127", "H-31"),
     limit=120,
     device="rxe",
-    cases=[{"how": how} for how in ("answered", "killed")],
+    cases=[{"how": how} for how in ("replied", "killed")],
 )
 def invalidated(pair: Pair, how: str) -> None:
-    """While the server may reach the memory of a call its caller waits, killed or not."""
+    """The caller of a call waits, killed or not, while the server may reach its memory."""
     with (
         parameters(pair, remote_invalidation=0),
         faults(pair) as device,
@@ -235,6 +235,6 @@ def invalidated(pair: Pair, how: str) -> None:
         pair.client.run("test -e /proc/$(cat /tmp/listing)/comm")
         device.hold_invalidations(False)
         done = pair.client.finish(job, "the caller", 20, check=False)
-        assert done.rc == (0 if how == "answered" else 137), f"{done}"
+        assert done.rc == (0 if how == "replied" else 137), f"{done}"
         assert len(server.of("connect")) == 1, "the connection was remade"
         assert transport(pair.client, MOUNT_POINT)["local_invalidates"] > 0

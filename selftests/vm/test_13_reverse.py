@@ -21,14 +21,13 @@ RDMA_MSG = 0
 GRANT = 16  # reverse calls that the client takes at once
 SLOTS = 32  # and those that it has memory for
 CREDITS = "/sys/module/rpcrdma_rs/parameters/credits"
-REPLY_LIMIT = 5.0  # seconds; with a call that is not answered the client ends the connection after a minute
+REPLY_LIMIT = 5.0  # seconds; with a call without a reply the client ends the connection after a minute
 
-# What surrounds the data of a REPLY: the headers of RPC-over-RDMA and of the RPC reply, and the length.
+# Bytes around the data of a REPLY: the headers of RPC-over-RDMA and of the RPC reply, and the length.
 AROUND = 28 + 24 + 4
 # The peer's private data: none, for a threshold of 1024 bytes, and 4096 bytes both ways.
 THRESHOLDS = {1024: (), 4096: ("--private-data", "f6ab0e1801010303")}
-# Both ends of the sentence are of the module under test; the word in the middle has changed once.
-OVERFLOW = r"port \d+: ending the connection: more (backward|reverse) calls than granted"
+OVERFLOW = r"port \d+: ending the connection: more reverse calls than granted"
 
 
 class Bed:
@@ -38,11 +37,11 @@ class Bed:
         self.pair, self.server, self.load = pair, server, load
 
     def open(self) -> None:
-        """Connects the client to the peer, with one thread to serve reverse calls: they are answered in their order."""
+        """Connects the client to the peer, with one thread to serve reverse calls: it replies in their order."""
         self.load.open(f"port={self.server.port} reverse=1")
 
     def replies(self) -> dict[object, Event]:
-        """The reverse replies so far by xid; whatever they are about, their headers look the same."""
+        """The reverse replies so far by xid; their headers look the same for all calls."""
         found: dict[object, Event] = {}
         for event in self.server.of("reverse-reply"):
             head = {name: event[name] for name in ("vers", "proc", "credits", "read", "write", "reply")}
@@ -53,18 +52,18 @@ class Bed:
             found[event["xid"]] = event
         return found
 
-    def answered(self, order: Event) -> list[Event]:
+    def replies_to(self, order: Event) -> list[Event]:
         """The replies to the calls of an order, as soon as the last of them has come."""
         xids = order["xids"]
         came = f"the reply to {xids[-1]:#x}"
         self.server.wait(lambda e: e["event"] == "reverse-reply" and e["xid"] == xids[-1], came, REPLY_LIMIT)
         replies = self.replies()
-        assert set(xids) <= set(replies), f"of {xids} only {list(replies)} were answered"
+        assert set(xids) <= set(replies), f"of {xids} only {list(replies)} got a reply"
         return [replies[xid] for xid in xids]
 
     def call(self, procedure: int = NULL, **words: int) -> list[Event]:
         """Makes reverse calls and waits for their replies, which are those of a call that went well."""
-        replies = self.answered(self.server.order("call", procedure=procedure, **words))
+        replies = self.replies_to(self.server.order("call", procedure=procedure, **words))
         assert [e["rpc"]["status"] for e in replies] == [SUCCESS] * len(replies), replies
         return replies
 
@@ -73,7 +72,7 @@ class Bed:
         wait_until(condition, what, 20 * self.pair.options.slowness)
 
     def kept(self) -> list[Event]:
-        """The forward calls that the peer has not answered at once."""
+        """The forward calls that the peer has not replied to at once."""
         return self.server.of("misbehaves")
 
     def wait_kept(self, count: int) -> None:
@@ -81,7 +80,7 @@ class Bed:
         self.wait(lambda: len(self.kept()) >= count, f"forward call {count} did not come")
 
     def queued(self) -> int:
-        """The forward calls that wait for leave to be sent."""
+        """The forward calls that wait for a credit."""
         tasks = self.pair.client.run("cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks")
         return sum(line.endswith("q:xprt_sending") for line in tasks.lines)
 
@@ -108,7 +107,7 @@ def bed(pair: Pair, *options: str) -> Iterator[Bed]:
     cases=[{"grant": 4}, {"grant": 1}],
 )
 def no_credit_left(pair: Pair, grant: int) -> None:
-    """A server that answers its clients only after its own call was answered gets that answer at once, although the
+    """A server that replies to its clients only after the reply to its own call gets that one at once, although the
     client has more calls to send than it may. Nor does the client send one of them because of the reverse call."""
     callers = 12
     with bed(pair, "--credits", str(grant)) as it:
@@ -117,7 +116,7 @@ def no_credit_left(pair: Pair, grant: int) -> None:
         it.wait_kept(grant)
         it.wait(lambda: it.queued() == callers - grant, "the other callers do not wait for a credit")
         order = it.server.order("call", procedure=NULL, credits=2 * callers)
-        (reply,) = it.answered(order)
+        (reply,) = it.replies_to(order)
         assert len(it.kept()) == grant, f"{len(it.kept())} calls were sent with {grant} credits"
         it.server.order("release")
         outcome = it.load.finish(running)[0].good()
@@ -133,7 +132,7 @@ def no_credit_left(pair: Pair, grant: int) -> None:
     device="rxe",
 )
 def grant_in_replies(pair: Pair) -> None:
-    """Each reply says that the client takes 16 calls at once, whatever the server has asked for."""
+    """Each reply says that the client takes 16 calls at once, with any request of the server."""
     with bed(pair) as it:
         for credits in (1, 16, 64, 0xFFFFFFFF):
             for procedure, argument in ((NULL, None), (REPLY, 100)):
@@ -180,10 +179,10 @@ def too_long(pair: Pair, length: int) -> None:
         # With one thread the reply to this call is behind the other one.
         it.call(NULL)
         replies = it.replies()
-        assert lost in replies, "the reverse call was not answered"
-        answer = replies[lost]
-        assert answer["rpc"]["status"] == SYSTEM_ERR, answer
-        assert answer["length"] == 28 + 24, answer
+        assert lost in replies, "the reverse call got no reply"
+        reply = replies[lost]
+        assert reply["rpc"]["status"] == SYSTEM_ERR, reply
+        assert reply["length"] == 28 + 24, reply
         it.call(REPLY, argument=1024 - AROUND)
         it.load.one("run count=4").good()
         assert it.connections() == 1, "the connection ended"
@@ -196,7 +195,7 @@ def long_call(pair: Pair) -> None:
     pair.client.run(f"echo 8192 >{inline}")
     try:
         with bed(pair, "--private-data", "f6ab0e1801010707") as it:
-            (long,) = it.answered(it.server.order("call", padding=4096))
+            (long,) = it.replies_to(it.server.order("call", padding=4096))
             assert long["rpc"]["status"] == SYSTEM_ERR, long
             it.call(NULL, padding=4000)
             it.load.one("run count=4").good()
@@ -207,7 +206,7 @@ def long_call(pair: Pair) -> None:
 
 @test("more reverse calls than granted", "BI-10", "BI-34", limit=120, device="rxe", allowed=(OVERFLOW,))
 def too_many(pair: Pair) -> None:
-    """While the client has memory it takes them; one more ends the connection, and the next connection serves both
+    """The client takes them while it has memory; one more ends the connection, and the next connection serves both
     directions. No call is lost that the client has made."""
     with bed(pair) as it:
         it.load.stall(True)
@@ -219,7 +218,7 @@ def too_many(pair: Pair) -> None:
             it.server.order("call", procedure=STALL, count=GRANT)
             it.server.order("step")
             it.wait_kept(number)
-        assert it.connections() == 1, f"the connection ended before {SLOTS} calls were unanswered"
+        assert it.connections() == 1, f"the connection ended before {SLOTS} calls were outstanding"
         it.server.order("call", procedure=STALL)
         it.wait_kept(2 + SLOTS // GRANT)
         assert it.connections() == 2, "the call was sent again on the same connection"
@@ -243,7 +242,7 @@ def too_many(pair: Pair) -> None:
     cases=[{"when": "before"}, {"when": "after"}],
 )
 def lost(pair: Pair, when: str) -> None:
-    """The replies are thrown away: on the next connection the server has not called yet. Its next call there is answered,
+    """The replies are dropped: on the next connection the server has not called yet. Its next call there gets a reply,
     and after two such losses the client can still take calls."""
     with bed(pair) as it:
         for number in (1, 2):
@@ -278,11 +277,11 @@ def error(pair: Pair) -> None:
         reverse = it.server.order("call", procedure=STALL)
         it.wait(lambda: it.load.reverse_calls() == 1, "the call is not served")
         it.server.order("error", xid=reverse["xids"][0])
-        # The fifth call shows that the client has taken in what came before the replies.
+        # The fifth call shows that the client has read all messages before the replies.
         it.server.order("step")
         it.wait_kept(5)
         it.load.stall(False)
-        (reply,) = it.answered(reverse)
+        (reply,) = it.replies_to(reverse)
         assert reply["rpc"]["status"] == SUCCESS, reply
         it.server.order("release")
         outcome = it.load.finish(running)[0].good()
@@ -302,8 +301,8 @@ def few_credits(pair: Pair) -> Iterator[None]:
 
 @test("reverse calls as soon as a connection is up", "BI-11", "BI-12", limit=90, device="rxe")
 def at_once(pair: Pair) -> None:
-    """As many as granted, back to back, find Receives on every connection, besides those for the replies to calls. With
-    four credits there are hardly more."""
+    """All calls that are granted, back to back, find Receives on every connection, besides those for replies. With four
+    credits there are hardly more."""
     with few_credits(pair), bed(pair) as it:
         for number in (2, 3, 4):
             it.server.order("greet", procedure=REPLY, argument=500, count=GRANT)
@@ -311,7 +310,7 @@ def at_once(pair: Pair) -> None:
             greeting = it.server.wait(
                 lambda e, n=number: e["event"] == "greeted" and e["connection"] == n, "the peer made no calls"
             )
-            assert all(reply["connection"] == number for reply in it.answered(greeting))
+            assert all(reply["connection"] == number for reply in it.replies_to(greeting))
             it.load.one("run count=16 depth=16").good()
         assert it.connections() == 4, "a connection ended"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How many calls the client has outstanding, and what becomes of the credit of a call that is abandoned.
+"""The number of calls that the client has outstanding, and the credits of abandoned calls.
 
-The peer (selftests/peer) grants what it is told to, keeps replies back, and tells how many calls have come meanwhile.
+The peer (selftests/peer) grants credits by order, keeps replies back, and counts the calls that come meanwhile.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PATIENT = "timeo=600"
 
 
 def together(pair: Pair, *names: str) -> str:
-    """Has names looked up at the same time; what the client is told of each is a line."""
+    """Has names looked up at the same time; the client's verdict on each is a line."""
     return pair.client.run(f"timeout -s KILL 300 {LOOKUPS} together {MOUNT_POINT} {' '.join(names)}", 60).out
 
 
 def numbered(name: str, count: int, first: int = 0) -> list[str]:
-    """So many different names."""
+    """`count` different names."""
     return [f"{name}.{number}" for number in range(first, first + count)]
 
 
@@ -78,7 +78,7 @@ ENDED = r"port \d+: ending the connection: "
 
 
 @test(
-    "a peer that never answers one name, {credits} credits",
+    "a peer that never replies for one name, {credits} credits",
     *("V1-41", "H-12"),
     limit=240,
     device="rxe",
@@ -86,8 +86,8 @@ ENDED = r"port \d+: ending the connection: "
     cases=[{"credits": 4}, {"credits": 128}],
 )
 def never(pair: Pair, credits: int) -> None:
-    """400 calls are killed that are never answered. Other names are answered within a second, before each kill and after
-    it: the credits of abandoned calls do not come back, but they do not stop the mount."""
+    """400 calls are killed that never get a reply. Those for other names get one within a second, before each kill and
+    after it: the credits of abandoned calls do not come back, but they do not stop the mount."""
     count, limit = pair.options.scaled(400, 100), 1.0 * pair.options.slowness
     with parameters(pair, credits=credits), hostile(pair, "--credits", "128", *ROOM) as server:
         script = f"{LOOKUPS} killed {MOUNT_POINT} always-never {count} other {limit}"
@@ -145,7 +145,7 @@ def single(pair: Pair) -> None:
 
 @test("Receives that came back are used before more are made", "V1-33", "V1-43", limit=180, device="rxe")
 def receives(pair: Pair) -> None:
-    """A connection begins with few buffers, and makes more until there are enough for what is under way; then it uses
+    """A connection begins with few buffers, and makes more until there are enough for its load; then it uses
     those that came back, however many are waiting to be posted. Calls at once that are more get more, and none is sent
     before there is a Receive for its reply: without that the connection would be lost."""
     with hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
@@ -173,7 +173,7 @@ def receives(pair: Pair) -> None:
 
 @test("a new connection has one credit", "V1-31", "V1-32", "PD-20", limit=180, device="rxe")
 def new_connection(pair: Pair) -> None:
-    """Of many calls that wait one is sent, and the others when it has been answered; on every connection."""
+    """Of many calls that wait one is sent, and the others when its reply has come; on every connection."""
     with hostile(pair, "--first-of-each", "hold", mount=PATIENT) as server:
         for again in (1, 2):
             names = numbered("do-keep", 12, 100 * again)
@@ -201,11 +201,11 @@ def before_first_reply(server: Peer, number: int) -> list[Event]:
 
 
 def tasks(pair: Pair) -> int:
-    """How many RPC tasks the client has."""
+    """The number of the client's RPC tasks."""
     return int(pair.client.run("cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks | wc -l").out)
 
 
-@test("the grant falls below what is in flight", "V1-30", "V1-27", limit=180, device="rxe")
+@test("the grant falls below the calls in flight", "V1-30", "V1-27", limit=180, device="rxe")
 def falling(pair: Pair) -> None:
     """No call is cancelled, and no new one is sent until fewer are left than are granted."""
     with hostile(pair, mount=PATIENT) as server:
@@ -215,12 +215,12 @@ def falling(pair: Pair) -> None:
         came(server, numbered("do-keep", 8))
         assert ABSENT in ask(pair, "do-grant-2")
         new = pair.client.spawn(f"{LOOKUPS} together {MOUNT_POINT} {' '.join(numbered('do-right', 3))}")
-        # They wait to be sent, or have been sent already; one may wait for what another learns of the directory.
+        # They wait to be sent, or have been sent already; one may wait for attributes of the directory that another asks for.
         wait_until(lambda: tasks(pair) > 8 or ABSENT in new.text, "new calls were not made", patience)
-        for answered in range(1, 9):
+        for replied in range(1, 9):
             server.let_go()
             # The client has acted on the reply when its process has been told.
-            wait_until(lambda n=answered: old.text.count(ABSENT) >= n, f"reply {answered} was not heard", patience)
+            wait_until(lambda n=replied: old.text.count(ABSENT) >= n, f"reply {replied} was not heard", patience)
         for job, count in ((old, 8), (new, 3)):
             out = pair.client.finish(job, "look-ups", 30).out
             assert out.count(ABSENT) == count, out
@@ -230,8 +230,8 @@ def falling(pair: Pair) -> None:
         fallen = next(at for at, e in enumerate(events) if e.get("name") == "do-grant-2")
         gone = [at for at, e in enumerate(events) if e["event"] == "let-go"]
         new_ones = [at for at, e in enumerate(events) if at > fallen and e["event"] == "message"]
-        left = [8 - sum(answered < at for answered in gone) for at in new_ones]
-        assert left and left[0] <= 1, f"with a grant of 2 a call was sent while {left[0]} others were unanswered"
+        left = [8 - sum(replied < at for replied in gone) for at in new_ones]
+        assert left and left[0] <= 1, f"with a grant of 2 a call was sent while {left[0]} others were outstanding"
         names = [e["name"] for e in events if e["event"] == "message"]
         assert all(names.count(name) == 1 for name in numbered("do-keep", 8)), f"sent again: {names}"
         assert not odd(rise(pair, before)), rise(pair, before)
@@ -261,7 +261,7 @@ def unknown(pair: Pair) -> None:
         job = pair.client.spawn(f"{LOOKUPS} together {MOUNT_POINT} {name}")
         limit = 20 * pair.options.slowness
         wait_until(lambda: "unknown_xids" in rise(pair, before), "the reply to the unknown call did not come", limit)
-        # That call, too, is kept waiting.
+        # The reply to that call is kept back, too.
         most = most_at_once(pair, server, 9)
         assert most == 2, f"{most} calls outstanding, with two credits left"
         assert odd(rise(pair, before)) == {"unknown_xids": 1, "bad_xids": 1}, rise(pair, before)
@@ -309,7 +309,7 @@ def late_own(pair: Pair) -> None:
     allowed=(FOREIGN,),
 )
 def late_foreign(pair: Pair) -> None:
-    """The abandoned call never had that handle: what the server may reach is in doubt, so the connection ends."""
+    """The abandoned call never had that handle: the server's access to memory is in doubt, so the connection ends."""
     with hostile(pair, mount="nordirplus") as server:
         stale_handle(pair, server)
         before = counters(pair)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A mount inside a network namespace whose network goes away ends with an error, where it may; other mounts wait."""
+"""A mount inside a network namespace that loses its network ends with an error, where it may; other mounts wait."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.registry import test
 
 from .test_7_reconnect import PROVOKED, TRACE, attempts
 
-# Enters the network namespace of a container; the mount namespace stays, with what mount wants to find there.
+# Enters the network namespace of a container; the mount namespace stays, with the files that mount needs.
 INSIDE = "nsenter --net=/run/netns/container"
 HERE = "env"
 VERSIONS = ("3", "4.2")
 FATAL = "fatal_neterrors=ENETDOWN:ENETUNREACH"
 
-# NFSv4's way to say that it has ended what there was to recover.
+# NFSv4's message that it has ended its recovery.
 STATE_MANAGER = r"NFS: state manager.* failed on NFSv4 server .* with error 101"
 
 # A device that is there already is made again: its queue pair of the connection manager does not survive a link that was
@@ -35,7 +35,7 @@ rdma link delete rxe0 2>/dev/null || true
 {enter} ping -c 1 -W 5 {server.ipv4} >/dev/null
 """
 
-# How a network goes away. The connection manager then says, in this order:
+# The ways to lose a network. The connection manager then reports, in this order:
 # ENETUNREACH at once; the same; the same; ADDR_ERROR with ENODEV.
 DOWN = {
     "link down": "{enter} ip link set eth0 down",
@@ -54,9 +54,9 @@ def bring_up(pair: Pair, enter: str) -> None:
 def container(pair: Pair) -> Iterator[None]:
     """Has the client's network in a namespace of its own. After a failure nothing is tidied: the guests go anyway.
 
-    The RDMA device goes before the namespace does. One that goes because of it announces that on a socket of the namespace
-    that may be freed by then (`ib_unregister_work`, `uevent_net_exit`), whatever has used the device: KASAN told so of the
-    in-tree transport, too.
+    The RDMA device is removed before the namespace. One that is removed with it announces that on a socket of the namespace
+    that may be freed by then (`ib_unregister_work`, `uevent_net_exit`), for any user of the device: KASAN reported that for
+    the in-tree transport, too.
     """
     pair.client.run("rdma link delete rxe0; ip netns add container; ip link set eth0 netns container")
     bring_up(pair, INSIDE)

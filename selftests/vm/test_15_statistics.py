@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the transport counts: the numbers that the tools know mean what they mean of the in-tree module; ours stand apart."""
+"""The transport's counters: those that the tools know have the meaning of the in-tree module's; ours stand apart."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ for size in 1000 65536 1048576 4194304; do
     dd if=/dev/zero of=direct-$size bs=$size count=1 oflag=direct status=none
     dd if=/dev/zero of=buffered-$size bs=$size count=1 conv=fsync status=none
 done
-# Longer than what fits into a message.
+# Longer than a message.
 ln -s $(head -c 4000 /dev/zero | tr '\\000' /) long
 sync
 echo 3 >/proc/sys/vm/drop_caches
@@ -59,21 +59,22 @@ cd /
 
 @dataclass(frozen=True)
 class Rule:
-    """How a number of ours compares with that of the in-tree module after the same work, and why."""
+    """The bounds of a number of ours beside that of the in-tree module after the same work, and the reason."""
 
     why: str
-    low: float = 0.0  # ours is at least so many times theirs
-    high: float | None = None  # and at most so many times
-    slack: int = 0  # give or take so many
+    low: float = 0.0  # ours is at least `low` times theirs
+    high: float | None = None  # and at most `high` times
+    slack: int = 0  # give or take `slack`
 
     def holds(self, ours: int, theirs: int) -> bool:
-        """Whether the two numbers are as they should be."""
+        """Tells whether the two numbers are within the bounds."""
         return self.low * theirs - self.slack <= ours and (self.high is None or ours <= self.high * theirs + self.slack)
 
 
 SAME = Rule("the same work", 1, 1)
-# Over rxe the in-tree module registers at most 32 pages at once, since the device says so of its Reads; ours takes what
-# a registration may have, which is enough for the largest payload. So 1 MiB is one segment here and eight there, and more where a call was marshalled again.
+# Over rxe the in-tree module registers at most 32 pages at once, since the device says so of its Reads; ours takes as
+# many as a registration may have, which is enough for the largest payload. So 1 MiB is one segment here and eight there,
+# and more where a call was marshalled again.
 WIDER = Rule("a segment is a registration, and in-tree one has 32 pages at most over rxe", 1 / 10, 1)
 FEWER = Rule("so, and head, pages and tail of a Reply chunk can share a registration", 0, 1)
 RULES = dict.fromkeys(FIELDS, SAME) | {
@@ -87,11 +88,9 @@ RULES = dict.fromkeys(FIELDS, SAME) | {
     "read_chunks": WIDER,
     "write_chunks": WIDER,
     "reply_chunks": FEWER,
-    # In-tree, a call that finds too few registrations counts those it had, and all of them when it goes out after all.
+    # In-tree, a call that finds too few registrations counts those it had, and all of them when it is sent after all.
     "request_bytes": Rule("the same work, but calls that had to be marshalled again count twice in-tree", 0.8, 1),
-    "hardway_bytes": Rule(
-        "the in-tree module enlarges a slot's buffers, ours takes what a call needs from the allocator"
-    ),
+    "hardway_bytes": Rule("the in-tree module enlarges a slot's buffers, ours allocates those of each call"),
     "failed_marshals": Rule("the in-tree module counts each time that it has no registration left and makes more"),
     "mrs_allocated": Rule("each makes as many in advance as it sees fit"),
     "local_invalidates": Rule(
@@ -146,7 +145,7 @@ def same(pair: Pair, vers: str) -> None:
     assert mine["sends"] == mine["receives"], both
 
 
-# What nfs-utils' mountstats calls the numbers.
+# The names of the numbers in nfs-utils' mountstats.
 LABELS = {
     "connect_count": r"Connect count: (\d+)",
     "sends": r"RPC requests: (\d+)",
@@ -176,7 +175,7 @@ def tools(pair: Pair, vers: str) -> None:
             break
     for name, label in LABELS.items():
         found = re.search(label, shown)
-        assert found and int(found[1]) == raw[name], f"{name} is {raw[name]}, not what stands here:\n{shown}"
+        assert found and int(found[1]) == raw[name], f"{name} is {raw[name]}, not as shown here:\n{shown}"
     assert raw["read_chunks"] and raw["write_chunks"], f"the work moved nothing: {raw}"
     # In-tree: bytes offered for Write and Reply chunks, and bytes that the server placed there.
     assert raw["request_bytes"] >= 1 << 20 and raw["reply_bytes"] >= 1 << 20, raw
@@ -196,7 +195,7 @@ def own_files(pair: Pair) -> list[str]:
 
 @test("our own counters have names in debugfs, vers={vers}", "PD-29", "V1-113", cases=VERSIONS)
 def own(pair: Pair, vers: str) -> None:
-    """One file for each transport says whose it is, with a name and a value for each counter; it goes with the transport."""
+    """One file for each transport names its peer and has a name and a value for each counter; it ends with the transport."""
     if pair.options.client != "ours":
         raise Skip("our own counters")
     pair.server.run("head -c 1M /dev/zero >/export/own")
@@ -208,7 +207,7 @@ def own(pair: Pair, vers: str) -> None:
     first, *rest = pair.client.run(f"cat {OWN}/{file}").lines
     assert first == "peer 192.168.77.1 port 20049", first
     counters = {}
-    # What the connection is like comes first, and how earlier ones have ended last.
+    # The state of the connection comes first, and the ends of earlier ones come last.
     start = next(number for number, text in enumerate(rest) if text.startswith("remote_invalidates "))
     for text in (text for text in rest[start:] if not text.startswith(("closed ", "failed "))):
         found = re.fullmatch(r"([a-z][a-z0-9_]*) (\d+)", text)
@@ -222,7 +221,7 @@ def own(pair: Pair, vers: str) -> None:
     pair.server.run("rm /export/own")
 
 
-# Reads the file all the time, on an open descriptor and by name, and says how each step of the removal went.
+# Reads the file all the time, on an open descriptor and by name, and prints the result of each step of the removal.
 READER = """
 import errno, os, subprocess, sys
 where, module, mount_point = sys.argv[1:]
@@ -247,17 +246,17 @@ os.close(held)
 """
 
 
-@test("counters that are read while their transport goes, vers={vers}", "V1-141", "H-85", limit=90, cases=VERSIONS)
+@test("counters that are read during the unmount, vers={vers}", "V1-141", "H-85", limit=90, cases=VERSIONS)
 def going(pair: Pair, vers: str) -> None:
-    """A reader that keeps the file open gets numbers or EIO; it may keep the module loaded, no longer than it is there."""
+    """A reader that keeps the file open gets numbers or EIO; it may keep the module loaded while it has the file open."""
     if pair.options.client != "ours":
         raise Skip("our own counters")
     wait_until(lambda: not own_files(pair), f"left in {OWN}", 20 * pair.options.slowness)
     pair.mount(vers)
     assert own_files(pair), f"no file in {OWN}"
     done = pair.client.run(f"python3 -I -S - {OWN} {pair.module} {MOUNT_POINT} <<'END'\n{READER}\nEND", 40)
-    what, *seen = done.out.split()
-    assert what in ("refused", "unloaded") and set(seen) <= {"data", "EIO"}, done.out
-    if what == "refused":
+    outcome, *seen = done.out.split()
+    assert outcome in ("refused", "unloaded") and set(seen) <= {"data", "EIO"}, done.out
+    if outcome == "refused":
         pair.unload_module()
     pair.load_module()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rules for single peers: which of them holds for a connection, what each attribute does, and when.
+"""Rules for single peers: the choice of the rule for a connection, and the effect of each attribute and its time.
 
-Each peer listens on a port of its own, so that a rule can be for it alone. What the client sent is told by the peer and
-by the capture, what it made of that by its log.
+Each peer listens on a port of its own, so that a rule can be for it alone. The peer and the capture tell the client's
+private data, the client's log its reading of the peer's.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def two_peers(pair: Pair) -> None:
     assert max(sent_messages(capture)) <= 65536
 
 
-# What each size is called on the wire.
+# The code of each size on the wire.
 SIZES = {
     1024: "00",
     1025: "00",
@@ -94,7 +94,7 @@ SIZES = {
 
 @test("boundaries of the inline sizes", "PD-4", "PD-5", "PD-6", "PD-11", "PD-12", "V1-44", limit=240, device="rxe")
 def boundaries(pair: Pair) -> None:
-    """Every size that a message can name goes out, each on the next connection only; the others are refused."""
+    """Every size that a message can name is sent, each on the next connection only; the others are refused."""
     with peer(pair, "--private-data", LARGEST) as server:
         with rule(pair.client, "edge", port=server.port, memory=1048576) as edge, server.mounted():
             for number, (size, byte) in enumerate(SIZES.items(), start=2):
@@ -146,7 +146,7 @@ def bad_values(pair: Pair) -> None:
 
 @test("the most specific rule holds", limit=120, device="rxe")
 def most_specific(pair: Pair) -> None:
-    """A longer prefix wins over a shorter one, what else a rule names decides between equal ones."""
+    """A longer prefix wins over a shorter one; the other attributes decide between equal ones."""
     with peer(pair, "--private-data", LARGEST) as server, ExitStack() as stack:
         netns = pair.client.run("stat -Lc %i /proc/self/ns/net").out.strip()
         patterns = {
@@ -200,7 +200,7 @@ def invalidation_on(pair: Pair) -> None:
 STRICT = "it invalidates handles, and its private data does not say so"
 
 
-@test("strict: a server that does not announce what it does", "PD-31", limit=90, device="rxe", allowed=(STRICT,))
+@test("strict: a server that invalidates without announcing it", "PD-31", limit=90, device="rxe", allowed=(STRICT,))
 def invalidation_strict(pair: Pair) -> None:
     """The in-tree server invalidates with its R bit clear: the connection ends, and the log says why."""
     with rule(pair.client, "strict", port=NFS_PORT, remote_invalidation="strict") as strict:
@@ -227,7 +227,7 @@ def invalidation_strict(pair: Pair) -> None:
 
 @test("no private data", "PD-44", "PD-48", "PD-52", limit=60, device="rxe")
 def no_private_data(pair: Pair) -> None:
-    """Nothing is sent, so the defaults of the protocol hold, whatever the sizes of the rule."""
+    """Nothing is sent, so the defaults of the protocol hold, and the sizes of the rule do not."""
     with peer(pair, "--private-data", LARGEST) as server:
         with rule(pair.client, "silent", port=server.port, private_data="off", inline_send=8192), server.mounted():
             logged = only(server)

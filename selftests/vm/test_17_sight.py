@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What an administrator sees of a connection: the table, the file of each transport, and why connections have ended."""
+"""The files and the tool for administrators: the table, the file of each transport, and the ends of connections."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def shown(pair: Pair) -> None:
 
 @test("a peer without private data", "PD-44", "V1-43", limit=60, device="rxe")
 def silent_peer(pair: Pair) -> None:
-    """It limits both directions to what the protocol gives to those who say nothing."""
+    """It limits both directions to the protocol's default for peers without private data."""
     with peer(pair) as server, server.mounted():
         seen = details(pair.client, server.port)
         assert seen["private_data_received"] == "none", seen
@@ -76,9 +76,9 @@ def silent_peer(pair: Pair) -> None:
         assert seen["inline_call"] == "1024 limited by peer", seen
 
 
-@test("what calls wait for", "V1-41", limit=60, device="rxe")
+@test("the resource that calls wait for", "V1-41", limit=60, device="rxe")
 def waiting(pair: Pair) -> None:
-    """With its one credit held by a call that is not answered, the next ones wait for credits."""
+    """With its one credit held by a call without a reply, the next ones wait for credits."""
     with peer(pair, "--private-data", ANNOUNCED, "--credits", "1") as server, server.mounted():
         client = pair.client
         jobs = [client.spawn(f"stat {MOUNT_POINT}/always-never.{number}") for number in range(3)]
@@ -106,7 +106,7 @@ def ended(pair: Pair) -> None:
 
 @test("files that all may read", limit=60, device="rxe")
 def modes(pair: Pair) -> None:
-    """Under lockdown only files that nobody may write can be opened; reading during a reconnect and unload is safe."""
+    """Under lockdown only files without write permission can be opened; reading during a reconnect and unload is safe."""
     pair.mount("3")
     modes = pair.client.run(f"stat -c %a {DIRECTORY}/connections {DIRECTORY}/xprt-*").lines
     assert set(modes) == {"444"}, modes
@@ -125,7 +125,7 @@ def modes(pair: Pair) -> None:
 
 
 def tool(pair: Pair, words: str, check: bool = True) -> str:
-    """What the tool says in the client."""
+    """The output of the tool in the client."""
     path = pair.client.share / "rpcrdma"
     if not path.exists():
         shutil.copy(TOOL, path)
@@ -135,7 +135,7 @@ def tool(pair: Pair, words: str, check: bool = True) -> str:
 
 @test("the tool shows connections and explains a mount", limit=120, device="rxe")
 def tool_shows(pair: Pair) -> None:
-    """Table, JSON and words say what the files say; what cannot be shown is told in one line."""
+    """Table, JSON and words agree with the files; a failure is reported in one line."""
     with peer(pair, "--private-data", ANNOUNCED) as server, server.mounted():
         (row,) = [r for r in json.loads(tool(pair, "--json show")) if r["peer"].endswith(f" port {server.port}")]
         assert (row["call"], row["call_by"], row["reply"], row["reply_by"]) == ("4096", "own", "2048", "peer"), row
@@ -226,7 +226,7 @@ NAMES = {
 
 @test("sysctls have the names of the in-tree module", limit=60, device="rxe")
 def sysctls(pair: Pair) -> None:
-    """They are the defaults, with their ranges; those without a meaning take what the in-tree module takes."""
+    """They are the defaults, with their ranges; those without a meaning take the values that the in-tree module takes."""
     client = pair.client
     for name, (parameter, value) in NAMES.items():
         before = client.run(f"cat /sys/module/rpcrdma_rs/parameters/{parameter}").out.strip()

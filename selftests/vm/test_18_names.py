@@ -20,7 +20,7 @@ PARAMETERS = "/sys/module/rpcrdma_rs/parameters"
 
 
 def same(found: list[str], title: str) -> None:
-    """What was found is what the section says, in any order."""
+    """The names found are those of the section, in any order."""
     documented = names(PAGE, title)
     missing, unknown = set(documented) - set(found), set(found) - set(documented)
     assert not missing and not unknown, f"{title}: documented only: {missing}; there only: {unknown}"
@@ -46,7 +46,7 @@ def parameters(pair: Pair) -> None:
 
 @test("sysctls", limit=30)
 def sysctls(pair: Pair) -> None:
-    """Those that come with the module: without it, they are not there."""
+    """The sysctls that come with the module: without it, they are not there."""
     here = "ls /proc/sys/sunrpc | sort"
     before = set(pair.client.run(here).lines)
     pair.unload_module()
@@ -86,7 +86,7 @@ def events(pair: Pair) -> None:
     same(found, "Trace events")
     for row in table(PAGE, "Trace events"):
         text = pair.client.run(f"cat {EVENTS}/{row.names[0]}/format").out
-        # Those of every event come before the empty line.
+        # The fields that every event has come before the empty line.
         _, _, own = text.partition("\n\n")
         fields = re.findall(r"\bfield:[^;]*?(\w+)(?:\[\d*\])?;", own)
         assert sorted(fields) == sorted(row.cells[1].strip("`").split()), f"{row.names[0]}: {fields}"

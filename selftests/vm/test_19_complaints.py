@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The complaints of Documentation/troubleshooting.rst: each is provoked, and what is looked at says what the page says."""
+"""The complaints of Documentation/troubleshooting.rst: each is provoked, and the quoted words are where it says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROCE = 4791
 
 
 class Says:
-    """What the page says that one finds."""
+    """The words that the page says are found."""
 
     def __init__(self, pair: Pair, title: str):
         self.pair = pair
@@ -56,7 +56,7 @@ class Says:
 
 
 def complaint(title: str, *allowed: str, limit: float = 60) -> Callable[[Callable[[Pair, Says], None]], None]:
-    """Registers the test of a row of the page, which is told what that row says."""
+    """Registers the test of a row of the page, which gets the words of that row."""
     assert title in ROWS, f"the page has no complaint '{title}'"
     TESTED.add(title)
 
@@ -72,7 +72,7 @@ def complaint(title: str, *allowed: str, limit: float = 60) -> Callable[[Callabl
 
 @contextmanager
 def mounting(pair: Pair, options: str = "", enter: str = "") -> Iterator[None]:
-    """A mount that hangs, which is killed after the block. NFSv4 asks nobody before it."""
+    """A mount that hangs, which is killed after the block. With NFSv4 no other call comes before it."""
     command = f"{enter} {mount_command('4.2', options)}"
     job = pair.client.spawn(f"mkdir -p {MOUNT_POINT}; {command}")
     yield
@@ -82,7 +82,7 @@ def mounting(pair: Pair, options: str = "", enter: str = "") -> Iterator[None]:
 
 @complaint("A mount hangs: nothing listens")
 def refused(pair: Pair, says: Says) -> None:
-    """A port that nobody serves."""
+    """A port without a server."""
     with mounting(pair, "port=20099"):
         says.in_log()
 
@@ -117,7 +117,7 @@ def no_route(pair: Pair, says: Says) -> None:
 
 @complaint("A mount in a container hangs", limit=90)
 def container(pair: Pair, says: Says) -> None:
-    """Where namespaces do not share devices, the device stays where it was made."""
+    """The device stays in the namespace that it was made in, unless namespaces share devices."""
     pair.client.run("rdma system set netns exclusive; ip netns add container; ip link set eth0 netns container")
     pair.client.run(
         f"{INSIDE} ip link set lo up; {INSIDE} ip link set eth0 mtu {MTU} up; "
@@ -241,7 +241,7 @@ def peer_setting(pair: Pair, says: Says) -> None:
 @complaint("Calls are slow: credits")
 def credits(pair: Pair, says: Says) -> None:
     """A peer that grants one, and keeps it."""
-    # Long enough for a look at what waits.
+    # Long enough for a look at the calls that wait.
     with peer(pair, "--private-data", LARGEST, "--credits", "1") as server, server.mounted("timeo=6000"):
         jobs = [pair.client.spawn(f"stat {MOUNT_POINT}/always-never.{number}") for number in range(3)]
         said: list[str] = []
@@ -277,7 +277,7 @@ def device_gone(pair: Pair, says: Says) -> None:
 
 @complaint("A mount works, and reads and writes hang", *PROVOKED, r"rxe0: .*", limit=240)
 def mtu(pair: Pair, says: Says) -> None:
-    """A hop between the ends takes frames of 1500 bytes; when it takes them all, what was written is there."""
+    """A hop between the ends takes frames of 1500 bytes; when it takes them all, the written data is there."""
     pair.mount("3")
     network.ip("link", "set", SERVER.tap, "mtu", "1500")
     job = pair.client.spawn(f"head -c 1000000 /dev/zero >{MOUNT_POINT}/large; sync {MOUNT_POINT}/large")

@@ -11,7 +11,7 @@ VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
 
 @test("mount and umount, vers={vers}", "V1-141", "V1-142", "V1-143", cases=VERSIONS)
 def mount(pair: Pair, vers: str) -> None:
-    """The requester opens the connection to the default port, with netid rdma; the module goes away afterwards."""
+    """The requester opens the connection to the default port, with netid rdma; the module can be unloaded afterwards."""
     before = resources.rdma(pair.client)
     pair.mount(vers)
     line = pair.client.run(f"grep ' {MOUNT_POINT} ' /proc/mounts").out
@@ -39,7 +39,7 @@ def mount6(pair: Pair, vers: str) -> None:
     pair.umount()
 
 
-@test("connection to a port that nobody serves, vers={vers}", "H-45", limit=60, cases=VERSIONS)
+@test("connection to a port without a server, vers={vers}", "H-45", limit=60, cases=VERSIONS)
 def refused(pair: Pair, vers: str) -> None:
     """A rejected connect ends the mount with an error and leaves nothing behind."""
     before = resources.rdma(pair.client)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every way to mount, and what administrators do to mounts: the transport is one of sunrpc's like any other."""
+"""Every way to mount, and administrators' operations on mounts: the transport is one of sunrpc's like any other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def transports(pair: Pair) -> dict[str, str]:
 
 
 def nothing_left(pair: Pair) -> None:
-    """The last transport goes, from a workqueue."""
+    """Waits until the last transport is destroyed, from a workqueue."""
     wait_until(lambda: not transports(pair), "transports are left", 20 * pair.options.slowness)
 
 
@@ -53,7 +53,7 @@ def versions(pair: Pair, vers: str) -> None:
 
 @test("nconnect={count}", limit=120, cases=[{"count": count} for count in (1, 2, 5, 16)])
 def nconnect(pair: Pair, count: int) -> None:
-    """As many connections, all of them used, and none is left."""
+    """The mount has that many connections, all of them used, and none is left."""
     pair.mount("4.2", f"nconnect={count}")
     jobs = [pair.client.spawn(f"{TOOL} write direct {MOUNT_POINT}/n{n} {MIB} {n}") for n in range(2 * count)]
     for number, job in enumerate(jobs):
@@ -88,7 +88,7 @@ def trunking(pair: Pair) -> None:
 
 @test("rpcctl: offline, online, remove", limit=120)
 def rpcctl(pair: Pair) -> None:
-    """A transport that is taken offline is not used, one that is removed goes, and I/O goes on over the others."""
+    """A transport that is offline is not used, one that is removed is destroyed, and I/O goes on over the others."""
     pair.mount("4.2", "nconnect=3")
     moves_data(pair, "before")
     names = re.findall(r"xprt-(\d+): rdma", pair.client.run("rpcctl xprt show").out)
@@ -170,7 +170,7 @@ time.sleep(float(sys.argv[2]))
 
 @test("locks, vers={vers}", limit=120, cases=[{"vers": vers} for vers in ("3", "4.2")])
 def locks(pair: Pair, vers: str) -> None:
-    """A lock that the client holds is one on the server, over NLM or NFSv4, until its holder goes."""
+    """A lock that the client holds is one on the server, over NLM or NFSv4, until its holder ends."""
     for guest in pair.guests:
         (guest.share / "lock.py").write_text(LOCK)
     pair.server.run("echo x >/export/locked")
@@ -193,12 +193,12 @@ def locks(pair: Pair, vers: str) -> None:
 
 @test("umount -f and -l with a server that does not reply", limit=120, device="rxe")
 def forced(pair: Pair) -> None:
-    """Forced, what waits ends with an error; lazily, the mount goes when its last user does."""
+    """Forced, calls that wait end with an error; lazily, the mount ends with its last user."""
     with peer(pair, "--private-data", "f6ab0e1801010303") as server:
         pair.client.run(f"mkdir -p {MOUNT_POINT}; {server.mount_command('hard,timeo=6000')}", 60)
         job = pair.client.spawn(f"stat {MOUNT_POINT}/always-never")
         server.wait(lambda event: event.get("name") == "always-never", "the call")
-        # What waited may not have gone yet.
+        # The process that waited may not have ended yet.
         pair.client.run(f"umount -f {MOUNT_POINT} || umount -l {MOUNT_POINT}")
         done = pair.client.finish(job, "the call that waited", 30, check=False)
         # NFS lets the number by which the kernel restarts a call get out to the user.
@@ -228,7 +228,7 @@ def both(pair: Pair) -> None:
 
 @test("a network namespace that is deleted while something is mounted in it", limit=120, device="rxe")
 def namespace(pair: Pair) -> None:
-    """The mount goes with its last user, and the namespace, and the module, after it."""
+    """The mount ends with its last user, and the namespace, and the module, after it."""
     from .test_14_netns import INSIDE, container, mount
 
     with container(pair):
@@ -253,7 +253,7 @@ print(sum(pages[n] == hashlib.sha256(b"%d" % n).digest() * 128 for n in range(60
 
 @test("swap on a file of the mount", limit=240)
 def swap(pair: Pair) -> None:
-    """35 MB, the interpreter included, in a group that may have 20: what is written out over the transport comes back as it was."""
+    """35 MB, the interpreter included, in a group that may have 20: pages swapped out over the transport come back whole."""
     client = pair.client
     client.run("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup")
     if "memory" not in client.run("cat /sys/fs/cgroup/cgroup.controllers").out:
@@ -272,7 +272,7 @@ def swap(pair: Pair) -> None:
 
 @test("two servers at once", limit=90, device="rxe")
 def two_servers(pair: Pair) -> None:
-    """A real one and one that we wrote: what happens to the one does not reach the other."""
+    """A real one and one that we wrote: events of the one do not reach the other."""
     pair.mount("3")
     with peer(pair, "--private-data", "f6ab0e1801010303") as server, server.mounted(where=OTHER):
         pair.client.run(f"stat {OTHER}/do-disconnect", 60, check=False)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every field of a reply, with values it cannot have: each case says exactly what comes of the call.
+"""Every field of a reply, with values it cannot have: each case gives the exact outcome of the call.
 
-One right reply is changed by edits (selftests/peer/edits.py). A case is its edits, what becomes of the call, and the
+One right reply is changed by edits (selftests/peer/edits.py). A case is its edits, the outcome of the call, and the
 counters that rise by one. All cases of a group happen under one mount, one after the other, so that each also shows that
 the client remembers nothing of those before it.
 """
@@ -22,7 +22,7 @@ from .test_9_hostile_server import ABSENT, DEVICE, FAILED, ask, counters, hostil
 
 SEPARATOR = "====="
 STRONGER = r"RPC: server \S+ requires stronger authentication"
-# Replies made wrong at random in each round (--rounds). What they would break is best seen on the debug kernel.
+# Replies made wrong at random in each round (--rounds). Damage by them is best seen on the debug kernel.
 MUTATIONS = 2_500
 # Every way in which a reply can be wrong that the transport counts.
 WAYS = (
@@ -40,11 +40,11 @@ WAYS = (
     *("version_errors", "header_errors", "renamed_segments", "reverse_unserved"),
 )
 
-# What becomes of a call, with what its caller is told, and how often it is sent.
+# The outcomes of a call, with the verdicts that its caller gets, and the number of times that it is sent.
 FAILS = "fails"  # the transport ends it
 DROPPED = "dropped"  # the message is dropped, and the right one that follows counts
 TAKEN = "taken"  # nothing is wrong for a transport, nor for those above it
-RESENT = "resent"  # the RPC layer cannot read what the transport delivers, and asks once more, on another connection
+RESENT = "resent"  # the RPC layer cannot read the delivered reply, and sends the call again, on another connection
 REFUSED = "refused"  # the RPC layer ends it with an error of its own, or NFS does
 DENIED = "denied"  # likewise, and the log says that the server wants stronger authentication
 OUTCOMES = {
@@ -52,7 +52,7 @@ OUTCOMES = {
     DROPPED: ({ABSENT}, 1),
     TAKEN: ({ABSENT}, 1),
     RESENT: ({ABSENT}, 2),
-    REFUSED: ({FAILED, *(f"{what} not supported" for what in ("Protocol", "Protocol family", "Operation"))}, 1),
+    REFUSED: ({FAILED, *(f"{it} not supported" for it in ("Protocol", "Protocol family", "Operation"))}, 1),
     DENIED: ({"Permission denied"}, 1),
 }
 
@@ -84,7 +84,7 @@ LISTS = [
     *each("4={}", LARGE, FAILS, "malformed"),
     *each("5={}", LARGE, FAILS, "malformed"),
     *each("6={}", LARGE, FAILS, "malformed"),
-    # A Read segment, two of them, and one that is made of what follows.
+    # A Read segment, two of them, and one that is made of the words that follow.
     *each("4<1.{}", f"0.{SEGMENT} ffffffff.{SEGMENT} 0.{SEGMENT}.1.4.{SEGMENT}", FAILS),
     *each("4={}", "1", FAILS, "xid_mismatch"),
     # A Write chunk without segments, with one, and two chunks.
@@ -151,8 +151,8 @@ REPLY_CHUNK = [
     *each("3=1,9={},cut~48", "1 10 13 15 ffffffff", FAILS),
     *each("3=1,6=0,7-5{}", ",cut~28", FAILS, "malformed"),
 ]
-# That to a READ has the Write chunk, empty: 5 is its flag, 6 the number of its segments, 7 to 10 the segment, 11 the end of
-# the list, 12 the flag of the Reply chunk, 13 the xid of the payload.
+# The reply to a READ has the Write chunk, empty: 5 is its flag, 6 the number of its segments, 7 to 10 the segment, 11 the
+# end of the list, 12 the flag of the Reply chunk, 13 the xid of the payload.
 WRITE_CHUNK = [
     *each("5=0,6-6{}", ",pad~0", TAKEN),
     *each("5={}", LARGE, FAILS, "malformed"),
@@ -172,7 +172,7 @@ WRITE_CHUNK = [
     *each("4<1.{}", f"0.{SEGMENT}", FAILS),
     *each("3=1{}", ",cut~52 ,pad~4", FAILS),
 ]
-# What asks for it, what is told if the reply is taken, and in which cases. The peer has no data: a READ ends with its error.
+# The command, its verdict if the reply is taken, cases, requirements. The peer has no data: a READ ends with its error.
 CHUNKS = {
     "READDIR": (f"ls {MOUNT_POINT}", "", REPLY_CHUNK, ("V1-89", "V1-91", "V1-101", "V1-102", "H-23")),
     "READ": (
@@ -186,7 +186,7 @@ CHUNKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """What a command was told, and what the counters rose by."""
+    """The verdict that a command got, and the rise of the counters."""
 
     told: str
     risen: dict[str, int]
@@ -214,11 +214,11 @@ def play(pair: Pair, server: Peer, commands: list[str], limit: float) -> list[Re
 
 
 def wrong(case: Case, result: Result, sent: int, right: str | None = None) -> str:
-    """How a case came out otherwise than it says; empty if it did not. `right` is told after the right reply."""
+    """The difference of a case from its outcome; empty if there is none. `right` is the verdict after the right reply."""
     edits, outcome, rising = case
     verdicts, times = OUTCOMES[outcome]
     verdicts = {right} if right is not None and outcome == TAKEN else verdicts
-    # What the caller is told follows the name.
+    # The verdict follows the name.
     told = result.told.rpartition(": ")[2]
     expected = dict.fromkeys(rising, 1)
     expected |= {"bad_replies": 1} if outcome == FAILS else {"connect_count": 1} if outcome == RESENT else {}
@@ -234,7 +234,7 @@ def judge(lines: list[str], cases: list[Case]) -> None:
 
 
 def group(pair: Pair, name: str) -> None:
-    """Look-ups, each answered by another edit of the right reply."""
+    """Look-ups, each with another edit of the right reply."""
     cases, _ = GROUPS[name]
     with hostile(pair) as server:
         modes = [f"{'then-right' if outcome == DROPPED else 'edit'}:{edits}" for edits, outcome, _ in cases]
@@ -258,7 +258,7 @@ for part, (its_cases, rows) in GROUPS.items():
 
 
 def chunks(pair: Pair, procedure: str) -> None:
-    """Calls that offer a chunk, each answered by another edit of the right reply."""
+    """Calls that offer a chunk, each with another edit of the right reply."""
     command, right, cases, _ = CHUNKS[procedure]
     with hostile(pair, mount="nordirplus") as server:
         modes = [f"edit:{edits}" for edits, _, _ in cases]
@@ -275,14 +275,14 @@ def chunks(pair: Pair, procedure: str) -> None:
         assert counters(pair)["connect_count"] == 1, "the connection ended"
 
 
-for what, (_, _, its_cases, rows) in CHUNKS.items():
+for procedure, (_, _, its_cases, rows) in CHUNKS.items():
     test(
         f"{len(its_cases)} replies to {{procedure}} with other chunks",
         *rows,
         limit=300,
         device="rxe",
         allowed=(r"port \d+: ",),
-        cases=[{"procedure": what}],
+        cases=[{"procedure": procedure}],
     )(chunks)
 
 
@@ -295,10 +295,10 @@ for what, (_, _, its_cases, rows) in CHUNKS.items():
     allowed=(r"port \d+: ", DEVICE, STRONGER),
 )
 def mutated(pair: Pair) -> None:
-    """Calls of all shapes, each answered wrongly at random before it is answered rightly: whatever they end with, they end,
-    and what comes after them is as good as ever."""
+    """Calls of all shapes, each with a random wrong reply before the right one: each of them ends in some way, and calls
+    after them succeed."""
     count = MUTATIONS * max(1, pair.options.rounds)
-    # Whatever credits a reply says, there are Receives for all that the client asks for.
+    # With any credits in a reply, there are Receives for all that the client asks for.
     receives = ("--receives", "160", "--receive-size", "8192", "--credits", "64")
     options = ("--private-data", "f6ab0e1801010303", *receives, "--mutate", str(count))
     ways = dict.fromkeys(WAYS, 0)
@@ -316,7 +316,7 @@ def mutated(pair: Pair) -> None:
 
 @test("a reply longer than the peer has said it would send", "PD-17", limit=60, device="rxe")
 def longer(pair: Pair) -> None:
-    """What the peer says limits what is planned, never the Receives, which keep the size that the client has told."""
+    """The peer's sizes limit the plans, never the Receives, which keep the size that the client has told."""
     with hostile(pair, "--private-data", "f6ab0e1801010000", mount="nordirplus") as server:
         (logged,) = server.connections()
         assert (logged.call, logged.reply) == (1024, 1024), logged
@@ -342,7 +342,7 @@ COUNTED = [(32, 64), (64, 64), (128, 64), (64, 0), (0, 64)]
     cases=[{"placed": placed, "count": count} for placed, count in COUNTED],
 )
 def counted(pair: Pair, placed: int, count: int) -> None:
-    """The reader gets no more than both say. The transport hands on what was placed; NFS compares it with the count."""
+    """The reader gets no more than both say. The transport hands on the length placed; NFS compares it with the count."""
     with hostile(pair):
         edits = f"pad~12,8={placed:x},19=0.0.{count:x}.1.{count:x}"
         done = pair.client.run(f"stat '{MOUNT_POINT}/arm-edit:{edits}-at-READ'", check=False)

@@ -13,25 +13,25 @@ from . import test_22_cases as cases
 LOGGED = r"port \d+: "
 
 VECTORS = [
-    *private_data.ANSWERS,
+    *private_data.ACCEPTS,
     # Here it can be cut short anywhere.
     ("TV-PD-6, cut short", ("PD-40", "PD-41"), private_data.GOOD[:14], private_data.NONE),
     ("TV-PD-6, behind other data", ("PD-40", "PD-41"), "aabb" + private_data.GOOD[:14], private_data.NONE),
 ]
 
 
-def answer(pair: Pair, **values: object) -> None:
-    """What the peer accepts with decides the thresholds."""
-    private_data.answer(pair, **values)
+def accepted_with(pair: Pair, **values: object) -> None:
+    """The private data of the accept decides the thresholds."""
+    private_data.accepted_with(pair, **values)
 
 
 for title, rows, accepted, expected in VECTORS:
     values = {"what": title, "bytes": accepted, "received": private_data.GOOD, "call": 4096, "reply": 4096, **expected}
-    test("siw: the peer's private data: {what}", *rows, "V1-142", limit=60, device="siw", cases=[values])(answer)
+    test("siw: the peer's private data: {what}", *rows, "V1-142", limit=60, device="siw", cases=[values])(accepted_with)
 
 
 def group(pair: Pair, name: str) -> None:
-    """Look-ups, each answered by another edit of the right reply."""
+    """Look-ups, each with another edit of the right reply."""
     cases.group(pair, name)
 
 
@@ -47,18 +47,18 @@ for part, (its_cases, rows) in cases.GROUPS.items():
 
 
 def chunks(pair: Pair, procedure: str) -> None:
-    """Calls that offer a chunk, each answered by another edit of the right reply."""
+    """Calls that offer a chunk, each with another edit of the right reply."""
     cases.chunks(pair, procedure)
 
 
-for what, (_, _, its_cases, rows) in cases.CHUNKS.items():
+for procedure, (_, _, its_cases, rows) in cases.CHUNKS.items():
     test(
         f"siw: {len(its_cases)} replies to {{procedure}} with other chunks",
         *rows,
         limit=300,
         device="siw",
         allowed=(LOGGED,),
-        cases=[{"procedure": what}],
+        cases=[{"procedure": procedure}],
     )(chunks)
 
 
@@ -71,7 +71,7 @@ for what, (_, _, its_cases, rows) in cases.CHUNKS.items():
     cases=[{"mode": "invalidate-stale"}, {"mode": "invalidate-dead"}],
 )
 def foreign(pair: Pair, mode: str) -> None:
-    """The device refuses it by itself, unlike rxe, and ends the connection; what was not answered is sent again."""
+    """The device refuses it by itself, unlike rxe, and ends the connection; calls without a reply are sent again."""
     with hostile.hostile(pair, mount="nordirplus") as server:
         hostile.stale_handle(pair, server)
         told, risen, sent = hostile.misbehave(pair, server, mode)
@@ -96,5 +96,5 @@ def garbage(pair: Pair) -> None:
 
 @test("siw: every reply twice", "H-18", "V1-113", limit=90, device="siw", allowed=(hostile.SECOND,))
 def twice(pair: Pair) -> None:
-    """The call is answered once."""
+    """The call completes once."""
     hostile.twice(pair)

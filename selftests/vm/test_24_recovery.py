@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a mount gets over, again and again: how long until it goes on, and that no byte is lost on the way.
+"""Recovery of a mount, again and again: the time until it goes on, and no byte lost.
 
-A program writes numbered records to a file. What goes wrong is put right again, and from then on counts how long it takes
-until the next record is on the server. The times are printed; Documentation/user-guide.rst has them.
+A program writes numbered records to a file. A fault is provoked and removed, and from then on counts the time until the
+next record is on the server. The times are printed; Documentation/user-guide.rst has them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Writer:
         return wait_until(lambda: self.written() > number, "nothing is written", 60 * self._pair.options.slowness)
 
     def finish(self) -> None:
-        """Ends it, and checks what it has written on both sides."""
+        """Ends it, and checks its records on both sides."""
         self._pair.client.run(f"touch {STATE}.enough")
         count = self._pair.client.finish(self._job, "the writer", 60).out.strip()
         assert self._pair.server.run(f"{TOOL} check /export/steady", 60).out.strip() == count, "on the server"
@@ -68,7 +68,7 @@ def link_down(pair: Pair) -> Iterator[None]:
 
 
 def cable(pair: Pair, _: Rule) -> None:
-    """The link goes without a word, and comes back."""
+    """The link fails silently, and comes back."""
     with link_down(pair):
         pass
 
@@ -84,7 +84,7 @@ def client_device(pair: Pair, _: Rule) -> None:
 
 
 def nfsd(pair: Pair, _: Rule) -> None:
-    """The server ends all connections and its service, and begins anew; its clients have ten seconds to reclaim."""
+    """The server ends all connections and its service, and starts again; its clients have ten seconds to reclaim."""
     pair.server.run(
         f"""
         rpc.nfsd 0
@@ -96,13 +96,13 @@ def nfsd(pair: Pair, _: Rule) -> None:
 
 
 def administrator(_: Pair, asked: Rule) -> None:
-    """Somebody asks for another connection."""
+    """The administrator asks for another connection."""
     asked.reconnect()
 
 
-# What goes wrong, and what the timers in force explain, in seconds: the pauses between attempts to connect, of which the
-# first is none, then 5 and 10; the time until nfsd lets clients in again, 10; and, if a server that is going takes a call
-# with it over a connection that stays, the timeout of that call, 60.
+# The faults, and the seconds that the timers in force explain: the pauses between attempts to connect, of which the first
+# is none, then 5 and 10; the time until nfsd lets clients in again, 10; and, if a server that ends loses a call over a
+# connection that stays, the timeout of that call, 60.
 CASES: list[tuple[Callable[[Pair, Rule], None], float]] = [
     (cable, 20),
     (server_device, 20),
@@ -113,7 +113,7 @@ CASES: list[tuple[Callable[[Pair, Rule], None], float]] = [
 
 
 def recovery(pair: Pair, what: str, vers: str) -> None:
-    """Each time the mount goes on by itself, within what the timers in force explain; all that was written is there."""
+    """Each time the mount goes on by itself, within the time that the timers in force explain; all records are there."""
     with rule(pair.client, "recovery", port=NFS_PORT) as asked:
         again_and_again(pair, asked, what, vers)
 
@@ -154,7 +154,7 @@ test(
 
 @test("recovery: silent, all credits in use", "V1-123", "V1-41", "H-45", limit=600, allowed=PROVOKED, device="rxe")
 def silent(pair: Pair) -> None:
-    """A server that takes calls and does not reply: they and those that wait for a credit are answered after a timeout."""
+    """A server that takes calls and does not reply: they and those that wait for a credit complete after a timeout."""
     credits, others, timeout = 4, 4, 3
     times = []
     with hostile(pair, "--credits", str(credits), mount=f"hard,timeo={10 * timeout}") as server:
@@ -169,7 +169,9 @@ def silent(pair: Pair) -> None:
             for name in kept:
                 sent = server.lookups(name)
                 assert len(sent) == 2 and sent[0]["connection"] < sent[1]["connection"], f"{name} was sent: {sent}"
-    print(f"# silent: until all are answered, in {len(times)} rounds: longest {max(times):.1f} s, timeout {timeout} s")
+    print(
+        f"# silent: until all have completed, in {len(times)} rounds: longest {max(times):.1f} s, timeout {timeout} s"
+    )
     assert max(times) < (timeout + 5) * (pair.options.slowness if pair.options.variant == "debug" else 2), times
 
 
@@ -182,7 +184,7 @@ def silent(pair: Pair) -> None:
     cases=[{"vers": vers} for vers in ("3", "4.2")],
 )
 def power(pair: Pair, vers: str) -> None:
-    """A server that boots again knows its files and its clients; nobody tells the client that it went."""
+    """A server that boots again knows its files and its clients; the client is not told that it went down."""
     if pair.options.server_variant != "stock":
         raise Skip("the kernels built for tests have no disks")
     disk = pair.options.work / "disk"
@@ -210,7 +212,7 @@ def power(pair: Pair, vers: str) -> None:
     assert max(times) < max(CALL_TIMEOUT, 2 * max(outages)) + 20, (times, outages)
 
 
-# The client's network goes over a bond of its adapter and one that leads nowhere.
+# The client's network is a bond of its adapter and one that leads nowhere.
 BOND = f"""
 rdma link delete rxe0
 modprobe -a bonding dummy

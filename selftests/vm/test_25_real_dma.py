@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A device that knows memory by DMA addresses alone, and reads and writes copies of it (selftests/realdma).
 
-What is not mapped, synchronised or unmapped as it should be shows in the data, and in the kernel log. The kernel that is
-needed has DMA operations of single devices, which Debian's has.
+Memory that is not mapped, synchronised or unmapped as it should be shows in the data, and in the kernel log. The test
+needs a kernel with DMA operations of single devices, which Debian's has.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def real(pair: Pair) -> Iterator[None]:
         pair.client.run(f"rdma link delete rxe0; insmod {pair.send(pair.client, path)}")
         pair.client.run("rdma link add rxe0 type rxe netdev eth0")
         pair.load_module()
-    # Those of the connection manager's Receives.
+    # The mappings of the connection manager's Receives.
     before = count(pair, "mappings")
     assert before > 0, "the device does without DMA mappings"
     yield
-    assert count(pair, "wrong") == 0, "what was wrong is in the kernel messages"
+    assert count(pair, "wrong") == 0, "the mistakes are in the kernel messages"
     wait_until(lambda: count(pair, "mappings") <= before, "mappings are left", 20 * pair.options.slowness)
 
 
@@ -76,6 +76,6 @@ def shapes(pair: Pair) -> None:
 
 @test("real DMA: delegations are recalled", "H-95", "BI-1", limit=120, device="rxe")
 def recalled(pair: Pair) -> None:
-    """The reverse direction: a message that comes without being asked for, and a reply that nobody answers."""
+    """The reverse direction: an unsolicited message, and a message that no reply follows."""
     with real(pair):
         recall.recall(pair)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A connection that nobody uses is given back, and made again when somebody does."""
+"""A connection without users is closed, and made again for the next call."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from peer.driver import peer
 
 from .test_9_hostile_server import nothing_left
 
-# What the in-tree transport waits, too.
+# The in-tree transport's time, too.
 IDLE_SECONDS = 300
 
 
 @test("an idle connection ends, and the next call makes another", "V1-122", "H-85", limit=90, device="rxe")
 def idle(pair: Pair) -> None:
-    """The time is five minutes, which the test makes two seconds. What the connection had is given back with it."""
+    """The time is five minutes, which the test makes two seconds. The resources of the connection are freed with it."""
     with peer(pair, "--private-data", "f6ab0e1801010303") as server, loaded(pair) as load:
         opened = load.one(f"open addr={SERVER.ipv4} port={server.port} idle=1").good()
         assert opened.values["idle_seconds"] == IDLE_SECONDS, opened

@@ -20,7 +20,7 @@ from .test_24_recovery import Writer
 
 SUNRPC, SLAB = "fail_sunrpc", "failslab"
 EVERY = 25  # Sends
-# What the kernel says of itself when it is out of memory.
+# The kernel's messages when it is out of memory.
 STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*")
 
 
@@ -33,7 +33,7 @@ STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*
     cases=[{"vers": "3"}, {"vers": "4.2"}],
 )
 def disconnects(pair: Pair, vers: str) -> None:
-    """Each 25th Send loses the connection, whatever else is under way; nothing is lost, and nothing is done twice."""
+    """Each 25th Send loses the connection, during any other activity; nothing is lost, and nothing is done twice."""
     wanted = 25 * max(1, pair.options.rounds)
     with injection(pair, SUNRPC, ignore_server_disconnect="Y", ignore_cache_wait="Y"):
         pair.mount(vers)
@@ -70,17 +70,17 @@ class Allocations:
         arm(self._client, SLAB, count, 1)
 
     def failed(self) -> bool:
-        """Whether it has come to that."""
+        """Tells whether that allocation has failed."""
         return left(self._client, SLAB) == 0
 
 
 def numbers(pair: Pair) -> range:
-    """Which allocations fail, one at a time: each with many rounds, else some."""
+    """The numbers of the allocations that fail, one at a time: each with many rounds, else some."""
     return range(2, 2000, max(1, 80 // max(1, pair.options.rounds)))
 
 
 def starving(pair: Pair) -> dict[str, object]:
-    """The settings of failslab: only what the module itself asks for, in whatever context."""
+    """The settings of failslab: only the module's own allocations, in any context."""
     start, end = text_of(pair.client, pair.module)
     return {
         "require_start": hex(start),
@@ -120,7 +120,7 @@ def mounting(pair: Pair) -> None:
 
 @test("any allocation of another connection fails", "H-85", "V1-122", limit=900, allowed=STARVED, device="rxe")
 def connecting(pair: Pair) -> None:
-    """A mount that is there goes on: the connection is tried for again."""
+    """An existing mount goes on: the transport tries to connect again."""
     client = pair.client
     pair.mount("3")
     client.run(f"head -c 300000 /dev/urandom >{MOUNT_POINT}/starved")
@@ -148,7 +148,7 @@ def requests(pair: Pair) -> None:
     """A call for which there is none is made as soon as there is memory, although no other call ends meanwhile."""
     client = pair.client
     with injection(pair, SLAB, **starving(pair)), hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
-        # As many as a transport begins with; one after the other, so that it has made no more.
+        # The number that a transport begins with; one after the other, so that it has made no more.
         names, holders = numbered("always-never", 16), []
         for name in names:
             holders.append(client.spawn(f"echo $$ >>/tmp/waiting; exec stat {MOUNT_POINT}/{name}"))

@@ -23,7 +23,7 @@ def digests(lines: list[tuple[str, str]]) -> str:
 
 
 def check_digests(pair: Pair, directory: str, manifest: str, name: str) -> None:
-    """Both sides find the digests that the contents were made with: the server in its file system, the client anew."""
+    """Both sides find the digests of the original contents: the server in its file system, the client by reading."""
     path = pair.options.work / name
     path.write_text(manifest)
     pair.server.run(f"cd /export/{directory}; sha256sum --quiet -c {pair.send(pair.server, path)}", 60)

@@ -11,7 +11,7 @@ from harness.rules import rule
 
 
 def server_view(pair: Pair, file: str) -> str:
-    """What nfsd says about its clients; `file` is info or states."""
+    """nfsd's records of its clients; `file` is info or states."""
     return pair.server.run(f"cat /proc/fs/nfsd/clients/*/{file}").out
 
 
@@ -161,7 +161,7 @@ def recalls_with_disconnects(pair: Pair, count: int) -> None:
 
 
 def delegations(pair: Pair) -> int:
-    """How many of the test's files the server has given a delegation of."""
+    """The number of the test's files that the server has given a delegation of."""
     return sum("/d-" in line for line in server_view(pair, "states").splitlines())
 
 

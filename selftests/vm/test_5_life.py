@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Nothing is left behind: many mounts, then the module goes, over and over."""
+"""Nothing is left behind: many mounts, then an unload, over and over."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from harness.pair import MOUNT_POINT, Pair
 from harness.registry import test
 
 MOUNTS = 50
-# What rounds of the same work may differ by for reasons of their own (per-CPU caches, slab pages half full).
+# The difference that rounds of the same work may have for other reasons (per-CPU caches, slab pages half full).
 SLACK = {"slab": 512, "pages": 2048}  # KiB
 
 
@@ -39,7 +39,7 @@ def rounds(pair: Pair) -> None:
         seen.append(resources.memory(pair.client))
         pair.load_module()
     if pair.options.variant == "debug":
-        # KASAN keeps what was freed for a while, so that this says nothing there; kmemleak looks instead.
+        # KASAN keeps freed memory for a while, so that the figures mean nothing there; kmemleak looks instead.
         return
     for kind, slack in SLACK.items():
         growth = [after[kind] - before[kind] for before, after in itertools.pairwise(seen)]

@@ -42,13 +42,13 @@ def siw6(pair: Pair) -> None:
 
 @test("siw: unload", "H-85", limit=60, device="siw")
 def unload(pair: Pair) -> None:
-    """The module goes after mounts over iWARP too."""
+    """The module can be unloaded after mounts over iWARP too."""
     pair.unload_module()
     pair.load_module()
 
 
 @test(
-    "siw: {act} while the server does not answer",
+    "siw: {act} while the server does not reply",
     "H-49",
     limit=120,
     device="siw",

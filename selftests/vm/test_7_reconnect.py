@@ -16,7 +16,7 @@ from harness.registry import test
 from .guest import pattern
 
 MIB = 1 << 20
-# rxe says so about a peer that does not answer any more; it is what these tests bring about.
+# rxe says so about a peer that does not reply any more, as in these tests.
 PROVOKED = (r"rxe\d+: qp#\d+ make_send_cqe: non-flush error status = \d+", r"rxe\d+: qp#\d+ .*retry.*exceeded")
 
 
@@ -60,7 +60,7 @@ def connected(pair: Pair) -> list[str]:
     cases=[{"vers": "3"}, {"vers": "4.2"}],
 )
 def cable(pair: Pair, vers: str) -> None:
-    """The link goes without a word; the device gives up, the transport reconnects when the link is back."""
+    """The link fails silently; the device stops retrying, the transport reconnects when the link is back."""
     pair.server.run("rm -f /export/broken")
     size = pair.options.scaled(64, 8) * MIB + 99
     pair.mount(vers)
@@ -91,7 +91,7 @@ def cable(pair: Pair, vers: str) -> None:
     cases=[{"side": side, "vers": vers} for side in ("server", "client") for vers in ("3", "4.2")],
 )
 def device(pair: Pair, side: str, vers: str) -> None:
-    """The removal does not wait for the other side, and what was under way goes on over the device that comes back."""
+    """The removal does not wait for the other side, and I/O goes on over the device that comes back."""
     guest = pair.server if side == "server" else pair.client
     pair.server.run("rm -f /export/broken")
     size = pair.options.scaled(64, 8) * MIB + 7
@@ -150,13 +150,13 @@ def neighbour(pair: Pair) -> None:
 
 
 TRACE = "/sys/kernel/tracing/events/rdma_cma/cm_id_destroy/enable"
-# What an attempt to connect looks like, and the pause between two of them: whether the transport is connecting, and
-# whether it has an identifier of the connection manager.
+# An attempt to connect, and the pause between two of them, as seen from outside: whether the transport is connecting,
+# and whether it has an identifier of the connection manager.
 ATTEMPT, PAUSE = (True, True), (True, False)
 
 
 def state(pair: Pair) -> tuple[bool, bool]:
-    """How far the client's only transport is with connecting: `ATTEMPT`, `PAUSE` or neither."""
+    """The progress of the client's only transport in connecting: `ATTEMPT`, `PAUSE` or neither."""
     text = pair.client.run(
         "cat /sys/kernel/sunrpc/xprt-switches/*/xprt-*-rdma*/xprt_state; rdma resource show cm_id"
     ).out
@@ -164,7 +164,7 @@ def state(pair: Pair) -> tuple[bool, bool]:
 
 
 def attempts(pair: Pair) -> int:
-    """How many attempts to connect have failed since `TRACE` was turned on: each destroys its identifier."""
+    """The number of attempts to connect that have failed since `TRACE` was turned on: each destroys its identifier."""
     return int(pair.client.run("grep -c 'cm_id_destroy:' /sys/kernel/tracing/trace || true").out)
 
 
@@ -199,7 +199,7 @@ def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
 
 
 def two_seconds(pair: Pair) -> float:
-    """Two seconds, and what the emulation may add to them."""
+    """Two seconds, times the slowness of the emulation."""
     return 2 * (pair.options.slowness if pair.options.variant == "debug" else 3)
 
 
@@ -229,7 +229,7 @@ echo 1 >/sys/fs/nfs/$device/shutdown
     cases=[{"moment": moment, "vers": vers} for moment in ("attempt", "pause") for vers in ("3", "4.2")],
 )
 def silence(pair: Pair, moment: str, vers: str) -> None:
-    """Neither an attempt to connect nor the pause before the next holds up who wants the transport away.
+    """Neither an attempt to connect nor the pause before the next holds up an unmount and an unload.
 
     Over NFSv3 an unmount that is forced makes no call. Over NFSv4.2 it does, see `SHUT_DOWN`, so there NFS is told first
     not to.
@@ -262,7 +262,7 @@ def silence(pair: Pair, moment: str, vers: str) -> None:
     cases=[{"moment": moment, "vers": vers} for moment in ("attempt", "pause") for vers in ("3", "4.2")],
 )
 def removal(pair: Pair, moment: str, vers: str) -> None:
-    """A device goes at once when its user is only about to connect, and the mount goes on over the one that comes back."""
+    """A device is removed at once while its user tries to connect; the mount goes on over the one that comes back."""
     pair.mount(vers)
     with unreachable(pair, moment, vers):
         (took,) = timed(pair, "rdma link delete rxe0")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Private data (RFC 8797): what the client sends, what it makes of any answer, and the thresholds it keeps to.
+"""Private data (RFC 8797): the client's own, its reading of the peer's, and the thresholds that it keeps to.
 
-The peer tells what it received, and the client's kernel log what the client made of it. That a threshold is kept is
-seen from outside: data that fits goes inline, data that does not goes by a chunk, and no message is longer.
+The peer tells the bytes that it received, and the client's kernel log the client's reading. A kept threshold is seen from
+outside: data that fits goes inline, other data by a chunk, and no message is longer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NFS, READ, WRITE = 100003, 6, 7
 # More than the headers of a small call or reply take, and less than the smallest threshold.
 HEADERS = 400
 REPLY_FIELD = 196  # bytes of private data that a reply of the InfiniBand connection manager carries
-REQUEST_FIELD = 56  # what its request has left for the consumer
+REQUEST_FIELD = 56  # bytes that its request has left for the consumer
 
 # rxe says so about a peer that has gone, which is how the tests make the client reconnect.
 PROVOKED = (r"rxe\d+: qp#\d+ make_send_cqe: non-flush error status = \d+", r"rxe\d+: qp#\d+ .*retry.*exceeded")
@@ -68,7 +68,7 @@ def check_thresholds(pair: Pair, server: Peer, call: int, reply: int) -> None:
     assert not below["read"] and below["length"] > call - HEADERS, f"fits into {call} bytes, yet: {below}"
     assert at["read"], f"does not fit into {call} bytes, yet: {at}"
     for size in (reply - HEADERS, reply):
-        # The peer has no data: what counts is how the client asked.
+        # The peer has no data: the test looks at the client's calls.
         failed = pair.client.run(f"dd if={file} of=/dev/null bs={size} count=1 iflag=direct status=none", check=False)
         assert "Input/output error" in failed.out, failed
     below, at = server.messages(NFS, READ)[reads:]
@@ -87,8 +87,8 @@ def check_log(server: Peer, sent: str, received: str, call: int, reply: int) -> 
 
 NONE = {"received": "none", "call": 1024, "reply": 1024}
 GOOD = "f6ab0e1801010303"
-# Title, requirements, what the peer accepts with, what the client makes of it if that is not 4096 bytes both ways.
-ANSWERS = [
+# Title, requirements, the private data of the accept, and the client's reading if that is not 4096 bytes both ways.
+ACCEPTS = [
     ("none", ("PD-34", "PD-44", "PD-48", "PD-52"), "", NONE),
     ("TV-PD-1, at offset 0", ("PD-9", "PD-14", "PD-16"), GOOD, {}),
     ("TV-PD-4, at offset 3", ("PD-36", "PD-37", "PD-43"), "aabbcc" + GOOD, {}),
@@ -103,14 +103,14 @@ ANSWERS = [
     ),
     ("TV-PD-7, version 2", ("PD-38", "PD-39"), "f6ab0e1802010303", NONE),
     ("TV-PD-8, version 0", ("PD-38", "PD-39"), "f6ab0e1800010303", NONE),
-    # rxe pads with zeros, which would complete what is cut short anywhere else (TV-PD-6).
+    # rxe pads with zeros, which would complete a message that is cut short anywhere else (TV-PD-6).
     ("cut short by the end of the field", ("PD-40", "PD-41"), GOOD[:14].rjust(2 * REPLY_FIELD, "0"), NONE),
     ("TV-PD-14, little-endian", ("PD-4", "PD-35"), "180eabf601010303", NONE),
 ]
 
 
-def answer(pair: Pair, what: str, bytes: str, received: str, call: int, reply: int) -> None:
-    """What the peer accepts with decides the thresholds, and can never make the connection fail."""
+def accepted_with(pair: Pair, what: str, bytes: str, received: str, call: int, reply: int) -> None:
+    """The private data of the accept decides the thresholds, and can never make the connection fail."""
     with peer(pair, "--private-data", bytes) as server, server.mounted():
         check_log(server, CLIENT_DEFAULT, received, call, reply)
         check_request(server, CLIENT_DEFAULT)
@@ -118,9 +118,9 @@ def answer(pair: Pair, what: str, bytes: str, received: str, call: int, reply: i
         assert len(server.of("connect")) == 1, f"{what}: connected more than once"
 
 
-for title, rows, accepted, expected in ANSWERS:
+for title, rows, accepted, expected in ACCEPTS:
     case = {"what": title, "bytes": accepted, "received": GOOD, "call": 4096, "reply": 4096, **expected}
-    test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case])(answer)
+    test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case])(accepted_with)
 
 
 @test("RDMA Reads in flight are as many as the device takes", "V1-38", limit=60, device="rxe")
@@ -136,19 +136,19 @@ def reads_in_flight(pair: Pair) -> None:
 
 @test("a new connection is a new exchange", "PD-19", "PD-20", "PD-46", limit=90, device="rxe")
 def afresh(pair: Pair) -> None:
-    """The values of the parameters hold from the next connection on, whatever is said when one is refused."""
+    """The values of the parameters hold from the next connection on; the private data of a reject does not count."""
     accepted, refused = "f6ab0e180101ffff", "f6ab0e1801000000"
     options = ("--private-data", accepted, "--reject-data", refused, "--connections", "ok,reject,ok")
     with peer(pair, *options) as server, server.mounted():
         with parameters(pair, max_inline_send=8192, max_inline_receive=2048):
-            # The old connection keeps what was agreed on.
+            # The old connection keeps its terms.
             check_thresholds(pair, server, 4096, 4096)
             assert len(server.of("connect")) == 1, "a change of parameters ended the connection"
             lookup(pair, "do-disconnect")
         first, second = server.connections()
         assert (first.sent, first.received) == (CLIENT_DEFAULT, accepted), first
         assert (first.call, first.reply) == (4096, 4096), first
-        # A reject that says 1024 bytes both ways is not what the connection was accepted with.
+        # A reject said 1024 bytes both ways, the accept did not.
         assert (second.sent, second.received) == ("f6ab0e1801010701", accepted), second
         assert (second.call, second.reply) == (8192, 2048), second
         assert [event["outcome"] for event in server.of("connect")] == ["ok", "reject", "ok"]
@@ -241,7 +241,7 @@ BAD_VALUES = ["1023", "262145", "0", "-1", "many", "4096x"]
     allowed=(r"parameter max_inline_(send|receive): \d+ is not in 1024\.\.262144",),
 )
 def bad_values(pair: Pair) -> None:
-    """A size that cannot be is refused and changes nothing; one that is no multiple of 1024 is rounded down."""
+    """An invalid size is refused and changes nothing; one that is no multiple of 1024 is rounded down."""
     for name in ("max_inline_send", "max_inline_receive"):
         for value in BAD_VALUES:
             # The shell's own echo does not tell which error it was.
@@ -268,7 +268,7 @@ MIB = 1 << 20
     cases=[{"size": size, "vers": vers} for size in (1024, 65536) for vers in ("3", "4.2")],
 )
 def reconnect(pair: Pair, size: int, vers: str) -> None:
-    """Calls that wait while the connection is remade are planned anew, with the sizes of the new one."""
+    """Calls that wait while the connection is remade are planned again, with the sizes of the new one."""
     before = len(connections(pair.client, NFS_PORT))
     pair.mount(vers)
     announced = max(size, 4096)  # the server's least

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A server that breaks the protocol: the client neither trusts it, nor dies of it, nor remembers it.
 
-The peer (selftests/peer) serves a directory whose names are orders: a look-up of `do-MODE` is itself answered in that
+The peer (selftests/peer) serves a directory whose names are orders: the reply to a look-up of `do-MODE` is itself in that
 mode. So the misbehaviour happens under a mount, where counters can be read. After each test the client holds nothing of
 it any more; the last one uses the in-tree server, over the same module.
 """
@@ -27,7 +27,7 @@ NFS, NULL, READDIR = 100003, 0, 16
 RDMA_ERROR, BADHEADER = 4, 2
 PAGE_SIZE = 4096
 
-# What the client says when it ends a connection by its own decision.
+# The client's messages when it ends a connection by its own decision.
 FOREIGN = r"port \d+: ending the connection: it invalidated a handle that is not the call's"
 # A broken connection, as the device tells it.
 DEVICE = r"rxe\d+: qp#\d+ (make_send_cqe|do_complete): non-flush error status = \d+"
@@ -41,7 +41,7 @@ def counters(pair: Pair) -> dict[str, int]:
 
 
 def ask(pair: Pair, name: str) -> str:
-    """What the client is told about a name; a look-up that hangs is killed, and the test fails by its status."""
+    """The client's verdict on a name; a look-up that hangs is killed, and the test fails by its status."""
     done = pair.client.run(f"timeout -s KILL 100 stat {MOUNT_POINT}/{name}", 45, check=False)
     assert done.rc == 1, f"look-up of {name}: {done}"
     return done.out
@@ -55,7 +55,7 @@ def nothing_left(pair: Pair) -> None:
         left = resources.rdma(pair.client)
         return left["qp"] == own and left["mr"] == 0
 
-    # sunrpc gives up the last references from a workqueue.
+    # sunrpc drops the last references from a workqueue.
     wait_until(clean, "RDMA objects are left", 20 * pair.options.slowness)
 
 
@@ -69,7 +69,7 @@ def hostile(pair: Pair, *options: str, mount: str = "") -> Iterator[Peer]:
 
 
 def tells_no_address(server: Peer) -> None:
-    """What the client offers to a server is counted from the page it begins in: no address of its kernel gets out (H-36)."""
+    """Offsets of offered memory count from the page it begins in: no address of the client's kernel gets out (H-36)."""
     for message in server.messages():
         if "reply" in message and "malformed" not in message:
             segments = [*message["read"], *itertools.chain(*message["write"]), *(message["reply"] or [])]
@@ -79,19 +79,19 @@ def tells_no_address(server: Peer) -> None:
 
 @contextmanager
 def directory(pair: Pair, segments: int) -> Iterator[Peer]:
-    """The same, with READDIRs that offer a Reply chunk of so many segments: one for all of the reply or, when its pages
-    end within a page, one each for its head, its pages and its tail."""
+    """The same, with READDIRs that offer a Reply chunk of `segments` segments: one for all of the reply or, when its
+    pages end within a page, one each for its head, its pages and its tail."""
     split = segments == 3
     options = ["--private-data", "f6ab0e1801010000"] if split else []
     with hostile(pair, *options, mount="nordirplus,rsize=2048" if split else "nordirplus") as server:
         yield server
         offered = {len(m["reply"] or []) for m in server.messages(NFS, READDIR)}
-        # Some of those who ask do not read a directory at all.
+        # Some tests do not read a directory at all.
         assert offered <= {segments}, f"segments offered: {offered}"
 
 
 def misbehave(pair: Pair, server: Peer, mode: str) -> tuple[str, dict[str, int], int]:
-    """Has a look-up answered in a mode: the client's verdict, what its counters rose by, how often it sent the call."""
+    """Has the peer reply to a look-up in a mode: the client's verdict, the rise of its counters, its number of calls."""
     name = f"do-{mode}"
     before = counters(pair)
     told = ask(pair, name)
@@ -109,7 +109,7 @@ DROPS = [
     ("error-cut", ("V1-105",), "undecodable"),
     ("error-code", ("V1-105",), "undecodable"),
     ("error-bare", ("V1-105",), "undecodable"),
-    ("backward-call", ("BI-16", "BI-3"), "reverse_unserved"),
+    ("reverse-call", ("BI-16", "BI-3"), "reverse_unserved"),
     ("credits-zero", ("V1-25",), "zero_grants"),
 ]
 
@@ -130,7 +130,7 @@ def odd(risen: dict[str, int]) -> dict[str, int]:
 
 
 def dropped(pair: Pair, mode: str, counter: str) -> None:
-    """What means nothing is dropped without an answer; the connection and the call go on."""
+    """A message without meaning is dropped without a reply; the connection and the call go on."""
     with hostile(pair) as server:
         told, risen, sent = misbehave(pair, server, mode)
         assert ABSENT in told, told
@@ -138,7 +138,7 @@ def dropped(pair: Pair, mode: str, counter: str) -> None:
         expected = {counter: 1} | ({"bad_xids": 1} if mode == "unknown-xid" else {})
         assert odd(risen) == expected, f"{mode}: {risen}"
         assert sent == 1, f"the call was sent {sent} times"
-        assert not [m for m in server.messages() if m["proc"] == RDMA_ERROR], "the client answered with an error"
+        assert not [m for m in server.messages() if m["proc"] == RDMA_ERROR], "the client replied with an error"
         assert ABSENT in ask(pair, "do-right")
 
 
@@ -159,8 +159,8 @@ def bad_reply(pair: Pair, mode: str) -> None:
         assert ABSENT in ask(pair, "do-right")
 
 
-# What has a whole header with the xid of a call, and yet cannot be read: mode, requirements, the counter of the reason, and
-# a word of what the log says about it.
+# Replies with a whole header and the xid of a call that cannot be read: mode, requirements, the counter of the reason,
+# and a word of the log's message about it.
 UNREADABLE = [
     ("version-2", ("V1-108", "H-24"), "version", "version"),
     ("proc-2", ("V1-117",), "type", "type"),
@@ -173,7 +173,7 @@ UNREADABLE = [
     ("segments-beyond-end", ("V1-19",), "malformed", "ends|truncated|short"),
     ("no-lists", ("V1-102", "V1-108"), "malformed", "lists"),
 ]
-# What the log says may be a warning.
+# The message may be a warning.
 BAD = r"port \d+: .*\b({word})\b"
 
 
@@ -184,7 +184,7 @@ def unreadable(pair: Pair, mode: str, counter: str, word: str) -> None:
         assert FAILED in told, f"after {sent} times: {told}, {odd(risen)}"
         assert odd(risen) == {"bad_replies": 1, counter: 1}, f"{mode}: {risen}"
         assert sent == 1, f"the call was sent {sent} times"
-        assert not [m for m in server.messages() if m["proc"] == RDMA_ERROR], "the client answered with an error"
+        assert not [m for m in server.messages() if m["proc"] == RDMA_ERROR], "the client replied with an error"
         said = pair.client.run(f"dmesg | grep 'port {server.port}: '").lines
         about = [line for line in said if not re.search(": (connected over|connection lost|cannot connect)", line)]
         assert len(about) == 1 and re.search(rf"\b({word})\b", about[0]), f"the log does not name the reason: {said}"
@@ -226,7 +226,7 @@ def undecodable(pair: Pair) -> None:
         assert ABSENT in ask(pair, "do-right")
 
 
-# A reply that names the call but cannot be what a call without chunks asked for: mode, requirements.
+# A reply that names the call but cannot be that to a call without chunks: mode, requirements.
 BAD_REPLIES = [
     ("read-list", ("V1-82",)),
     ("write-chunk", ("V1-90", "H-23")),
@@ -239,7 +239,7 @@ for wrong, rows in BAD_REPLIES:
 
 
 def bad_chunk(pair: Pair, mode: str, procedure: str, segments: int) -> None:
-    """What is said of the chunks that a call offered is compared with the offer."""
+    """The chunks in a reply are compared with the offer of the call."""
     with directory(pair, segments) as server:
         assert ABSENT in ask(pair, f"arm-{mode}-at-{procedure}")
         before = counters(pair)
@@ -253,13 +253,12 @@ def bad_chunk(pair: Pair, mode: str, procedure: str, segments: int) -> None:
         for name in ("bad_replies", "connect_count"):
             rise = after[name] - before[name]
             assert rise == (name == "bad_replies"), f"{name} rose by {rise}"
-        # Whatever it was told, the client has seen to its registrations itself.
+        # The client has invalidated its registrations itself.
         assert after["local_invalidates"] > before["local_invalidates"], after
         assert ABSENT in ask(pair, "do-right")
 
 
-# What a reply says of the Reply chunk of a READDIR and the Write chunk of a READ: mode, procedure, segments,
-# requirements.
+# Replies about the Reply chunk of a READDIR and the Write chunk of a READ: mode, procedure, segments, requirements.
 BAD_CHUNKS = [
     ("nomsg-longer", "READDIR", 1, ("V1-91", "H-23")),
     ("nomsg-longer", "READDIR", 3, ("V1-91", "H-23")),
@@ -281,21 +280,21 @@ for wrong, what, parts, rows in BAD_CHUNKS:
 
 
 @test(
-    "a Reply chunk that nobody has written, segments: {segments}",
+    "a Reply chunk that was not written, segments: {segments}",
     *("H-23", "V1-95", "V1-102"),
     limit=90,
     device="rxe",
     cases=[{"segments": 1}, {"segments": 3}],
 )
 def unwritten(pair: Pair, segments: int) -> None:
-    """Whatever the memory held is no reply; the call ends, and none of it reaches the caller."""
+    """The old contents of the memory are no reply; the call ends, and none of them reaches the caller."""
     with directory(pair, segments) as server:
         assert ABSENT in ask(pair, "arm-nomsg-unwritten-at-READDIR")
         pair.client.run("echo 3 >/proc/sys/vm/drop_caches")
         done = pair.client.run(f"timeout -s KILL 100 ls {MOUNT_POINT}", 45, check=False)
         (order,) = server.of("misbehaves")
         sent = [message["xid"] for message in server.messages()].count(order["xid"])
-        # The RPC layer may ask again when it cannot parse a reply, which is then answered rightly.
+        # The RPC layer may send the call again when it cannot parse a reply, and then gets the right one.
         assert FAILED in done.out or sent > 1, f"bytes from before the call were taken for its reply: {done}"
 
 
@@ -328,7 +327,7 @@ def first_call(pair: Pair, mode: str, vers: str) -> None:
     """A server that speaks no version 1 is not asked again and again."""
     with peer(pair, "--first", mode) as server:
         command = server.mount_command(vers=vers)
-        # What mount.nfs says of an error is in words of its own.
+        # mount.nfs reports an error in words of its own.
         traced = f"timeout -s KILL 20 strace -f -qq -e trace=mount {command}"
         done = pair.client.run(traced, 30, check=False)
         assert done.rc not in (0, 137) and "= -1 EIO " in done.out, f"mount: {done}"
@@ -340,7 +339,7 @@ def first_call(pair: Pair, mode: str, vers: str) -> None:
 
 @test("every reply twice", "H-18", "V1-113", limit=90, device="rxe", allowed=(SECOND,))
 def twice(pair: Pair) -> None:
-    """The second finds no call, or one that is being finished; either way the call is answered once."""
+    """The second finds no call, or one that is being completed; either way the call completes once."""
     with hostile(pair) as server:
         for number in range(20):
             before = counters(pair)
@@ -350,13 +349,13 @@ def twice(pair: Pair) -> None:
 
 
 def seconds(numbers: dict[str, int]) -> int:
-    """Second replies, whichever way they were noticed."""
+    """Second replies, by both counters."""
     return numbers["unknown_xids"] + numbers["duplicate_replies"]
 
 
-@test("second reply while the first is being fenced", "H-18", limit=120, device="rxe", allowed=(SECOND,))
-def fenced_twice(pair: Pair) -> None:
-    """A call with a chunk is not answered before its registration is invalidated, even if a second reply comes."""
+@test("second reply during the local invalidation", "H-18", limit=120, device="rxe", allowed=(SECOND,))
+def invalidated_twice(pair: Pair) -> None:
+    """A call with a chunk does not complete before its registration is invalidated, even if a second reply comes."""
     with hostile(pair, mount="nordirplus") as server:
         for number in range(10):
             assert ABSENT in ask(pair, f"arm-twice-at-READDIR.{number}")
@@ -366,7 +365,7 @@ def fenced_twice(pair: Pair) -> None:
             assert not listed.out.strip(), listed
             wait_until(lambda: seconds(counters(pair)) == seconds(before) + 1, "the second reply is not counted", 20)
         exposed = [m for m in server.messages(NFS, READDIR) if m["reply"] or m["write"]]
-        assert len(exposed) >= 10, "the calls had no chunk, so nothing was fenced"
+        assert len(exposed) >= 10, "the calls had no chunk, so nothing was invalidated"
         done = counters(pair)
         assert done["local_invalidates"] > 0, done
 
@@ -386,7 +385,7 @@ def stale_handle(pair: Pair, server: Peer) -> None:
     cases=[{"mode": "invalidate-stale"}, {"mode": "unknown-xid-invalidate"}],
 )
 def foreign(pair: Pair, mode: str) -> None:
-    """The connection ends; what was not answered is sent again on the next one."""
+    """The connection ends; calls without a reply are sent again on the next one."""
     with hostile(pair, mount="nordirplus") as server:
         stale_handle(pair, server)
         told, risen, sent = misbehave(pair, server, mode)
@@ -414,7 +413,7 @@ def another(pair: Pair) -> None:
         stale_handle(pair, server)
         assert ABSENT in ask(pair, "arm-invalidate-middle-at-READ")
         before = counters(pair)
-        # The peer has no data for it; what counts is when that is said.
+        # The peer has no data for it; the test looks at the time of that reply.
         read = f"timeout -s KILL 100 dd if={MOUNT_POINT}/file of=/dev/null iflag=direct bs=2048 count=1"
         pair.client.run(read, 45, check=False)
         after = counters(pair)
@@ -459,18 +458,18 @@ def immediate(pair: Pair) -> None:
         assert how[0] == "an RDMA Write with immediate data has come", how
 
 
-@test("backward call with chunks", "BI-30", "BI-3", "V1-40", limit=90, device="rxe")
-def backward_chunks(pair: Pair) -> None:
+@test("reverse call with chunks", "BI-30", "BI-3", "V1-40", limit=90, device="rxe")
+def reverse_chunks(pair: Pair) -> None:
     """It is refused with BADHEADER, nothing of it is fetched, and the call with the same xid is not mixed up with it."""
     with hostile(pair) as server:
-        told, risen, sent = misbehave(pair, server, "backward-chunks")
+        told, risen, sent = misbehave(pair, server, "reverse-chunks")
         assert ABSENT in told and sent == 1, (told, sent)
         assert not odd(risen), risen
         (order,) = server.of("misbehaves")
-        answer = server.wait(lambda e: e.get("proc") == RDMA_ERROR, "no RDMA_ERROR came")
+        refusal = server.wait(lambda e: e.get("proc") == RDMA_ERROR, "no RDMA_ERROR came")
         expected = {"xid": order["xid"], "vers": 1, "error": BADHEADER, "length": 20}
-        assert {name: answer.get(name) for name in expected} == expected, answer
-        assert answer["credits"] == 1, f"a client that takes no calls has granted {answer['credits']}"
+        assert {name: refusal.get(name) for name in expected} == expected, refusal
+        assert refusal["credits"] == 1, f"a client that takes no calls has granted {refusal['credits']}"
 
 
 @test("a call without a reply on a connection that lives", "V1-123", limit=120, device="rxe")
@@ -489,9 +488,9 @@ def silent(pair: Pair) -> None:
 
 @test("no two calls in a row use one handle", "V1-133", limit=90, device="rxe")
 def handles(pair: Pair) -> None:
-    """A registration has another key each time that it is used."""
+    """A registration has another key at each use."""
     with hostile(pair) as server:
-        # The peer has no data: what counts is what it is offered.
+        # The peer has no data: the test looks at the handles that it is offered.
         read = f"dd if={MOUNT_POINT}/file of=/dev/null bs=16384 count=1 iflag=direct status=none || true"
         pair.client.run("\n".join([read] * 12))
         used = [segment["handle"] for m in server.messages() for segment in itertools.chain(*m["write"])]
@@ -500,8 +499,8 @@ def handles(pair: Pair) -> None:
 
 @test("garbage", "V1-15", "V1-20", "V1-105", "V1-108", "V1-139", "H-24", limit=120, device="rxe")
 def garbage(pair: Pair) -> None:
-    """Messages without meaning, in all more than there are Receives, cost none: what comes after them is heard. No more
-    come at once than the client has given credits for."""
+    """Messages without meaning, in all more than there are Receives, cost none: later messages are heard. No more come at
+    once than the client has given credits for."""
     with hostile(pair) as server:
         for number in range(10):
             before = counters(pair)
@@ -517,7 +516,7 @@ def garbage(pair: Pair) -> None:
 @test("a flood of garbage", "V1-122", "H-24", limit=120, device="rxe", allowed=(DEVICE, STRANGE))
 def flood(pair: Pair) -> None:
     """More messages than were asked for, faster than Receives can be posted, cost the connection but not the call. A
-    client that is quick enough ends it for what they say."""
+    client that is quick enough ends it because of their contents."""
     with hostile(pair) as server:
         for number in range(3):
             told = ask(pair, f"do-flood.{number}")
@@ -528,7 +527,7 @@ def flood(pair: Pair) -> None:
 
 @test("replies to 1100 unknown calls", "V1-113", "V1-122", limit=180, device="rxe", allowed=(STRANGE,))
 def unknown(pair: Pair) -> None:
-    """A server that goes on replying to nobody costs no call, and a connection after 1024 of them: no sooner."""
+    """Replies to unknown calls cost no call, and cost the connection after 1024 of them: no sooner."""
     with hostile(pair) as server:
         for number in range(100):
             if number == 93:
@@ -560,7 +559,7 @@ def disconnect(pair: Pair) -> None:
     cases=[{"outcome": outcome, "vers": vers} for outcome in ("reject", "disconnect") for vers in ("3", "4.2")],
 )
 def no_connection(pair: Pair, outcome: str, vers: str) -> None:
-    """A server that accepts nobody, or nobody for long: the mount ends with an error, or is killed, and all is well."""
+    """A server that accepts no connection, or ends each at once: the mount fails, or is killed, without harm."""
     with peer(pair, "--private-data", "f6ab0e1801010303", "--connections", outcome) as server:
         command = server.mount_command("timeo=20,retrans=1", vers)
         pair.client.run(f"! timeout -s KILL 15 {command}", 20)
@@ -573,7 +572,7 @@ def no_connection(pair: Pair, outcome: str, vers: str) -> None:
 
 @test("the in-tree server, after all that", "V1-122", limit=60)
 def good_server(pair: Pair) -> None:
-    """The module remembers nothing of it: it still works, and goes."""
+    """The module has kept nothing of all that: it still works, and can be unloaded."""
     pair.mount("4.2")
     pair.client.run(f"head -c 300000 /dev/zero | tr '\\000' g >{MOUNT_POINT}/good; sync")
     assert pair.server.run("tr -d g </export/good | wc -c; stat -c %s /export/good").lines == ["0", "300000"]

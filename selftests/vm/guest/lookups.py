@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Looks names up that a server does not have, with a limit to how long that may take.
 
-Usage in a guest: `lookups.py together DIRECTORY NAME...` looks all names up at the same time and prints what it is told;
+Usage in a guest: `lookups.py together DIRECTORY NAME...` looks all names up at the same time and prints the results;
 `lookups.py killed DIRECTORY NAME COUNT OTHER LIMIT` looks up NAME.0, NAME.1 .. one after the other, and kills each
-look-up once the server has it. Before each kill and after it OTHER has to be answered within LIMIT seconds. Prints the
+look-up once the server has it. Before each kill and after it the reply for OTHER has to come within LIMIT seconds. Prints the
 longest that it took, by `waiting` and `killed`.
 """
 
@@ -43,8 +43,8 @@ def together(directory, names):
 
 
 def sent():
-    """How many look-ups of this machine have been sent and wait for their replies. Before one there may be a call for the
-    attributes of the directory, which gets its reply."""
+    """The number of look-ups of this machine that have been sent and wait for their replies. Before one there may be a call
+    for the attributes of the directory, which gets its reply."""
     count = 0
     for path in glob.glob(TASKS):
         try:
@@ -76,20 +76,20 @@ class Prober:
     def __init__(self, path, limit):
         self.path, self.limit = path, limit
         self._orders, self._order = os.pipe()
-        self._answer, self._answers = os.pipe()
+        self._result, self._results = os.pipe()
         self._child = Child(self._work)
 
     def _work(self):
         while os.read(self._orders, 1):
-            os.write(self._answers, look_up(self.path).encode())
+            os.write(self._results, look_up(self.path).encode())
 
     def probe(self, when):
         """The seconds that a look-up takes."""
         start = time.monotonic()
         os.write(self._order, b".")
-        if not select.select([self._answer], [], [], self.limit)[0]:
+        if not select.select([self._result], [], [], self.limit)[0]:
             raise SystemExit(f"no reply about {self.path} within {self.limit} s, {when}")
-        told = os.read(self._answer, 100).decode()
+        told = os.read(self._result, 100).decode()
         if told != os.strerror(errno.ENOENT):
             raise SystemExit(f"{self.path}: {told}, {when}")
         return time.monotonic() - start

@@ -61,7 +61,7 @@ def write(mode, path, size, seed):
 
 
 def read(mode, path):
-    """The SHA-256 of what the file holds."""
+    """The SHA-256 of the contents of the file."""
     total = hashlib.sha256()
     fd = os.open(path, os.O_RDONLY | (os.O_DIRECT if mode == "direct" else 0))
     if mode == "mmap":

@@ -32,7 +32,7 @@ def write(path, state):
 
 
 def check(path):
-    """Compares the file with what was written."""
+    """Compares the file with the records that were written."""
     number = 0
     with open(path, "rb") as file:
         while data := file.read(SIZE):
