@@ -40,7 +40,7 @@ static int last;
 module_param(last, int, 0400);
 MODULE_PARM_DESC(last, "of these, calls that have met the end of their transport");
 
-/* The memory stays: a transport waits for what its completions are doing before it is freed. */
+/* The memory stays: a transport waits for the end of its completions before it is freed. */
 static int hold(struct kprobe *probe, struct pt_regs *regs)
 {
 	struct rpc_rqst *rqst = (struct rpc_rqst *)regs_get_kernel_argument(regs, 0);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes the first RDMA device a lesser one, for tests: small, or one that refuses what kernel users
- * of reliable connections ask of it.
+ * Makes the first RDMA device a lesser one, for tests: small, or one that refuses requests of kernel
+ * users of reliable connections.
  *
- * Given when the module is loaded, fast_reg_pages and max_qp_wr are what the device says of itself.
- * Send queues of more than max_create_wr requests it refuses, whatever it says: drivers count in
- * units of their own, and a registration may take several.
+ * Given when the module is loaded, fast_reg_pages and max_qp_wr are the limits that the device
+ * reports. It refuses send queues of more than max_create_wr requests, even if it reports more:
+ * drivers count in units of their own, and a registration may take several.
  *
  * Each operation has a file in /sys/module/ibfault/parameters. Written "N" the Nth call from then on
  * is refused with ENOMEM; written "N M" the first M requests of its chain go through (post_send,
- * local_inv, post_recv), though never the last. Read, it tells how many calls have been refused
- * since loading.
+ * local_inv, post_recv), though never the last. Read, it is the number of calls that have been
+ * refused since loading.
  *
  *   alloc_pd, create_cq, create_qp, alloc_mr
  *   map_mr_sg	 fewer pages than asked for are described: none
@@ -20,9 +20,9 @@
  *
  * While 1 is written to hold_local_inv, local invalidations on reliable connections are kept back:
  * they seem to be posted, and do not complete. With 0, or when their queue pair is moved to the
- * error state, they are posted, in order. Read, it tells how many chains are kept back.
+ * error state, they are posted, in order. Read, it is the number of chains kept back.
  *
- * It takes the place of the device's operations, so nobody may be using them when it goes.
+ * It replaces the device's operations, so they must not be in use when it is unloaded.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -116,7 +116,7 @@ FAULT(post_send);
 FAULT(local_inv);
 FAULT(post_recv);
 
-/* Posts what was kept back of a queue pair, or of all. Under held_lock, so that nothing overtakes it. */
+/* Posts the held chains of a queue pair, or of all. Under held_lock, so that nothing overtakes them. */
 static void let_go(struct ib_qp *qp)
 {
 	struct held *held, *next;
@@ -238,7 +238,7 @@ static int faulty_modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask,
 {
 	unsigned long flags;
 
-	/* What was posted to a queue pair completes before it goes. */
+	/* Requests of a queue pair complete before it is destroyed. */
 	if (mask & IB_QP_STATE && attr->qp_state == IB_QPS_ERR) {
 		spin_lock_irqsave(&held_lock, flags);
 		let_go(qp);
@@ -267,7 +267,7 @@ static int faulty_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 			    const struct ib_send_wr **bad)
 {
 	struct fault *fault = wr->opcode == IB_WR_LOCAL_INV ? &local_inv : &post_send;
-	/* Whoever posts owns the chain: we may cut it for the time of the call. */
+	/* The caller owns the chain: we may cut it for the time of the call. */
 	struct ib_send_wr *last = NULL, *at = (struct ib_send_wr *)wr;
 	unsigned int through;
 	int ret;

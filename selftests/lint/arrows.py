@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks that rooms of the module use only rooms below them (Documentation/architecture.rst).
 
-Usage: arrows.py SRC [--circles]. What a file uses are the paths of its `use` items and those that begin with `crate`, tests
-left out, wherever the names come from in the end. Not more than two files may use each other in a circle; --circles lists those, too.
+Usage: arrows.py SRC [--circles]. A file uses the paths of its `use` items and those that begin with `crate`, tests left
+out; of names that are passed on, the origin counts. Not more than two files may use each other in a circle; --circles
+lists those, too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# What each room may use besides itself. `proto` is for all, and uses nothing.
+# The rooms that each room may use besides itself. `proto` is for all, and uses nothing.
 BELOW = {
     "bindings": set(),
     "proto": set(),
@@ -30,12 +31,12 @@ MAIN = "rpcrdma_rs_main"
 
 USE = re.compile(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
 
-# Where the names are from that a module passes on (`pub use`).
+# The origins of the names that a module passes on (`pub use`).
 Passed = dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]
 
 
 def paths(tree: str, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of a tree of `use`, without what they are called here."""
+    """The paths of a tree of `use`, without their local names."""
     tree = tree.strip()
     head, brace, rest = tree.partition("{")
     names = tuple(name for name in re.sub(r"\s+as \w+$", "", head.strip()).split("::") if name)
@@ -59,7 +60,7 @@ def module_of(path: Path, src: Path) -> tuple[str, ...]:
 
 
 def uses(path: Path, module: tuple[str, ...]) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    """What a file uses, as paths from the root of the crate, and whether it passes that on."""
+    """The names that a file uses, as paths from the root of the crate, each with whether it passes that on."""
     text = re.sub(r"//.*", "", path.read_text())
     text = re.split(r"#\[cfg\((?:any\(test, )?CONFIG_KUNIT|#\[cfg\(test\)\]", text)[0]
     for found in re.findall(r"\bcrate::([\w:]+)", USE.sub("", text)):
@@ -78,7 +79,7 @@ def uses(path: Path, module: tuple[str, ...]) -> Iterator[tuple[bool, tuple[str,
 
 
 def home(used: tuple[str, ...], modules: dict[tuple[str, ...], Path], passed: Passed) -> tuple[str, ...]:
-    """The module that a path leads into: the longest beginning of it that is one, or where the name that follows is from."""
+    """The module that a path leads into: its longest beginning that is one, or the origin of the name that follows."""
     at = used
     while at not in modules:
         at = at[:-1]
@@ -115,7 +116,7 @@ def main() -> int:
     for module, path in modules.items():
         for _, used in used_by[module]:
             target = home(used, modules, passed)
-            # A room's own file names those that it consists of, and may be named by them.
+            # A room's own file names the files of the room, and may be named by them.
             if target != module and target != module[: len(target)] and module != target[: len(module)]:
                 arrows[module].add(target)
             room, other = module[:1], target[:1]

@@ -31,14 +31,14 @@ clippy() {
 	make -s -C "$kernel" M=/repo MO=/repo/out/clippy "${tools[@]}" CLIPPY=1 RPCRDMA_RUSTFLAGS='-Dwarnings' modules
 }
 
-# The variant without bitcode, for where clang or the kernel's own helpers are missing.
+# The variant without bitcode, for machines without clang or the kernel's own helpers.
 plain_helpers() {
 	mkdir -p out/plain
 	rm -f out/plain/src/*.o
 	make -s -C "$kernel" M=/repo MO=/repo/out/plain "${tools[@]}" RPCRDMA_INLINE=n RPCRDMA_RUSTFLAGS='-Dwarnings' modules
 }
 
-# Kbuild keeps a copy of the kernel's list of what clang does not understand of GCC's flags, for headers packages lack
+# Kbuild keeps a copy of the kernel's list of flags of GCC that clang does not understand, since headers packages lack
 # the file that has it.
 skipped_flags() {
 	flags() { sed -n "/^$2 :=/,/[^\\\\]\$/p" "$1" | sed 's/.*:=//; s/\\$//' | tr -s ' \t' '\n' | grep . | sort -u; }
@@ -53,7 +53,7 @@ skipped_flags() {
 	fi
 }
 
-# The pure core and the client say so themselves, which the compiler checks; this covers what has no such line.
+# The pure core and the client forbid unsafe code themselves, which the compiler checks; this covers the other rooms.
 unsafe_rooms() {
 	local found
 	found=$(git grep -nE '\bunsafe\b' -- src/proto src/client src/policy src/policy.rs src/config src/config.rs \
@@ -80,9 +80,9 @@ panic_paths() {
 	}
 }
 
-# What the compiler could not show to be impossible, checks of overflow among it: a call of a function of the core
-# library that does not return. Assertions of tests may fail. The kernel crate adds one to the length of the name of a
-# directory in configfs.
+# Panics that the compiler could not show to be impossible, checks of overflow among them: a call of a function of the
+# core library that does not return. Assertions of tests may fail. The kernel crate adds one to the length of the name of
+# a directory in configfs.
 panic_calls() {
 	local found
 	found=$(llvm-objdump-19 --disassemble --reloc --demangle --no-show-raw-insn "$module/rpcrdma_rs.ko" |
@@ -116,7 +116,7 @@ commits() {
 	local bad=0 commit
 	for commit in $(git rev-list -n 30 HEAD); do
 		git format-patch -1 --stdout "$commit" >/tmp/commit.patch
-		# Only what is about the message: the sources are checked as they are now. The project signs nothing off.
+		# Only the checks of the message: the sources are checked as they are now. The project signs nothing off.
 		checkpatch --ignore MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF,FILE_PATH_CHANGES,LONG_LINE,LONG_LINE_COMMENT,SPDX_LICENSE_TAG \
 			/tmp/commit.patch | grep -E ':(BAD_COMMIT|COMMIT_|GIT_|Possible|Please use a|Unexpected|Use of .* commit)|^[^:]*-:' && bad=1
 	done

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Inside the tree: what the lint scripts share.
+# Inside the tree: functions that the lint scripts share.
 
 set -euo pipefail
 
@@ -25,5 +25,5 @@ rust_files() { git ls-files '*.rs' | grep -v bindings_; }
 shell_files() { git ls-files '*.sh' '.ci/run' packaging/dkms-build packaging/dkms.conf 'packaging/debian/*.p*'; }
 python_paths() { { git ls-files '*.py' | cut -d/ -f1-2; git grep -lE '^#!/usr/bin/python3' -- tools; } | sort -u; }
 
-# git refuses to look at a repository of somebody else's, which ours is inside the tree.
+# git refuses to look at a repository of another user, which ours is inside the tree.
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'

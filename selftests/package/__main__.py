@@ -47,7 +47,7 @@ def check(kept: bool, text: str) -> None:
 
 
 def loaded(guest: Guest) -> str:
-    """Which of the two modules the kernel has."""
+    """The names of the two modules that the kernel has."""
     names = {line.split()[0] for line in guest.run("cat /proc/modules").lines}
     return " ".join(sorted(names.intersection(MODULES)))
 
@@ -95,7 +95,7 @@ class Machine:
         self.passed = self.failed = 0
 
     def run(self) -> int:
-        """Runs all tests; the later ones do without what failed before."""
+        """Runs all tests; the later ones go on after a failure."""
         try:
             self.server.start()
             self.server.wait_ready()
@@ -153,7 +153,7 @@ class Machine:
             messages = klog.parse("debian", self.guest.kernel_records())
             reports = [str(m) for m in messages if klog.REPORTS.search(m.text)]
             check(not reports, "reports of the kernel:\n" + "\n".join(reports))
-        except Exception as error:  # whatever goes wrong is the test's result
+        except Exception as error:  # any failure is the test's result
             self.failed += 1
             known = isinstance(error, (Failed, GuestError))
             text = str(error) if known else "".join(traceback.format_exception(error))

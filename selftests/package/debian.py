@@ -11,14 +11,14 @@ from harness.guest import Guest, clock_parameters
 from harness.network import CLIENT
 
 MEMORY = 2048
-# What udev, systemd and rdma-core say is not looked at, and the emulated serial line is slow.
+# Messages of udev, systemd and rdma-core are not looked at, and the emulated serial line is slow.
 CMDLINE = "console=ttyS0 root=/dev/vda rw net.ifnames=0 panic=-1 log_buf_len=8M loglevel=4 systemd.show_status=false"
-# What a boot does that takes long under emulation and matters to no test.
+# Services of a boot that take long under emulation and matter to no test.
 MASKED = ("e2scrub_reap.service", "modprobe@drm.service", "modprobe@efi_pstore.service", "getty-static.service")
 
 
 class Debian(Guest):
-    """One boot of the disk; what it writes is there at the next."""
+    """One boot of the disk; data written to that is there at the next."""
 
     def __init__(self, directory: Path, release: str, options: Options):
         super().__init__("debian", replace(options, memory=MEMORY), CLIENT.tap, CLIENT.mac)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Inside the tree: tests what the scripts under packaging/ say about a kernel or a machine that is not as they need it:
-# one line, and the right one. Build directories, compilers, kernel sources and distributions are faked by small files.
+# Inside the tree: tests the messages of the scripts under packaging/ about a kernel or a machine that is not as they need
+# it: one line, and the right one. Build directories, compilers, kernel sources and distributions are faked by small files.
 # The last line is 'N passed, N failed'.
 
 set -euo pipefail
@@ -46,7 +46,7 @@ program() {
 
 system() { printf '%s\n' "$@" >"$fake/os-release"; }
 
-# A kernel and a machine on which everything is there.
+# A kernel and a machine that lack nothing.
 all_well() {
 	local tool
 	rm -rf "${bin:?}" "$kdir" "$fake/src" "$fake/out" "$fake/sysroot"
@@ -85,7 +85,7 @@ without_metadata() {
 	kernel_source "$fake/src/linux-source-7.3" 4
 }
 
-# kernel_source DIRECTORY SUBLEVEL: what acts as Linux 7.3.x.
+# kernel_source DIRECTORY SUBLEVEL: a stand-in for Linux 7.3.x.
 kernel_source() {
 	mkdir -p "$1/rust/kernel"
 	: >"$1/rust/kernel/lib.rs"
@@ -122,7 +122,7 @@ is() {
 	fi
 }
 
-# What the scripts read outside of what they are given.
+# The files that the scripts read besides their arguments.
 touch "$fake/os-release"
 mkdir -p "$fake/src"
 mount --bind "$fake/os-release" /etc/os-release
@@ -224,7 +224,7 @@ all_well
 rm "$kdir/scripts/target.json"
 check "no target.json" 'scripts/target.json is missing'
 
-# What rebuilding them needs.
+# The prerequisites of rebuilding them.
 without_metadata
 expect "ready to prepare" 0 '' packaging/check-kdir.sh --prepare "$kdir"
 program bindgen 'echo bindgen 0.72.0'
@@ -312,7 +312,7 @@ expect "the build fails" 1 'building the kernel crate failed: see' \
 	- "$fake"
 prepare "and counts as not done" 1 "run 'make prepare" --check --source "$fake/src/linux-source-7.3"
 
-# What DKMS is told: to build, or to skip the kernel, in which case one line says why.
+# The instructions to DKMS: to build, or to skip the kernel, with the reason in one line.
 dkms_check() {
 	expect "$1" "$2" "$3" env "release=${4:-$release}" bash -c \
 		'mkdir -p "$1/lib/$release"; ln -sfn "$1/kdir" "$1/lib/$release/build"; packaging/dkms-build --check "$1/lib/$release/build"' \

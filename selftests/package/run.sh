@@ -42,13 +42,13 @@ log=$TOP/out/deb/test.log
 : >"$log"
 
 in_machine() { BIND=$bare/archives:/var/cache/apt/archives "$here/chroot.sh" "$work/root" "$@"; }
-# As its users do: with what it recommends.
+# As its users do: with the packages that it recommends.
 install_packages() {
 	in_machine apt-get -q -o Acquire::Retries=3 -o APT::Keep-Downloaded-Packages=true install -y "$@"
 }
 
 passed=0 failed=0
-# check WHAT COMMAND...: one test; what the command says is shown if it fails.
+# check WHAT COMMAND...: one test; the output of the command is shown if it fails.
 check() {
 	local what=$1 said
 	shift
@@ -63,7 +63,7 @@ check() {
 	printf '%s\n' "--- $what" "$said" >>"$log"
 }
 
-# What DKMS has of the module for a kernel: a line that ends with 'installed', or nothing.
+# The state of the module for a kernel in DKMS: a line that ends with 'installed', or nothing.
 status() { in_machine dkms status rpcrdma-rs | grep -F ", $1, " || true; }
 
 has_module() {
@@ -124,8 +124,8 @@ upgraded() {
 }
 
 # The kernel of backports brings a libelf from there, and apt does not by itself take the libelf-dev that fits it: the package
-# says what to type.
-says_what_is_missing() {
+# names the command.
+names_missing_packages() {
 	local line
 	# To apt a package's scripts speak by a terminal.
 	install_packages /root/package.deb 2>&1 | tr -d '\r' | tee "$work/said" || return 1
@@ -137,7 +137,7 @@ says_what_is_missing() {
 }
 
 cp "$deb" "$work/root/root/package.deb"
-check "apt installs the package, which says what is missing yet" says_what_is_missing
+check "apt installs the package, which names the missing packages" names_missing_packages
 check "$new: the module is built, signed and installed" has_module "$new"
 check "$new: all names of the in-tree module lead to it" resolves "$new"
 check "$old, which has no Rust, is skipped, not failed" skipped "$old"

@@ -3,17 +3,17 @@
  * Makes soft-RoCE a device that knows memory by DMA addresses alone, as adapters behind an IOMMU or
  * with bounce buffers do.
  *
- * rxe uses the addresses of the kernel itself, so that nobody notices a mapping that is missing, is
+ * rxe uses the addresses of the kernel itself, so that a mapping goes unnoticed that is missing, is
  * made for the wrong direction, is not synchronised, or is undone too early. While this module is
- * loaded each rxe device that comes gets a DMA device of ours. What is mapped for that has a copy
- * elsewhere, which alone the device reads and writes: synchronising and unmapping copies, and memory
- * that is not synchronised holds something old. Besides, each mapping has an owner, and what is
- * handed to the device has to be the device's: a Send whose memory was mapped or synchronised since
- * the last one, a Receive whose memory was given back, a registration whose direction is that of
- * its rights.
+ * loaded each new rxe device gets a DMA device of ours. Memory that is mapped for that has a copy
+ * elsewhere, and the device reads and writes only the copy: synchronising and unmapping copy the
+ * data, and memory that is not synchronised holds old data. Besides, each mapping has an owner, and
+ * memory that is handed to the device has to be the device's: a Send whose memory was mapped or
+ * synchronised since the last one, a Receive whose memory was given back, a registration whose
+ * direction is that of its rights.
  *
- * What goes wrong is in the kernel log, as an error, and counted in the module parameter "wrong".
- * The parameter "mappings" is how many there are. Load it before the device is made; it stays.
+ * Mistakes are in the kernel log, as errors, and counted in the module parameter "wrong". The
+ * parameter "mappings" is the number of mappings. Load it before the device is made; it stays.
  *
  * Needs a kernel in which devices may have DMA operations of their own (CONFIG_ARCH_HAS_DMA_OPS).
  */
@@ -161,7 +161,7 @@ static void real_unmap(struct device *dev, dma_addr_t addr, size_t size,
 		xa_unlock_irqrestore(&all, flags);
 		return;
 	}
-	/* Not what the processor has got already: it may have gone on with it. */
+	/* Not if the processor has the memory already: it may have written to it since. */
 	if (writes(dir) && m->owner != CPU)
 		memcpy(m->memory, m->copy, size);
 	forget(m);
@@ -189,7 +189,7 @@ static int real_map_sg(struct device *dev, struct scatterlist *sg, int nents,
 	struct scatterlist *s;
 	int i;
 
-	/* As a DMA layer marks what it bounces, to know it when that is unmapped. */
+	/* As a DMA layer marks memory that it bounces, to know it when that is unmapped. */
 	if (sg_dma_is_swiotlb(sg))
 		wrong("a list that has the mark of an earlier mapping");
 	sg_dma_mark_swiotlb(sg);

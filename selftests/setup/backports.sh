@@ -11,7 +11,7 @@ shift
 BACKPORTS_COMMAND=$(printf '%q ' "$@")
 export BACKPORTS_COMMAND
 
-# A root file system without a package: what remains is the apt that would fill it, with mmdebstrap's mirror and keys.
+# A root file system without a package: only apt, which would fill it, remains, with mmdebstrap's mirror and keys.
 exec mmdebstrap --mode=chrootless --variant=custom --format=null \
 	--aptopt='Acquire::Retries "3"' --aptopt='Acquire::Languages "none"' --aptopt='APT::Sandbox::User "root"' \
 	--customize-hook='APT_CONFIG=$MMDEBSTRAP_APT_CONFIG exec bash -c "$BACKPORTS_COMMAND"' "$suite-backports" -

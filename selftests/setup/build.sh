@@ -4,7 +4,7 @@
 # Builds the module for one of the test kernels, and the modules that only tests use, under out/. Usage:
 # build.sh stock|test|debug [MAKE-ARGUMENT...]
 #
-# What was built is cached, so that a fresh clone of what was built before has it in a second; with KEEP=n it is not.
+# The build is cached, so that a fresh clone of the same sources has it in a second; with KEEP=n it is not.
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -77,7 +77,7 @@ if [ "${KEEP:-y}" = n ]; then
 	exit 0
 fi
 
-# The last few are kept: those of one's branches.
+# The last few are kept, for switching between branches.
 rm -rf "$cached" "$cached.new"
 mkdir -p "${cached%/*}"
 cp -a "$out" "$cached.new"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Shared by the set-up scripts: where the cache is, how progress and failures are told, how a cache entry is
+# Shared by the set-up scripts: the place of the cache, reports of progress and failures, the way in which a cache entry is
 # made so that an interrupted build is never mistaken for a finished one.
 
 set -euo pipefail
@@ -37,7 +37,7 @@ need_space() {
 }
 
 # stage NAME WHAT ESTIMATE-SECONDS PROGRESS-COMMAND -- COMMAND...
-# Runs COMMAND with its output in a log, telling every few seconds how far it is and how long it took last time.
+# Runs COMMAND with its output in a log, and reports its progress every few seconds, with the time that it took last time.
 stage() {
 	local name=$1 what=$2 estimate=$3 progress=$4 log=$CACHE/log/$1.log start now pid last rc=0
 	shift 5
@@ -69,18 +69,18 @@ stage() {
 	echo $(($(date +%s) - start)) >"$CACHE/times/$name"
 }
 
-# One line that says what to do about a failed stage.
+# One line with the cure for a failed stage.
 explain() {
 	local name=$1 log=$2
 	if grep -qE 'No space left on device' "$log"; then
 		die "$name: the disk is full: make room under $CACHE or set RPCRDMA_CACHE to another disk, then run again"
 	elif grep -qE 'Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Failed to fetch|Connection timed out|Network is unreachable' "$log"; then
-		die "$name: a download failed: check that this machine reaches its Debian mirror, then run again (what is done is kept)"
+		die "$name: a download failed: check that this machine reaches its Debian mirror, then run again (finished steps are kept)"
 	fi
 	die "$name failed: see $log"
 }
 
-# finish DIR FILE...: marks the cache entry DIR as complete, remembering what its key files must hash to.
+# finish DIR FILE...: marks the cache entry DIR as complete, with the hashes of its key files.
 finish() {
 	local dir=$1
 	shift
@@ -89,7 +89,7 @@ finish() {
 	mv "$dir/.complete.new" "$dir/.complete"
 }
 
-# intact DIR: is the cache entry DIR complete and are its key files what they were?
+# intact DIR: is the cache entry DIR complete and are its key files unchanged?
 intact() {
 	[ -s "$1/.complete" ] && (cd "$1" && sha256sum --check --quiet --status .complete 2>/dev/null)
 }
@@ -103,7 +103,7 @@ as_root() {
 	fi
 }
 
-# What a kernel is built with: the suite and the packages before the first empty line.
+# The tools that a kernel is built with: the suite and the packages before the first empty line.
 toolchain_key() { { echo "$SUITE"; sed '/^$/,$d; s/#.*//' "$SETUP/packages"; } | key_of; }
 tree_key() { cat "$SETUP/packages" "$SETUP/tree.sh" | key_of; }
 tree_dir() { echo "$CACHE/tree-$(tree_key)"; }

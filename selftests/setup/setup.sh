@@ -4,14 +4,14 @@
 # Brings this machine from bare to ready, and does nothing that is done already:
 #
 #   setup.sh [STEP...]      steps: host tree linux stock kernel kernel-debug   (default: host tree linux stock)
-#   setup.sh --path WHAT    prints where something is, as seen inside the tree: tree, linux, kernel-stock, kernel,
+#   setup.sh --path WHAT    prints the path of an entry, as seen inside the tree: tree, linux, kernel-stock, kernel,
 #                           kernel-debug
 #   setup.sh --ready STEP   exits with status 0 if nothing would have to be done
 #
 # `stock` is the kernel that Debian's backports ship; `kernel` and `kernel-debug` are built here.
 #
-# Everything lands in a cache outside the repository ($RPCRDMA_CACHE), each entry named after a hash of what it is
-# made from. An entry counts only once it is complete and its key files are unharmed; otherwise it is made again.
+# Everything lands in a cache outside the repository ($RPCRDMA_CACHE), each entry named after a hash of its
+# sources. An entry counts only once it is complete and its key files are unharmed; otherwise it is made again.
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -30,7 +30,7 @@ kernel_name() {
 	} | echo "kernel-$variant-$(key_of)"
 }
 
-# Two things, of which the slow one changes seldom: what the guests boot, and the build directory for modules.
+# Two entries, of which the slow one changes seldom: the kernel for the guests, and the build directory for modules.
 stock_name() {
 	echo "kernel-stock-$({
 		kdir_name
@@ -169,7 +169,7 @@ fi
 
 ready() { "${1//-/_}_ready"; }
 
-# One set-up at a time makes one thing; what is there needs no waiting for those that make others.
+# One set-up at a time makes one entry; entries that exist do not wait for those that make others.
 step() {
 	ready "$1" && return
 	exec 9>"$CACHE/.lock-$1"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The test of `make vng`: what people see of it, with one server for all."""
+"""The test of `make vng`: its behaviour for users, with one server for all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMIT = 100.0
 
 @dataclass
 class Outcome:
-    """What a client left."""
+    """The outcome of a client."""
 
     status: int
     out: str
@@ -100,7 +100,7 @@ class Terminal:
             except BlockingIOError:
                 time.sleep(0.1)
                 continue
-            except OSError:  # nobody has the other end open
+            except OSError:  # no process has the other end open
                 return False
             self.text += data.decode(errors="replace").replace("\r", "")
             return bool(data)
@@ -187,7 +187,7 @@ def run(options: Options, server: Server) -> int:
         start = time.monotonic()
         try:
             case(bench)
-        except Exception as error:  # whatever goes wrong is the test's result
+        except Exception as error:  # any failure is the test's result
             failed += 1
             print(f"not ok vng: {name} ({time.monotonic() - start:.1f} s)")
             print(indent(str(error) or traceback.format_exc()))

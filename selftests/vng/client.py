@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 SHARE = "/share"  # in the guest
 VERSION = "4.2"
 
-# The tool tree does not change, so the guest may cache what it reads. The repository does: it is a file system of its own.
+# The tool tree does not change, so the guest may cache its files. The repository does: it is a file system of its own.
 ROOT_FLAGS = "trans=virtio,version=9p2000.L,msize=262144,cache=loose"
 
 # The status of a client that could not be set up, as that of env(1) and timeout(1); vng's own for one that died is 255.
@@ -92,7 +92,7 @@ class Client:
 
     @property
     def console(self) -> Path:
-        """Where the kernel of a guest that runs a command puts its warnings."""
+        """The log of warnings of the kernel of a guest that runs a command."""
         return self.directory / "console"
 
     def server_is_up(self) -> None:
@@ -115,7 +115,7 @@ class Client:
             qemu += ["-accel", options.emulator, "-cpu", options.cpu]
         if not interactive:
             command += ["--exec", f"bash {SHARE}/command.sh"]
-            # One serial console is all that a kernel has, and vng throws away what comes there.
+            # A kernel has only one serial console, and vng throws its output away.
             append += " console=hvc0"
             qemu += ["-chardev", f"file,id=log,path={self.console}", "-device", "virtio-serial-pci,id=log"]
             qemu += ["-device", "virtconsole,bus=log.0,chardev=log"]

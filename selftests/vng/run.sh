@@ -19,7 +19,7 @@ die() {
 	exit 1
 }
 
-# What a guest of vng, and soft-RoCE in it, need besides what the module needs. All of it may be modules.
+# The options that a guest of vng, and soft-RoCE in it, need besides those of the module. All of them may be modules.
 needed=(NET_9P_VIRTIO 9P_FS OVERLAY_FS VIRTIO_PCI VIRTIO_NET VIRTIO_CONSOLE SERIAL_8250_CONSOLE DEVTMPFS TMPFS UNIX RDMA_RXE)
 
 # Copies kernel and modules to where the guests can read them.
