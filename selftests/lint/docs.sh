@@ -10,7 +10,7 @@ set -euo pipefail
 kernel=$1 module=/repo/$2
 saved=$module/src/.rpcrdma_rs_main.o.cmd
 # The first command of the saved line is the compiler's; its options about output do not apply.
-command=$(sed -n 's/^savedcmd_[^ ]* := //p' "$saved" | sed 's/ && .*//; s/ ; .*//')
+command=$(sed -n 's/^savedcmd_[^ ]* := //p' "$saved" | sed 's/ && .*//; s/ *; .*//')
 command=$(printf '%s' "$command" | sed -E \
 	's/ --emit=[^ ]+//g; s/ --out-dir [^ ]+//; s/ --crate-type [^ ]+//; s/ -C[a-z-]*(lto|codegen-units|opt-level)[^ ]*//g; s/(^| )rustc /\1rustdoc /; s/ --env-set [^ ]+//g')
 cd "$kernel"
