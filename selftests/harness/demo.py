@@ -115,7 +115,7 @@ class Demo:
         return (send + 1) * 1024, (receive + 1) * 1024
 
     def _module_says(self, pair: Pair) -> None:
-        self.title("what the module says")
+        self.title("messages and files of the module")
         self._messages = pair.kernel_messages()
         for message in self._messages:
             if message.guest == "client" and re.search(r"rpcrdma|threshold|inline", message.text):

@@ -21,7 +21,7 @@ def count(pair: Pair, name: str) -> int:
 
 @contextmanager
 def holding(pair: Pair) -> Iterator[None]:
-    """Has reverse calls held inside the block. After a failure nothing is tidied: the guests go anyway."""
+    """Has reverse calls held inside the block. After a failure nothing is tidied: the guests are dropped."""
     if pair.options.variant == "test":
         raise Skip("needs kprobes, which the test kernel lacks")
     path = REPO / "out" / pair.options.variant / MODULE / f"{MODULE}.ko"

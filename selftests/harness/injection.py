@@ -33,7 +33,7 @@ def disarm(guest: Guest, kind: str) -> None:
 
 @contextmanager
 def injection(pair: Pair, kind: str, **settings: object) -> Iterator[None]:
-    """Prepares a kind of failure for the block, which says when. If the block fails, the guests go anyway."""
+    """Prepares a kind of failure for the block, which says when. If the block fails, the guests are dropped anyway."""
     if pair.options.variant != "debug":
         raise Skip("needs fault injection, which only the debug kernel has")
     writes = [f"echo {value} >{name.replace('_', '-')}" for name, value in {"verbose": 0, **settings}.items()]

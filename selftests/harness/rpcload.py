@@ -132,7 +132,7 @@ def outcome(command: str, text: str, counted: dict[str, int]) -> Outcome:
 
 @contextmanager
 def loaded(pair: Pair) -> Iterator[Load]:
-    """Has client and service loaded inside the block. After a failure nothing is tidied: the guests go anyway."""
+    """Has client and service loaded inside the block. After a failure nothing is tidied: the guests are dropped."""
     load = Load(pair)
     load.load()
     yield load

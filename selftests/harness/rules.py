@@ -38,7 +38,7 @@ class Rule:
 
 @contextmanager
 def rule(client: Guest, name: str, **values: object) -> Iterator[Rule]:
-    """A rule for the block. If the block fails, the guests go anyway."""
+    """A rule for the block. If the block fails, the guests are dropped anyway."""
     client.run(f"mkdir {ROOT}/{name}")
     made = Rule(client, name)
     if values:

@@ -145,7 +145,7 @@ class Peer:
 
     @contextmanager
     def mounted(self, options: str = "", where: str = MOUNT_POINT) -> Iterator[None]:
-        """Mounts the peer for the block. After a failure nothing is tidied: the guests go anyway."""
+        """Mounts the peer for the block. After a failure nothing is tidied: the guests are dropped."""
         self.pair.client.run(f"mkdir -p {where}; {self.mount_command(options, where=where)}", 60)
         yield
         self.pair.client.run(f"umount {where} || umount -f {where}", 60)

@@ -52,7 +52,7 @@ def bring_up(pair: Pair, enter: str) -> None:
 
 @contextmanager
 def container(pair: Pair) -> Iterator[None]:
-    """Has the client's network in a namespace of its own. After a failure nothing is tidied: the guests go anyway.
+    """Has the client's network in a namespace of its own. After a failure nothing is tidied: the guests are dropped.
 
     The RDMA device is removed before the namespace. One that is removed with it announces that on a socket of the namespace
     that may be freed by then (`ib_unregister_work`, `uevent_net_exit`), for any user of the device: KASAN reported that for
