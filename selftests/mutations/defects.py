@@ -73,11 +73,11 @@ PROTOCOL = (
         "test_9_hostile_server: the call fails: reply with reply-chunk",
         (
             (
-                "        if let Err(why) = judged {\n            self.report(reply.xid, why);\n        }\n",
+                "        if let Err(why) = validated {\n            self.report(reply.xid, why);\n        }\n",
                 "",
             ),
             (
-                "if let Err(Some(why)) = judged {\n                    self.report(xid, why);\n                }\n",
+                "if let Err(Some(why)) = validated {\n                    self.report(xid, why);\n                }\n",
                 "",
             ),
         ),

@@ -207,16 +207,16 @@ impl Connection {
             self.repeated();
             return self.unsolicited(queue, buf);
         };
-        let judged = self.validate_usual(reply, &state.offered(), buf.message());
+        let validated = self.validate_usual(reply, &state.offered(), buf.message());
         drop(state);
         let replied = Replied {
             pinned,
             exposed,
-            delivery: judged.ok(),
+            delivery: validated.ok(),
         };
         self.accept(queue, buf, received, replied);
         // Not while sunrpc's lock may be held: the console may be slow.
-        if let Err(why) = judged {
+        if let Err(why) = validated {
             self.report(reply.xid, why);
         }
     }
@@ -224,20 +224,21 @@ impl Connection {
     /// Acts on any message from the server.
     #[inline(never)]
     fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received<'_>) {
-        let disposition = self.judge(classify(buf.message()), received.invalidated);
+        let disposition = self.disposition(classify(buf.message()), received.invalidated);
 
         self.dispose(queue, buf, received, disposition);
     }
 
-    /// Acts on a message from the server, which has invalidated a handle if that is one.
-    fn judge(
+    /// Acts on a message from the server, which has `invalidated` a handle if there is one. Returns
+    /// the kind of the message.
+    fn disposition(
         &self,
         message: Incoming<'_>,
         invalidated: Option<InvalidatedHandle<'_>>,
     ) -> Disposition {
         match message {
             Incoming::Reply(reply) => {
-                self.answered(reply.xid, reply.credits, invalidated, |offered| {
+                self.reply_to(reply.xid, reply.credits, invalidated, |offered| {
                     self.validate(&reply, offered).map_err(Some)
                 })
             }
@@ -248,7 +249,7 @@ impl Connection {
                 error,
             } => {
                 self.shared.stats.count_error(&error);
-                self.answered(xid, credits, invalidated, |_| Err(None))
+                self.reply_to(xid, credits, invalidated, |_| Err(None))
             }
             _ if invalidated.is_some() => self.dropped(invalidated),
             Incoming::ReverseCall {
@@ -377,10 +378,10 @@ impl Connection {
         self.shared.xprt.space_available();
     }
 
-    /// The server has replied to the call `xid`; `validate` says what it thinks of the reply, or,
-    /// if that is a bad one, what to tell the log.
-    /// Returns what that makes of the message.
-    fn answered(
+    /// Acts on a reply to the call `xid`, or on an error about it. `validate` checks it against the
+    /// chunks that the call offered, and returns the text for the log if it is a bad one. Returns
+    /// the kind of the message.
+    fn reply_to(
         &self,
         xid: u32,
         credits: u32,
@@ -400,21 +401,21 @@ impl Connection {
         // The grant counts before the call completes, since completing it lets the next one go.
         self.granted(credits);
 
-        let judged = {
+        let validated = {
             let mut state = pinned.slot().state.lock();
             let replied = state.call.replied(self.generation());
             replied.map(|exposed| (exposed, validate(&state.offered())))
         };
-        match judged {
-            Some((exposed, judged)) => {
+        match validated {
+            Some((exposed, validated)) => {
                 // Not while a lock is held: the console may be slow.
-                if let Err(Some(why)) = judged {
+                if let Err(Some(why)) = validated {
                     self.report(xid, why);
                 }
                 Disposition::Reply(Replied {
                     pinned,
                     exposed,
-                    delivery: judged.ok(),
+                    delivery: validated.ok(),
                 })
             }
             None => {

@@ -177,8 +177,8 @@ pub(super) fn remotely_invalidated(
     taken
 }
 
-/// A call's state, under the request's lock.
-pub(super) struct State {
+/// The data of a call, under the request's lock.
+pub(super) struct CallData {
     /// Its progress.
     pub(super) call: RequestState<MrList<Registered>, HeldReply>,
     /// The xid of the call that was sent last.
@@ -192,7 +192,7 @@ pub(super) struct State {
     pub(super) lists: Option<KBox<Lists>>,
 }
 
-impl State {
+impl CallData {
     /// The chunks of the call, if it has any.
     pub(super) fn chunks(&self) -> Option<&Lists> {
         self.lists.as_deref().filter(|_| self.chunked)
@@ -240,7 +240,7 @@ pub(crate) struct Request {
     /// The number of its request, by which the completion of an invalidation finds it.
     pub(super) index: u32,
     #[pin]
-    pub(super) state: SpinLock<State>,
+    pub(super) state: SpinLock<CallData>,
     /// Registrations that the last call has left, for the next one; none while its reply waits.
     /// They go with the connection.
     pub(super) kept: Kept,
@@ -255,7 +255,7 @@ impl SlotData for Request {
         try_pin_init!(Self {
             index,
             state <- new_spinlock!(
-                State {
+                CallData {
                     call: RequestState::new(),
                     xid: 0,
                     undecodable: 0,

@@ -23,8 +23,8 @@ use super::{
         ConnectionSends, //
     },
     request::{
-        Request,
-        State, //
+        CallData,
+        Request, //
     }, //
 };
 use crate::{
@@ -215,7 +215,7 @@ impl Connection {
     /// the message.
     #[cold]
     #[inline(never)]
-    fn trace_send(&self, call: &Call<'_, Request>, state: &State, len: u32) {
+    fn trace_send(&self, call: &Call<'_, Request>, state: &CallData, len: u32) {
         let (trace, xid) = (self.shared.trace(), call.xid());
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let (call_mode, reply_mode) = state.modes();

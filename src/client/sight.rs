@@ -89,7 +89,7 @@ fn state(load: &Load, connection: Option<&Connection>) -> &'static str {
             if connection.is_confirmed() {
                 "connected"
             } else {
-                "unproven"
+                "unconfirmed"
             }
         }
         _ if load.connecting => "connecting",
@@ -135,7 +135,7 @@ impl<'a> View<'a> {
 
         seq_print!(
             seq,
-            "{:<4} {:<40} {:<8} {:<10} {:<10} ",
+            "{:<4} {:<40} {:<8} {:<10} {:<11} ",
             shared.xprt.id(),
             shared.xprt.peer(),
             device.as_ref().map_or("-", |name| name.as_str()),
@@ -331,7 +331,7 @@ impl Show for Table {
     fn show(&self, seq: &SeqFile) {
         seq_print!(
             seq,
-            "{:<4} {:<40} {:<8} {:<10} {:<10} {:>7} {:>6} {:<4} {:>6} {:<4} {:<6} \
+            "{:<4} {:<40} {:<8} {:<10} {:<11} {:>7} {:>6} {:<4} {:>6} {:<4} {:<6} \
              {:>5} {:>5} {:>5} {:>5} {:<13} {:>5} {:>5} {:>7} {}\n",
             "xprt",
             "peer",

@@ -19,9 +19,9 @@ use super::{
         connection::Connection,
         negotiated::Negotiated,
         request::{
+            CallData,
             Lists,
-            Request,
-            State, //
+            Request, //
         }, //
     },
     chunks::{
@@ -83,7 +83,7 @@ impl From<Error> for Unsendable {
 pub(super) struct Built<'c> {
     /// The state of its call. Locked, since the reply may come before it is known that the message
     /// was posted.
-    pub(super) state: Guard<'c, State, SpinLockBackend>,
+    pub(super) state: Guard<'c, CallData, SpinLockBackend>,
     /// The registrations that the server is to use.
     pub(super) mrs: Option<MrList<Mapped>>,
     /// Bytes.
@@ -275,7 +275,7 @@ impl Connection {
         &self,
         call: &Call<'c, Request>,
         xid: u32,
-    ) -> Result<Guard<'c, State, SpinLockBackend>, Unsendable> {
+    ) -> Result<Guard<'c, CallData, SpinLockBackend>, Unsendable> {
         let mut state = call.slot().state.lock();
 
         if !state.call.is_sendable() {
