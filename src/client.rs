@@ -2,16 +2,16 @@
 
 //! The client transport: RPC calls out, replies in, over connections that come and go.
 //!
-//! - [`transport`]: what sunrpc sees, and which connection is the current one.
+//! - [`transport`]: the transport as sunrpc sees it, with its current connection.
 //! - [`shared`]: the part of a transport that its connections use, too.
 //! - [`connection`]: one connection, from its first event to its teardown. All that belongs to it
 //!   is born and dies with it.
 //! - [`negotiated`]: its terms.
-//! - [`connect`]: how a connection is made; [`probe`], a call of our own that may be part of that.
-//! - [`request`]: what is kept with a call; in it, how far that has come, a pure state machine.
+//! - [`connect`]: the steps of connecting; [`probe`], a call of our own that may be one of them.
+//! - [`request`]: the data of a call; in it, its progress, a pure state machine.
 //! - [`list`]: all transports.
 //! - [`send`], [`reply`]: the two hot paths; [`reverse`]: calls from the server.
-//! - [`stats`]: what is counted; [`history`]: how connections have ended; [`sight`]: what is shown.
+//! - [`stats`]: the counters; [`history`]: the ends of connections; [`sight`]: files in debugfs.
 //!
 //! The order of locks is in `Documentation/architecture.rst`, section "Locks".
 

@@ -107,9 +107,9 @@ pub(crate) struct Connection {
     /// Makes more registrations and buffers.
     #[pin]
     growth: DelayedWork<Self>,
-    /// Set if registrations are among what there is not enough of.
+    /// Set if there are not enough registrations.
     wants_mrs: Atomic<bool>,
-    /// Set if buffers are.
+    /// Set if there are not enough buffers.
     wants_buffers: Atomic<bool>,
     /// The time in jiffies when there was no memory for buffers.
     refused: Atomic<usize>,
@@ -128,7 +128,7 @@ pub(crate) struct Connection {
     wire_grant: Atomic<u32>,
     /// Calls that were abandoned and may still get a reply.
     abandoned: Atomic<u32>,
-    /// Those of them whose requests are free again.
+    /// The records of those calls whose requests are free again.
     #[pin]
     records: SpinLock<Records>,
     // Last, since the module may go with it.
@@ -175,7 +175,7 @@ impl Connection {
         )
     }
 
-    /// Does something with the queue pair, if the teardown has not taken it.
+    /// Calls `act` with the queue pair, if the teardown has not taken it.
     #[inline]
     pub(super) fn with_qp<R>(&self, act: impl FnOnce(&mut ConnectionQp) -> R) -> Option<R> {
         self.link.with_qp(act)
@@ -186,8 +186,8 @@ impl Connection {
         self.link.set_qp(qp);
     }
 
-    /// Keeps Receives for the calls of the server, which begin when it has got a call that is yet
-    /// to be sent. A connection that was sized for fewer of them has to be replaced.
+    /// Keeps Receives for the calls of the server, which begin after a call that is yet to be sent.
+    /// A connection that was sized for fewer of them has to be replaced.
     pub(super) fn expect_reverse_calls(self: &Arc<Self>) {
         let is_small = |negotiated: &Negotiated| negotiated.reverse_slots < REVERSE_SLOTS;
 
@@ -348,19 +348,19 @@ impl Connection {
         }
     }
 
-    /// The number of calls that may be unanswered, abandoned ones not counted.
+    /// The number of calls that may be outstanding, abandoned ones not counted.
     #[inline]
     pub(super) fn window(&self) -> u32 {
         credits::window(self.grant.load(Relaxed), self.abandoned.load(Relaxed))
     }
 
-    /// Lets as many calls be unanswered as the last grant says.
+    /// Sets sunrpc's congestion window to the number of calls that the last grant allows.
     #[inline]
     pub(super) fn open_window(&self) {
         self.shared.xprt.set_credits(|| self.window());
     }
 
-    /// Does what [`Self::open_window`] does, and wakes a sender that may have waited for that.
+    /// Sets the window as [`Self::open_window`], and wakes a sender that may have waited for that.
     pub(super) fn reopen_window(&self) {
         self.shared.xprt.raise_credits(|| self.window());
     }
@@ -385,7 +385,7 @@ impl Connection {
         self.shared
             .trace()
             .mr_localinv(request.state.lock().xid, count);
-        // A signal of an invalidation that was waited for too long is not for this one.
+        // Drops the signal of an earlier invalidation that came after the wait for it had ended.
         request.released.forget();
         // Without a queue pair the registrations are dropped: they wait for the drain.
         let posted = self
@@ -401,7 +401,7 @@ impl Connection {
                 return;
             }
         }
-        // What cannot be invalidated ends with the connection (V1-128).
+        // Registrations that cannot be invalidated end with the connection (V1-128).
         self.end();
     }
 

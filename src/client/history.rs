@@ -28,7 +28,7 @@ struct End {
     lasted: Option<usize>,
     /// The reason; for an attempt, the step that failed.
     reason: &'static str,
-    /// A number that says more: an errno, or the reason of a rejection. 0: none.
+    /// An errno, or the reason of a rejection; 0 for none.
     code: i32,
 }
 

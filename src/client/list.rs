@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transports that there are.
+//! The list of all transports.
 
 use kernel::{
     prelude::*,
@@ -25,7 +25,7 @@ use crate::{
 
 os::global! {
     /// The transports, by the number that sunrpc gives them. `None` as long as there is none:
-    /// a static value is not freed when the module goes.
+    /// a static value is not freed when the module is unloaded.
     static TRANSPORTS: Option<RBTree<u32, Arc<Shared>>> = None;
 }
 
@@ -72,7 +72,7 @@ impl Drop for Entry {
     }
 }
 
-/// Does something with each transport.
+/// Calls `act` with each transport.
 pub(super) fn for_each(mut act: impl FnMut(&Shared)) {
     if let Some(transports) = TRANSPORTS.lock() {
         for (_, shared) in transports.iter().flat_map(RBTree::iter) {

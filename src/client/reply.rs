@@ -61,7 +61,7 @@ use crate::{
 };
 
 /// Bytes of a call and of its reply of which any may be taken back from the device while sunrpc's
-/// lock is held: a READ of 16 KiB, with what stands around the data.
+/// lock is held: a READ of 16 KiB, with the XDR around the data.
 const MOST_INSIDE: u32 = 20480;
 
 impl CompletionHandler for Connection {
@@ -112,8 +112,7 @@ impl CompletionHandler for Connection {
     }
 }
 
-/// If the reply of a call has come by RDMA, brings to its place what the server has written to
-/// memory of `mrs`.
+/// Copies the parts of a reply that have come by RDMA to the bounce page of `mrs` to their places.
 #[inline]
 fn place<S: Section>(
     pinned: &mut Pinned<Request, S>,
@@ -127,7 +126,7 @@ fn place<S: Section>(
     }
 }
 
-/// The kind of a message, by what has to be done with it.
+/// The kind of a message, by the action that it needs.
 enum Disposition {
     /// The reply to a call that waits for it.
     Reply(Replied),
@@ -174,8 +173,7 @@ impl Connection {
         }
     }
 
-    /// Acts on a reply of the usual form that takes its time, or changes what is known of the
-    /// server.
+    /// Acts without sunrpc's lock on a usual reply that takes long, or changes the grant.
     #[inline(never)]
     fn usual_reply_outside(
         &self,
@@ -294,7 +292,7 @@ impl Connection {
     }
 
     /// Takes a reply for its call, unless it has invalidated a handle that is not one of the
-    /// call's. Completes the call, or has what the server can reach invalidated first.
+    /// call's. Completes the call, or has the memory that the server can reach invalidated first.
     #[inline(always)]
     fn accept<S: Section>(
         &self,
@@ -388,7 +386,7 @@ impl Connection {
         invalidated: Option<InvalidatedHandle<'_>>,
         validate: impl FnOnce(&Offered<'_>) -> Result<Delivery, Option<&'static str>>,
     ) -> Disposition {
-        // First, since sunrpc counts what it does not know.
+        // First, since sunrpc counts replies to calls that it does not know.
         if self.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
             return Disposition::Late;
         }
@@ -483,8 +481,8 @@ impl Connection {
         }
     }
 
-    /// The server has invalidated a handle that was not its to invalidate: what else it can reach
-    /// is in doubt.
+    /// The server has invalidated a handle that was not its to invalidate: it is in doubt which
+    /// memory it can still reach.
     fn foreign_handle(&self) {
         self.shared.stats.foreign_invalidates.inc();
         self.violated(Violation::ForeignHandle);

@@ -153,7 +153,7 @@ pub(super) enum Delivery {
         /// Bytes of the reply.
         len: u32,
     },
-    /// The inline part goes to where the upper layer will decode it.
+    /// The inline part is copied to the place where the upper layer will decode it.
     Inline {
         /// Bytes of it, the last ones of the message.
         payload: usize,
@@ -162,8 +162,8 @@ pub(super) enum Delivery {
     },
 }
 
-/// The server has invalidated `handle`: takes it out of what is `exposed` and returns it, if it was
-/// there.
+/// The server has invalidated `handle`: takes it out of the `exposed` registrations and returns it,
+/// if it was there.
 #[inline(always)]
 pub(super) fn remotely_invalidated(
     exposed: &mut Option<MrList<Registered>>,
@@ -275,13 +275,13 @@ impl SlotData for Request {
 }
 
 impl Request {
-    /// Takes from the call what depends on the connection with this number, none of whose
+    /// Takes from the call all that depends on the connection with this number, none of whose
     /// completions is still to come.
     pub(super) fn tear_down(&self, generation: u64) {
         let mut state = self.state.lock();
         let severed = state.call.torn_down(generation);
 
-        // They go to the pool, which unmaps them all at the end.
+        // The pool takes the registrations, and unmaps them all at the end.
         drop(state);
         drop((severed, self.kept.take()));
     }

@@ -27,7 +27,7 @@ use crate::{
 };
 
 impl Connection {
-    /// The server calls us, and has so many `credits` for replies.
+    /// The server calls us; `credits` is the credits word of its message.
     pub(super) fn reverse_call(&self, xid: u32, credits: u32, payload: &[u8]) {
         let stats = &self.shared.stats;
         let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
@@ -69,8 +69,8 @@ impl Connection {
         });
     }
 
-    /// Sends what `encode` writes in return to a reverse call that is not served, if the buffer for
-    /// that is not in use.
+    /// Sends the message that `encode` writes in return to a reverse call that is not served, if
+    /// the buffer for that is not in use.
     fn reply_at_once(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
         let posted = self.with_qp(|qp| {
             qp.post_spare(|out| encode(out).ok().and_then(|len| u32::try_from(len).ok()))
@@ -98,7 +98,7 @@ impl Sender {
     ///
     /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
     pub(super) fn send_reverse(&mut self, reply: &ReverseReply<'_>) -> Result<(), SendStatus> {
-        // The server that asked is gone with its connection; it will ask again (BI-36).
+        // The connection that the call came on has ended; the server will call again (BI-36).
         if self.connection.generation() != reply.generation() {
             return Ok(());
         }
@@ -110,8 +110,8 @@ impl Sender {
 
         let len = encode_reply(reply, negotiated.reverse_slots, message)
             .filter(|&len| len <= negotiated.limits.thresholds.call);
-        // The upper layer was told how long it may be. There are no chunks to move it by; so that
-        // the server does not wait for a reply that never comes, it gets an error (BI-32).
+        // The upper layer was told the limit. There are no chunks to move a longer reply by; so
+        // that the server does not wait for a reply that never comes, it gets an error (BI-32).
         let len = len.or_else(|| {
             connection.shared.stats.reverse_too_long.inc();
             encode_system_error(reply.xid(), negotiated.reverse_slots, message)

@@ -98,13 +98,14 @@ impl Sender {
     ) -> Result<Built<'c>, Unsendable> {
         let Connection { shared, .. } = &*self.connection;
 
-        // The calls that hold the other registrations will give them back, and tell.
+        // The calls that hold the other registrations will return them, and wake a sender.
         shared.stats.no_registration.inc();
         // First, so that an attempt to make more that fails sees it, and is made again.
         shared.xprt.wait_for_buffer_space();
         self.connection.grow_pool();
         // Those that other requests keep, and those that came back in between, which have woken
-        // nothing. Either this finds them, or who puts them there finds that a sender waits.
+        // nothing. Either this finds them, or the code that puts them there finds that a sender
+        // waits.
         smp_mb(Full);
         for request in shared.slots.iter() {
             drop(request.kept.take());
@@ -125,7 +126,8 @@ impl Sender {
         }
     }
 
-    /// Looks for what has come back or has been made since, and else has sunrpc wait for it.
+    /// Looks for buffers that have come back or have been allocated since, and else has sunrpc wait
+    /// for one.
     #[cold]
     fn find_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
         let Self { connection, queue } = self;
@@ -151,8 +153,8 @@ impl Sender {
         if !self.queue.is_short_of_room() {
             self.connection.grow_buffers();
         }
-        // Either this finds what has come in between, or the completion handler, which looks for a
-        // sender that waits after it has put something there, finds that there is one.
+        // Either this finds a buffer that has come in between, or the completion handler, which
+        // looks for a sender that waits after it has put one there, finds that there is one.
         smp_mb(Full);
         let buf = self.look_again(expects).ok_or(SendStatus::NoSpace)?;
         self.connection.shared.xprt.space_available();

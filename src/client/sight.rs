@@ -3,8 +3,8 @@
 //! The view of a transport in debugfs: a line in the table of all connections, and a file
 //! of its own.
 //!
-//! The files take the locks that the values are under, one at a time, and never two. What they show
-//! together may so be from different moments.
+//! The files take the locks that the values are under, one at a time, and never two. So the values
+//! may be from different moments.
 
 use kernel::{
     fmt,
@@ -185,7 +185,7 @@ impl<'a> View<'a> {
         self.usage.map_or(0, |usage| usage.bytes / 1024)
     }
 
-    /// Prints what holds on the connection, a name and a value on each line.
+    /// Prints the state of the transport and its connection, a name and a value on each line.
     fn details(&self, seq: &SeqFile) {
         let Self { shared, load, .. } = self;
 
@@ -202,7 +202,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Prints what both ends agreed on, and what of it is in use.
+    /// Prints the terms that both ends agreed on, and the credits in use.
     fn agreement(&self, seq: &SeqFile, connection: &Connection, negotiated: &Negotiated) {
         let facts = &negotiated.facts;
         let device = self.shared.destination.lock().device;
@@ -226,7 +226,7 @@ impl<'a> View<'a> {
         self.resources(seq, negotiated);
     }
 
-    /// Prints what the connection has, and what of it is in use.
+    /// Prints the resources of the connection, and those in use.
     fn resources(&self, seq: &SeqFile, negotiated: &Negotiated) {
         if let Some(usage) = self.usage {
             let Usage {
@@ -314,8 +314,8 @@ fn terms(seq: &SeqFile, negotiated: &Negotiated) {
 }
 
 impl Show for Shared {
-    /// Prints the peer and what holds on its connection, then what this transport counts besides
-    /// the numbers of mountstats, and how its last connections have ended.
+    /// Prints the peer and the state of its connection, then the counters that mountstats does not
+    /// show, and the ends of the last connections.
     fn show(&self, seq: &SeqFile) {
         seq_print!(seq, "peer {}\n", self.xprt.peer());
         View::of(self).details(seq);

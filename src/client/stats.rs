@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The counters of a transport, and where they are shown.
+//! The counters of a transport, and the line of mountstats.
 
 use kernel::{
     seq_file::SeqFile,
@@ -90,7 +90,7 @@ macro_rules! counters {
 }
 
 counters! {
-    // What these count is what the in-tree transport counts: tools label them by position.
+    // These count as those of the in-tree transport: tools label them by position.
     mountstats {
         /// Segments of Read lists, those of Long calls included.
         read_segments,
@@ -220,7 +220,7 @@ impl Stats {
         }
     }
 
-    /// Counts what of a call that goes inline is copied besides its head.
+    /// Counts the bytes of an inline call that are copied besides its head.
     #[inline]
     pub(super) fn count_pullup(&self, send: &XdrBuf<'_>) {
         // CAST: A tail is shorter than 4 GiB.

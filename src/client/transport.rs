@@ -133,8 +133,8 @@ impl RdmaTransport {
             connection.close(queue);
         }
         *self.shared.current.lock() = Some(connection.clone());
-        // In case that an upper layer has asked for it meanwhile. It finds the connection, or this
-        // what it has asked for.
+        // An upper layer may have set up the reverse direction meanwhile. Either that finds the
+        // connection, or this finds that it is set up.
         if self.shared.xprt.backchannel().is_set_up() {
             connection.expect_reverse_calls();
         }

@@ -10,8 +10,8 @@
 //!
 //! 1. sunrpc takes it out of the calls that wait for a reply, where it is found no more (it does so
 //!    for a moment, too, when a call is encoded again to be sent on the next connection);
-//! 2. it lets go of its credit: from here on the call counts ([`Connection::abandon`]);
-//! 3. it lets go of its buffers: a [`Record`] is made, and the request is free for another call.
+//! 2. it releases its credit: from here on the call counts ([`Connection::abandon`]);
+//! 3. it releases its buffers: a [`Record`] is made, and the request is free for another call.
 //!
 //! So a late reply is looked for among the requests first, and then among the records.
 
@@ -47,9 +47,9 @@ pub(in crate::client) enum Late {
 }
 
 impl Connection {
-    /// The task of `request` lets go of its credit. If no reply has come, the call counts as
-    /// abandoned, and the result is how many calls may be unanswered from now on. Called under a
-    /// spinlock of sunrpc.
+    /// The task of `request` releases its credit. If no reply has come, the call counts as
+    /// abandoned, and the result is the number of calls that may be outstanding from now on. Called
+    /// under a spinlock of sunrpc.
     pub(in crate::client) fn abandon(&self, request: &Request) -> Option<u32> {
         {
             let mut state = request.state.lock();
@@ -66,7 +66,7 @@ impl Connection {
     /// Makes a record of the abandoned call of `request`, which is about to be free for another
     /// call, and ends the connection if there are too many. Process context.
     pub(in crate::client) fn record(&self, request: &Request) {
-        // What is allocated here may be on behalf of memory reclaim.
+        // The allocations may be on behalf of memory reclaim.
         let _scope = os::ReclaimScope::enter(self.shared.xprt.is_swapping());
 
         if self.try_record(request).is_err() {

@@ -50,7 +50,7 @@ impl Connection {
 
     /// Queues the allocation of more buffers of both kinds, unless there are as many as may be.
     pub(in crate::client) fn grow_buffers(self: &Arc<Self>) {
-        // Release: as above.
+        // Release: a worker that sees it sees also that the sender waits.
         self.wants_buffers.store(true, Release);
         self.grow();
     }
@@ -61,13 +61,13 @@ impl Connection {
         os::jiffies().wrapping_sub(self.refused.load(Relaxed)) >= RETRY
     }
 
-    /// Queues the work that allocates what the `wants_*` flags say.
+    /// Queues the work that the `wants_*` flags ask for.
     fn grow(self: &Arc<Self>) {
         // If it is queued already, that will do.
         let _ = os::transport_queue().enqueue_delayed(self.clone(), 0);
     }
 
-    /// Has the next attempt made in so many jiffies, if a sender still waits: nothing else might
+    /// Has the next attempt made after `pause` jiffies, if a sender still waits: nothing else might
     /// wake it.
     fn retry(self: &Arc<Self>, wants: &Atomic<bool>, pause: usize) {
         if self.shared.xprt.is_space_wanted() {
@@ -82,7 +82,7 @@ impl Connection {
         let Some(Negotiated { pool, .. }) = self.negotiated() else {
             return false;
         };
-        // The queue pair is closed: new registrations would be of no use, and hold the device.
+        // New registrations could not be posted to a closed queue pair, and would hold the device.
         if self.with_qp(|qp| qp.is_open()) != Some(true) {
             return false;
         }
@@ -111,8 +111,8 @@ impl Connection {
             self.refused.store(os::jiffies(), Relaxed);
             self.retry(&self.wants_buffers, RETRY);
         } else {
-            // Who has asked for more meanwhile did not see these. Acquire: but waits, perhaps, and
-            // has said so before.
+            // A sender that has asked for more meanwhile did not see these. Acquire: if it waits,
+            // it has told sunrpc before it set this.
             let _ = self.wants_buffers.xchg(false, Acquire);
         }
         match added {
@@ -135,13 +135,13 @@ impl WorkItem for Connection {
     fn run(this: Arc<Self>) {
         let swapping = this.shared.xprt.is_swapping();
         if swapping && !this.shared.xprt.is_space_wanted() {
-            // What is only faster is not worth the reserves. A sender that has to wait asks again.
+            // Speed alone is not worth the reserves. A sender that has to wait asks again.
             return;
         }
         // Dirty pages may be waiting for the calls that wait for this.
         let _scope = os::ReclaimScope::enter(swapping);
 
-        // Without memory the calls go on one after the other, as others give back what they had.
+        // Without memory the calls go on one after the other, with the resources of those before.
         let mut grown = this.wants_buffers.xchg(false, Acquire) && this.make_buffers();
         if this.wants_mrs.xchg(false, Acquire) {
             grown |= this.make_mrs();

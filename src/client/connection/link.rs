@@ -4,7 +4,7 @@
 //! pair, and the order of its teardown. It knows neither calls nor sunrpc.
 //!
 //! Three things are left to its owner, of type `H`: to act on the transitions of the [`Life`], to
-//! handle events and completions, and to let go in the teardown of all that depends on the queue
+//! handle events and completions, and to release in the teardown all that depends on the queue
 //! pair.
 
 use kernel::{
@@ -89,7 +89,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         *self.qp.lock() = Some(qp);
     }
 
-    /// Does something with the queue pair, if the teardown has not taken it.
+    /// Calls `act` with the queue pair, if the teardown has not taken it.
     #[inline]
     pub(super) fn with_qp<R>(&self, act: impl FnOnce(&mut LinkQp<H>) -> R) -> Option<R> {
         let mut guard = self.qp.lock();
@@ -98,14 +98,14 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         if let Some(qp) = qp {
             return Some(act(qp));
         }
-        // Dropping what `act` captured may sleep.
+        // Dropping the captures of `act` may sleep.
         drop(guard);
         drop(act);
         None
     }
 
     /// Takes the connection down: the device has no request of ours any more, and the peer can
-    /// reach none of our memory. The memory that is left goes with the connection.
+    /// reach none of our memory. The memory that is left is freed with the connection.
     ///
     /// `sever` is called when all completions have come, and takes back all that depends on the
     /// queue pair; `free` when the queue pair is gone, after which memory that the peer could reach
@@ -139,7 +139,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         if let Some(qp) = qp {
             qp.finish(&drained);
         }
-        // `drained` goes last: it keeps the queue pair.
+        // `drained` is dropped last: it keeps the queue pair.
     }
 
     /// Waits until the [teardown](Self::tear_down) is over. Process context.

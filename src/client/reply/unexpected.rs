@@ -77,8 +77,8 @@ impl Connection {
         self.violated(Violation::SecondReply);
     }
 
-    /// A message that does not parse: ends the call that it names. The server has said all that it
-    /// is going to say about it, and a call that stayed would be sent again and again.
+    /// A message that does not parse: ends the call that it names. The server will not reply to it
+    /// again, and a call that stayed would be sent again and again.
     ///
     /// The exception is an error that cannot be decoded. The specification wants it dropped
     /// silently, so only the second one about the same call ends that.
@@ -115,7 +115,8 @@ impl Connection {
     }
 
     /// The end of the call of `pinned` because of an unusable message, if it is one, waits for a
-    /// reply here, and is not to be spared this time. Returns what the server may still reach.
+    /// reply here, and is not to be spared this time. Returns the registrations that the server may
+    /// still reach.
     #[allow(clippy::option_option)]
     fn end_unusable(
         &self,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether a reply is one that its call can be completed with.
+//! Checks of a reply against its call.
 
 use super::super::{
     connection::Connection,
@@ -61,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// Checks a reply against what its call offered. Returns what is left to do with it.
+    /// Checks a reply against the chunks that its call offered. Returns the rest of the work on it.
     ///
     /// # Errors
     ///

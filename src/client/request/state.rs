@@ -85,7 +85,7 @@ enum State<M, R> {
     Sent {
         generation: u64,
         exposed: Option<M>,
-        /// The task has let go of its credit: the call counts as abandoned.
+        /// The task has released its credit: the call counts as abandoned.
         abandoned: bool,
     },
     /// The reply has come while the call was not among those that wait for one: its task has left
@@ -110,7 +110,7 @@ impl<M, R> RequestState<M, R> {
     }
 
     /// Changes a state that owns nothing. The compiler does not know that, and would have each call
-    /// look for what to drop.
+    /// look for a value to drop.
     #[inline(always)]
     fn set_from_empty(&mut self, state: State<M, R>) {
         core::mem::forget(core::mem::replace(&mut self.0, state));
@@ -139,14 +139,14 @@ impl<M, R> RequestState<M, R> {
     }
 
     /// The call could not be posted. The caller ends the connection; until that is drained, memory
-    /// may be exposed all the same, but no task of a call goes on before.
+    /// may be exposed all the same, but no task of a call proceeds before.
     #[inline]
     pub(crate) fn send_failed(&mut self) {
         self.0 = State::Idle;
     }
 
-    /// A reply has come on the connection with this number. Returns what the server may still
-    /// reach, or `None` if no reply to the call is expected there.
+    /// A reply has come on the connection with this number. Returns the registrations that the
+    /// server may still reach, or `None` if no reply to the call is expected there.
     #[inline]
     #[allow(clippy::option_option)]
     pub(crate) fn replied(&mut self, generation: u64) -> Option<Option<M>> {
@@ -198,7 +198,7 @@ impl<M, R> RequestState<M, R> {
         }
     }
 
-    /// The task lets go of its credit. Tells whether the call counts as abandoned on the connection
+    /// The task releases its credit. Tells whether the call counts as abandoned on the connection
     /// with this number: it has been sent there, and no reply has come.
     pub(crate) fn abandon(&mut self, generation: u64) -> bool {
         match &mut self.0 {
@@ -227,11 +227,11 @@ impl<M, R> RequestState<M, R> {
     }
 
     /// The reply to a call that is not among those that wait for one has come on the connection
-    /// with this number. `look` gets what the server may reach, and may take from it what the reply
-    /// has invalidated.
+    /// with this number. `look` gets the registrations that the server may reach, and may take out
+    /// those that the reply has invalidated.
     ///
-    /// Returns what `look` does and whether the call counted as abandoned, or `None` if no reply to
-    /// the call is expected there.
+    /// Returns the result of `look` and whether the call counted as abandoned, or `None` if no
+    /// reply to the call is expected there.
     pub(crate) fn reply_late<T>(
         &mut self,
         generation: u64,
@@ -457,7 +457,7 @@ mod tests {
         }
     }
 
-    // V1-122: what a lost connection leaves is over when that is drained.
+    // V1-122: calls on a lost connection can be sent again when that is drained.
     #[test]
     fn a_teardown_takes_all() {
         let mut request = sent(Some(MRS));
@@ -487,7 +487,7 @@ mod tests {
         request.drained(GENERATION);
         assert!(request.is_sendable());
 
-        // What exposes nothing is simply sent again.
+        // A call that exposes nothing is simply sent again.
         let mut request = sent(None);
         assert!(!request.depends_on(GENERATION));
         assert!(matches!(request.torn_down(GENERATION), Severed::Nothing));

@@ -63,7 +63,7 @@ const TOO_LONG: &str = "its message exceeds the inline threshold";
 pub(super) enum Unsendable {
     /// Try again later.
     Later(SendStatus),
-    /// Never: the call itself is the reason, which is told.
+    /// Never: the call itself is the reason, in words.
     Never(&'static str),
 }
 
@@ -71,7 +71,7 @@ impl From<Error> for Unsendable {
     fn from(error: Error) -> Self {
         match error {
             e if e == ENOBUFS => Self::Later(SendStatus::NoSpace),
-            // Memory could not be mapped for the device: that passes.
+            // Memory could not be mapped for the device: a passing condition.
             e if e == EIO => Self::Later(SendStatus::NoMemory),
             e if e == EMSGSIZE => Self::Never("more segments than a list has room for"),
             _ => Self::Never("its memory cannot be registered"),
@@ -90,7 +90,7 @@ pub(super) struct Built<'c> {
     pub(super) len: u32,
 }
 
-/// A call, and what its message is built of.
+/// A call, and the parts that its message is built of.
 struct Draft<'a> {
     negotiated: &'a Negotiated,
     call: &'a Call<'a, Request>,
@@ -180,8 +180,8 @@ fn make_lists() -> Result<KBox<Lists>, Unsendable> {
         .map_err(|_| Unsendable::Later(SendStatus::NoMemory))
 }
 
-/// Copies what goes `inline` behind the header of `header_len` bytes in `message`. Returns the
-/// length of the message in bytes.
+/// Copies the `inline` part of a call behind the header of `header_len` bytes in `message`. Returns
+/// the length of the message in bytes.
 ///
 /// # Errors
 ///
@@ -323,7 +323,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// That registration, if more is necessary.
+    /// The registration, if more is necessary.
     #[inline(always)]
     fn expose_pages(
         &self,
@@ -357,7 +357,7 @@ impl Connection {
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
         let (send, xid) = (call.send_buf(), call.xid());
-        // CAST: A head that goes inline is short.
+        // CAST: A head that is sent inline is short.
         let position = send.head_len() as u32;
         let header_len = chunk
             .encode_header(xid, negotiated.credits, position, &segment, message)

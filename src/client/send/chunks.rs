@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The chunks of a call: their memory is registered, and they are listed.
+//! The chunks of a call: registers their memory, and lists them.
 
 use kernel::prelude::*;
 
@@ -24,8 +24,8 @@ use crate::{
     }, //
 };
 
-/// Registers what `plan` wants of a call, and lists it in `lists`. Process context, without a
-/// spinlock: some drivers allocate memory.
+/// Registers the memory of the chunks that `plan` has, and lists them in `lists`. Process context,
+/// without a spinlock: some drivers allocate memory.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub(super) fn expose(
             chunk.add(receive.pages(), |segment| lists.write.push(segment))?;
         }
         ReplyMode::ReplyChunk => {
-            // As `Call::forget_old_reply`, and for the same reason.
+            // The bounce page must not show the server an old reply, as `Call::forget_old_reply`.
             let wipe = |head: &mut [u8], _: &mut [u8]| head.fill(0);
             chunk.add_all(receive, wipe, |segment| lists.reply.push(segment))?;
         }
@@ -71,7 +71,7 @@ pub(super) fn segment(region: Region) -> Segment {
     }
 }
 
-/// Registers what the server is to read.
+/// Registers the memory that the server is to read.
 #[inline]
 fn expose_call(
     mode: CallMode,
@@ -132,7 +132,7 @@ impl<'a, 'p> Chunk<'a, 'p> {
             .register(memory, self.access, |region| push(segment(region)))
     }
 
-    /// Registers all of `buf`: as one if possible, with what `prepare` makes of its head and tail,
+    /// Registers all of `buf`: as one if possible, with head and tail copied or wiped by `prepare`,
     /// else part by part.
     ///
     /// # Errors
