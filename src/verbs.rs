@@ -50,10 +50,7 @@ pub(crate) use cq::{
     CompletionHandler,
     Cq, //
 };
-pub(crate) use device::{
-    Device,
-    Limits, //
-};
+pub(crate) use device::Device;
 pub(crate) use mr::{
     Access,
     Invalidated,
@@ -80,4 +77,7 @@ pub(crate) use send_queue::{
     Expects,
     SendQueue, //
 };
-pub(crate) use size::QpSize;
+pub(crate) use size::{
+    Limits,
+    QpSize, //
+};

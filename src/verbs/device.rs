@@ -10,25 +10,11 @@ use kernel::{
     sync::Arc, //
 };
 
+use super::Limits;
 use crate::{
     bindings,
     os::text, //
 };
-
-/// The limits of a device by which connections are sized.
-#[derive(Clone, Copy)]
-pub(crate) struct Limits {
-    /// Work requests in one queue.
-    pub(crate) max_wr: u32,
-    /// Entries in one completion queue.
-    pub(crate) max_cqe: u32,
-    /// Pages under one fast registration.
-    pub(crate) fast_reg_pages: u32,
-    /// RDMA Reads that peers may have outstanding at us on one connection.
-    pub(crate) max_rd_atom: u8,
-    /// Set if fast registration and Send With Invalidate are there.
-    pub(crate) mem_mgt_extensions: bool,
-}
 
 /// A reference to an RDMA device.
 ///

@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sizes of queues.
+//! Sizes of queues, and the limits of devices to them. Pure.
+
+/// The limits of a device by which connections are sized.
+#[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug))]
+pub(crate) struct Limits {
+    /// Work requests in one queue.
+    pub(crate) max_wr: u32,
+    /// Entries in one completion queue.
+    pub(crate) max_cqe: u32,
+    /// Pages under one fast registration.
+    pub(crate) fast_reg_pages: u32,
+    /// RDMA Reads that peers may have outstanding at us on one connection.
+    pub(crate) max_rd_atom: u8,
+    /// Set if fast registration and Send With Invalidate are there.
+    pub(crate) mem_mgt_extensions: bool,
+}
 
 /// The sizes of the queues of a queue pair.
 #[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) struct QpSize {
     /// Messages that may be on the send queue at once.
     pub(crate) sends: u32,

@@ -27,12 +27,22 @@ mod module {
     pub(crate) mod client {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]
+        pub(crate) mod connect {
+            pub(crate) mod size;
+        }
         pub(crate) mod connection {
             pub(crate) mod life;
         }
         pub(crate) mod request {
             pub(crate) mod state;
         }
+    }
+
+    pub(crate) mod verbs {
+        #![forbid(unsafe_code)]
+        #![allow(dead_code)]
+        mod size;
+        pub(crate) use size::{Limits, QpSize};
     }
 }
 

@@ -9,6 +9,7 @@ mod plans;
 mod replies;
 mod requests;
 mod rules;
+mod sizes;
 mod words;
 
 use proptest::{collection::vec, prelude::*};

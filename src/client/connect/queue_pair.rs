@@ -8,11 +8,14 @@ use kernel::{
 };
 
 use super::{
-    super::connection::{
-        Connection,
-        ConnectionQp,
-        ConnectionSends,
-        Shared, //
+    super::{
+        connection::{
+            Connection,
+            ConnectionQp,
+            ConnectionSends,
+            Shared, //
+        },
+        request::MAX_SEGMENTS, //
     },
     failure::{
         ConnectError,
@@ -30,6 +33,7 @@ use crate::{
         Bound,
         Resolved, //
     },
+    os::PAGE_SIZE,
     proto::PrivateData,
     verbs::{
         Cq,
@@ -109,7 +113,8 @@ pub(super) fn bind(
     mut wants: Wants,
 ) -> Result<BoundQp, ConnectError> {
     let limits = id.device().limits();
-    let sizing = Sizing::new(&limits, own, shared.xprt.max_payload())?;
+    let payload = shared.xprt.max_payload().div_ceil(PAGE_SIZE);
+    let sizing = Sizing::new(&limits, own, payload, MAX_SEGMENTS)?;
 
     loop {
         let (size, credits) = sizing.fit(&wants)?;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The size of a connection: what is wanted of it, and what its device can have.
+//! The size of a connection: the wanted one, and the one that its device can have. Pure.
 
-use super::super::request::MAX_SEGMENTS;
-use crate::{
-    os::PAGE_SIZE,
+use super::super::super::{
     proto::PrivateData,
     verbs::{
         Limits,
@@ -25,11 +23,11 @@ const FIRST_UNSOLICITED: u32 = 8;
 /// pages and the tail of a Long call.
 const MRS_PER_CALL: u32 = 3;
 /// The fewest credits that a connection is made for.
-pub(super) const MIN_CREDITS: u32 = 4;
+pub(crate) const MIN_CREDITS: u32 = 4;
 
 /// The reason why not even the smallest connection fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(crate) enum Unfit {
     /// The device lacks fast registration or is too small.
     Device,
     /// The limit of memory is too small for the inline sizes.
@@ -38,20 +36,21 @@ pub(super) enum Unfit {
 
 /// The wanted size of a connection, if the device can.
 #[derive(Clone, Copy)]
-pub(super) struct Wants {
+#[cfg_attr(test, derive(Debug))]
+pub(crate) struct Wants {
     /// Calls outstanding.
-    pub(super) credits: u32,
+    pub(crate) credits: u32,
     /// Calls from the server outstanding.
-    pub(super) reverse_slots: u32,
+    pub(crate) reverse_slots: u32,
     /// Set if the server may call back at once.
-    pub(super) has_callbacks: bool,
+    pub(crate) has_callbacks: bool,
     /// Bytes that its buffers may take; with large inline thresholds fewer calls are outstanding.
-    pub(super) memory: u64,
+    pub(crate) memory: u64,
 }
 
 impl Wants {
     /// The same with half the `credits` of a size that was refused.
-    pub(super) fn fewer(self, credits: u32) -> Self {
+    pub(crate) fn fewer(self, credits: u32) -> Self {
         Self {
             credits: (credits / 2).max(MIN_CREDITS),
             ..self
@@ -60,7 +59,7 @@ impl Wants {
 }
 
 /// The sizes that do not depend on the number of calls.
-pub(super) struct Sizing<'a> {
+pub(crate) struct Sizing<'a> {
     device: &'a Limits,
     own: &'a PrivateData,
     /// Pages that each registration covers.
@@ -70,17 +69,18 @@ pub(super) struct Sizing<'a> {
 }
 
 impl<'a> Sizing<'a> {
-    /// Sizes for `device`, the inline sizes `own` and payloads of up to `max_payload` bytes.
+    /// Sizes for `device`, the inline sizes `own`, payloads of up to `payload` pages, and up to
+    /// `max_segments` segments in a chunk.
     ///
     /// # Errors
     ///
     /// The reason why there are none.
-    pub(super) fn new(
+    pub(crate) fn new(
         device: &'a Limits,
         own: &'a PrivateData,
-        max_payload: u32,
+        payload: u32,
+        max_segments: usize,
     ) -> Result<Self, Unfit> {
-        let payload = max_payload.div_ceil(PAGE_SIZE);
         // The largest payload, and either a page more since it may start anywhere in the first, or
         // two for what stands around it.
         let pages = device.fast_reg_pages.min(payload.saturating_add(2));
@@ -91,7 +91,7 @@ impl<'a> Sizing<'a> {
         // them.
         let segments = payload.saturating_add(1).div_ceil(pages).saturating_add(2);
         // CAST: Widening.
-        if segments as usize > MAX_SEGMENTS {
+        if segments as usize > max_segments {
             return Err(Unfit::Device);
         }
         Ok(Self {
@@ -156,7 +156,7 @@ impl<'a> Sizing<'a> {
     /// # Errors
     ///
     /// The reason why there is none.
-    pub(super) fn fit(&self, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
+    pub(crate) fn fit(&self, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
         let mut credits = wants.credits.max(MIN_CREDITS);
 
         loop {
@@ -180,12 +180,14 @@ impl<'a> Sizing<'a> {
     }
 }
 
-#[cfg(CONFIG_KUNIT = "y")]
-#[kernel::macros::kunit_tests(rpcrdma_size)]
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_size))]
 mod tests {
     use super::*;
 
-    const PAYLOAD: u32 = 1024 * 1024 + PAGE_SIZE;
+    /// Pages of 4 KiB of a MiB and what stands around it.
+    const PAYLOAD: u32 = 257;
+    const MAX_SEGMENTS: usize = 16;
 
     fn device() -> Limits {
         Limits {
@@ -207,22 +209,19 @@ mod tests {
     }
 
     fn fit(device: &Limits, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
-        Sizing::new(device, &PrivateData::default(), PAYLOAD)?.fit(wants)
+        Sizing::new(device, &PrivateData::default(), PAYLOAD, MAX_SEGMENTS)?.fit(wants)
     }
 
     /// V1-27: a Receive is posted for each call that may be outstanding, and for each reverse call.
     #[test]
-    fn receives() {
+    fn receives() -> Result<(), Unfit> {
         for (credits, has_callbacks) in [(4, false), (5, true), (128, false), (256, true)] {
             let wanted = Wants {
                 credits,
                 has_callbacks,
                 ..wants()
             };
-            let Ok((size, had)) = fit(&device(), &wanted) else {
-                assert!(false);
-                continue;
-            };
+            let (size, had) = fit(&device(), &wanted)?;
             assert_eq!(had, credits);
             assert!(size.recvs >= credits + size.unsolicited + size.recv_batch);
             assert!(size.first_recvs > size.first_unsolicited);
@@ -240,50 +239,43 @@ mod tests {
             let held = (size.first_recvs - size.first_unsolicited) / 2 - 1;
             assert!(size.first_recvs - held > 12 || credits < FIRST_RECVS);
         }
+        Ok(())
     }
 
     /// The send queue is no larger than necessary: devices round it up to a power of two, and have
     /// memory for all of it.
     #[test]
-    fn send_queue() {
+    fn send_queue() -> Result<(), Unfit> {
         for (pages, most) in [(512, 512), (256, 1024), (128, 1024), (32, 2048)] {
             let mut limits = device();
             limits.fast_reg_pages = pages;
-            let Ok((size, credits)) = fit(&limits, &wants()) else {
-                assert!(false);
-                continue;
-            };
+            let (size, credits) = fit(&limits, &wants())?;
             assert_eq!(credits, 128);
             assert!(size.send_depth() <= most);
         }
+        Ok(())
     }
 
     /// Without a reverse direction, unsolicited messages have as many Receives at first.
     #[test]
-    fn no_reverse() {
+    fn no_reverse() -> Result<(), Unfit> {
         let wanted = Wants {
             reverse_slots: 1,
             ..wants()
         };
-        let (Ok((size, _)), Ok((usual, _))) = (fit(&device(), &wanted), fit(&device(), &wants()))
-        else {
-            assert!(false);
-            return;
-        };
+        let ((size, _), (usual, _)) = (fit(&device(), &wanted)?, fit(&device(), &wants())?);
         assert_eq!(size.first_unsolicited, usual.first_unsolicited);
         assert!(size.unsolicited >= size.first_unsolicited);
         assert!(size.recvs >= 128 + size.unsolicited + size.recv_batch);
+        Ok(())
     }
 
     /// A small device gets a connection that it can have; one that is too small none.
     #[test]
-    fn small_devices() {
+    fn small_devices() -> Result<(), Unfit> {
         let mut limits = device();
         limits.max_wr = 500;
-        let Ok((size, credits)) = fit(&limits, &wants()) else {
-            assert!(false);
-            return;
-        };
+        let (size, credits) = fit(&limits, &wants())?;
         assert!((MIN_CREDITS..128).contains(&credits));
         assert!(size.send_depth() <= 500 && size.recv_depth() <= 500);
 
@@ -295,35 +287,32 @@ mod tests {
             limits.mem_mgt_extensions = extensions;
             assert!(fit(&limits, &wants()).is_err());
         }
+        Ok(())
     }
 
     /// A limit of memory costs credits, and is kept.
     #[test]
-    fn memory() {
+    fn memory() -> Result<(), Unfit> {
         let mut wants = wants();
         wants.memory = 256 * 1024;
-        let Ok((size, credits)) = fit(&device(), &wants) else {
-            assert!(false);
-            return;
-        };
+        let (size, credits) = fit(&device(), &wants)?;
         assert!(credits < 128 && size.buffer_bytes() <= wants.memory);
         wants.memory = 1024;
         assert!(fit(&device(), &wants).is_err());
+        Ok(())
     }
 
     /// A payload that starts anywhere, with head and tail, has registrations enough.
     #[test]
-    fn segments() {
+    fn segments() -> Result<(), Unfit> {
         for pages in [32, 256, 257, 258, 512] {
             let mut limits = device();
             limits.fast_reg_pages = pages;
-            let Ok((size, _)) = fit(&limits, &wants()) else {
-                assert!(false);
-                continue;
-            };
+            let (size, _) = fit(&limits, &wants())?;
             let chunk = size.mrs_per_send / 2;
-            assert!((chunk - 2) * size.mr_pages >= PAYLOAD / PAGE_SIZE + 1);
-            assert!((chunk - 3) * size.mr_pages < PAYLOAD / PAGE_SIZE + 1);
+            assert!((chunk - 2) * size.mr_pages >= PAYLOAD + 1);
+            assert!((chunk - 3) * size.mr_pages < PAYLOAD + 1);
         }
+        Ok(())
     }
 }

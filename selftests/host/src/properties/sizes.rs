@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sizes of connections, for any device and any wishes.
+
+use proptest::prelude::*;
+
+use crate::module::{
+    client::connect::size::{Sizing, Unfit, Wants, MIN_CREDITS},
+    proto::{InlineSize, PrivateData},
+    verbs::{Limits, QpSize},
+};
+
+/// Pages of 4 KiB of the largest payload, and the most segments of a chunk.
+const PAYLOAD: u32 = 257;
+const MAX_SEGMENTS: usize = 16;
+
+fn device() -> impl Strategy<Value = Limits> {
+    let count = || prop_oneof![0..4_u32, 0..1_000_u32, 0..100_000_u32, any::<u32>()];
+    let pages = prop_oneof![0..20_u32, 0..600_u32, any::<u32>()];
+
+    (count(), count(), pages, prop::bool::weighted(0.9)).prop_map(
+        |(max_wr, max_cqe, fast_reg_pages, mem_mgt_extensions)| Limits {
+            max_wr,
+            max_cqe,
+            fast_reg_pages,
+            max_rd_atom: 16,
+            mem_mgt_extensions,
+        },
+    )
+}
+
+fn wants() -> impl Strategy<Value = Wants> {
+    let memory = prop_oneof![
+        Just(u64::MAX),
+        (256..1_048_577_u64).prop_map(|kib| kib * 1024)
+    ];
+
+    (1..16385_u32, 1..17_u32, any::<bool>(), memory).prop_map(
+        |(credits, reverse_slots, has_callbacks, memory)| Wants {
+            credits,
+            reverse_slots,
+            has_callbacks,
+            memory,
+        },
+    )
+}
+
+fn own() -> impl Strategy<Value = PrivateData> {
+    any::<(u8, u8)>().prop_map(|(send, receive)| PrivateData {
+        send: InlineSize::from_code(send),
+        receive: InlineSize::from_code(receive),
+        remote_invalidation: true,
+    })
+}
+
+fn fit(
+    device: &Limits,
+    own: &PrivateData,
+    payload: u32,
+    wants: &Wants,
+) -> Result<(QpSize, u32), Unfit> {
+    Sizing::new(device, own, payload, MAX_SEGMENTS)?.fit(wants)
+}
+
+proptest! {
+    // PD-17, V1-29, V1-33: what fits is within the limits of the device and of memory, and has a
+    // Receive for each message that may come.
+    #[test]
+    fn within_all_limits(device in device(), own in own(), wants in wants()) {
+        let Ok((size, credits)) = fit(&device, &own, PAYLOAD, &wants) else {
+            return Ok(());
+        };
+        prop_assert!((MIN_CREDITS..=wants.credits.max(MIN_CREDITS)).contains(&credits));
+        prop_assert!(size.send_depth() <= device.max_wr && size.recv_depth() <= device.max_wr);
+        prop_assert!(size.completions() <= device.max_cqe);
+        prop_assert!(size.buffer_bytes() <= wants.memory);
+        prop_assert!(size.mr_pages <= device.fast_reg_pages);
+
+        prop_assert!(size.recvs >= credits + size.unsolicited + size.recv_batch);
+        prop_assert!(size.unsolicited >= wants.reverse_slots);
+        prop_assert_eq!(
+            (size.send_len, size.recv_len),
+            (own.send.bytes(), own.receive.bytes())
+        );
+    }
+
+    // What a connection begins with is part of what it may have, and enough for a call.
+    #[test]
+    fn begins_small(device in device(), own in own(), wants in wants()) {
+        let Ok((size, _)) = fit(&device, &own, PAYLOAD, &wants) else {
+            return Ok(());
+        };
+        prop_assert!((1..=size.sends).contains(&size.first_sends));
+        prop_assert!((1..=size.recvs).contains(&size.first_recvs));
+        prop_assert!(size.first_unsolicited <= size.unsolicited);
+        prop_assert!(size.first_recvs > size.first_unsolicited);
+        // H-34: no call needs more registrations than there are, or than the queue has room for.
+        prop_assert!((size.mrs_per_send..=size.mrs).contains(&size.first_mrs));
+        prop_assert!(size.posted_mrs >= size.mrs_per_send);
+    }
+
+    // A chunk has registrations for the largest payload, wherever it starts, and for its head and
+    // tail; and no more segments than a list has room for.
+    #[test]
+    fn chunks_fit(device in device(), own in own(), payload in 1..5000_u32, wants in wants()) {
+        let Ok((size, _)) = fit(&device, &own, payload, &wants) else {
+            return Ok(());
+        };
+        let chunk = size.mrs_per_send / 2;
+
+        prop_assert!(chunk >= 3 && usize::try_from(chunk).is_ok_and(|n| n <= MAX_SEGMENTS));
+        prop_assert!(u64::from(chunk - 2) * u64::from(size.mr_pages) > u64::from(payload));
+    }
+
+    // Where memory is no matter, a device that can do more gets no smaller a connection.
+    #[test]
+    fn grows_with_the_device(device in device(), own in own(), wants in wants(), more in 1..9_u32) {
+        let wants = Wants { memory: u64::MAX, ..wants };
+        let larger = Limits {
+            max_wr: device.max_wr.saturating_mul(more),
+            max_cqe: device.max_cqe.saturating_mul(more),
+            ..device
+        };
+
+        if let Ok((_, credits)) = fit(&device, &own, PAYLOAD, &wants) {
+            let found = fit(&larger, &own, PAYLOAD, &wants).map(|(_, credits)| credits);
+            prop_assert!(found.is_ok_and(|found| found >= credits));
+        }
+    }
+
+    // A driver that refuses every size is asked a few times.
+    #[test]
+    fn fewer_comes_to_an_end(mut wants in wants()) {
+        for _ in 0..14 {
+            let credits = wants.credits;
+            wants = wants.fewer(credits);
+            prop_assert!(wants.credits < credits || wants.credits == MIN_CREDITS);
+        }
+        prop_assert_eq!(wants.credits, MIN_CREDITS);
+    }
+
+    // A device without fast registration gets none, and says so.
+    #[test]
+    fn no_fast_registration(device in device(), own in own(), wants in wants()) {
+        let device = Limits { mem_mgt_extensions: false, ..device };
+        prop_assert_eq!(fit(&device, &own, PAYLOAD, &wants).err(), Some(Unfit::Device));
+    }
+}
