@@ -17,41 +17,12 @@
 //! a meaning of its own, and one that is not in those lists ends RPCs even on a hard mount.
 
 mod address;
-mod backchannel;
-mod class;
 mod memory;
-mod ops;
-mod rqst;
-mod slot;
 mod spin;
 mod status;
-mod write_lock;
 mod xdr_buf;
 mod xprt;
 
-pub(crate) use backchannel::{
-    Backchannel,
-    DeliverError,
-    ReverseReply, //
-};
-pub(crate) use class::{
-    Class,
-    Names,
-    Registration, //
-};
-pub(crate) use ops::{
-    Params,
-    Transport, //
-};
-pub(crate) use rqst::{
-    Call,
-    Pinned,
-    PostedCall, //
-};
-pub(crate) use slot::{
-    SlotData,
-    Slots, //
-};
 pub(crate) use spin::{
     Outside,
     Section, //
@@ -60,13 +31,23 @@ pub(crate) use status::{
     ConnectStatus,
     SendStatus, //
 };
-pub(crate) use write_lock::{
-    WriteLock,
-    WriteLocked, //
-};
 pub(crate) use xdr_buf::XdrBuf;
 pub(crate) use xprt::{
+    Call,
+    Class,
     ConnectLock,
+    DeliverError,
     Load,
+    Names,
+    Params,
+    Pinned,
+    PostedCall,
+    Registration,
+    ReverseReply,
+    SlotData,
+    Slots,
+    Transport,
+    WriteLock,
+    WriteLocked,
     Xprt, //
 };

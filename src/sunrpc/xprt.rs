@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport object, and the right to connect it.
+//! Client transports: the object, what belongs to it, and its methods.
+//!
+//! - [`transport`]: the trait, [`ops`]: the methods that C calls, [`class`]: how they are found.
+//! - This file: the object's memory, behind a handle, and what any holder of one may do.
+//! - [`write_lock`], [`connect_lock`]: what only the holder of the write lock may do.
+//! - [`slot`]: the requests; [`rqst`]: one of them, on its way out and when its reply has come.
+//! - [`backchannel`]: the requests of the reverse direction.
+//! - [`names`], [`info`]: what users see of a transport.
 
 /// Reads a field of the object behind a handle. Others may change it meanwhile, as `READ_ONCE` says
 /// it in C; of one with several words each is read as it was at some moment.
@@ -12,38 +19,61 @@ macro_rules! read_once {
     }};
 }
 
+mod backchannel;
+mod class;
+mod connect_lock;
 mod info;
-pub(super) mod names;
-
-pub(crate) use info::Load;
+mod names;
+mod ops;
+mod rqst;
+mod slot;
+mod transport;
+mod write_lock;
 
 use core::ptr::NonNull;
 
 use kernel::{
-    ffi::{
-        c_int,
-        c_void, //
-    },
+    ffi::c_void,
     prelude::*,
     sync::Arc,
     types::ForeignOwnable, //
 };
 
-use super::{
-    rqst::{
-        Found,
-        Pinned, //
-    },
-    spin::SpinGuard,
-    Backchannel,
-    ConnectStatus,
-    SlotData,
-    Slots,
-    WriteLock, //
-};
+use super::spin::SpinGuard;
 use crate::{
     bindings,
     os, //
+};
+
+use backchannel::Backchannel;
+pub(crate) use backchannel::{
+    DeliverError,
+    ReverseReply, //
+};
+pub(crate) use class::{
+    Class,
+    Names,
+    Registration, //
+};
+pub(crate) use connect_lock::ConnectLock;
+pub(crate) use info::Load;
+use rqst::Found;
+pub(crate) use rqst::{
+    Call,
+    Pinned,
+    PostedCall, //
+};
+pub(crate) use slot::{
+    SlotData,
+    Slots, //
+};
+pub(crate) use transport::{
+    Params,
+    Transport, //
+};
+pub(crate) use write_lock::{
+    WriteLock,
+    WriteLocked, //
 };
 
 /// The object that `xprt_alloc` allocates for us: sunrpc's object first, since its last act is to
@@ -402,88 +432,5 @@ impl<S> Xprt<S> {
     pub(crate) fn reset_backoff(&self) {
         // SAFETY: The object is valid; a word that only the backoff uses, which takes any value.
         unsafe { (&raw mut (*self.as_ptr()).reestablish_timeout).write_volatile(0) };
-    }
-}
-
-/// The write lock, held on behalf of an attempt to connect.
-///
-/// Every way of losing the value unlocks and wakes the tasks that wait (H-52).
-///
-/// # Invariants
-///
-/// The write lock of `xprt` is held with [`cookie`].
-pub(crate) struct ConnectLock<S> {
-    xprt: Xprt<S>,
-    /// The errno that the tasks are woken with.
-    wake_with: c_int,
-}
-
-/// The cookie that the write lock is held with: distinct from every task, and the same for all
-/// attempts of a transport.
-fn cookie<S>(xprt: &Xprt<S>) -> *mut c_void {
-    xprt.as_ptr().cast()
-}
-
-impl<S> ConnectLock<S> {
-    /// Takes the write lock over from `task`, which holds it.
-    ///
-    /// # Safety
-    ///
-    /// As `connect` of `struct rpc_xprt_ops`.
-    pub(super) unsafe fn take(xprt: Xprt<S>, task: *mut bindings::rpc_task) -> Option<Self> {
-        // SAFETY: By the safety requirements of this function `task` holds the write lock.
-        let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
-        // INVARIANT: Taken above.
-        taken.then_some(Self {
-            xprt,
-            wake_with: ConnectStatus::Retry.to_errno(),
-        })
-    }
-
-    /// The lock as a proof.
-    pub(crate) fn write_lock(&mut self) -> WriteLock<'_> {
-        // SAFETY: By the type invariants the lock is held, by this value alone.
-        unsafe { WriteLock::assume(self.xprt.as_non_null()) }
-    }
-
-    /// There is a connection, complete and ready to send on.
-    pub(crate) fn established(mut self) {
-        let xprt = self.xprt.as_ptr();
-
-        // SAFETY: The object is valid, and these fields change only under the write lock, which is
-        // held.
-        unsafe {
-            (*xprt).connect_cookie = (*xprt).connect_cookie.wrapping_add(1);
-            // Not a reference: other counters in it change meanwhile.
-            let stat = &raw mut (*xprt).stat;
-            let took = os::jiffies().wrapping_sub((*stat).connect_start);
-            (*stat).connect_count = (*stat).connect_count.wrapping_add(1);
-            (*stat).connect_time = (*stat).connect_time.wrapping_add(took);
-            bindings::xprt_set_connected(xprt);
-        }
-        // The sleepers look again, and find a connection.
-        self.wake_with = EAGAIN.to_errno();
-    }
-
-    /// There is no connection, and nothing is left of the attempt.
-    pub(crate) fn failed(mut self, status: ConnectStatus) {
-        self.wake_with = status.to_errno();
-    }
-}
-
-impl<S> Drop for ConnectLock<S> {
-    fn drop(&mut self) {
-        let xprt = self.xprt.as_ptr();
-
-        // Waking comes first. On the same queue sleep the calls that wait for their reply: one that
-        // went out between the unlocking and the waking would be woken as well, go out once more,
-        // and so cost the new connection (H-11).
-        // SAFETY: The object is valid, and by the type invariants the lock is held with this
-        // cookie.
-        unsafe {
-            bindings::xprt_wake_pending_tasks(xprt, self.wake_with);
-            bindings::xprt_clear_connecting(xprt);
-            bindings::xprt_unlock_connect(xprt, cookie(&self.xprt));
-        }
     }
 }

@@ -18,11 +18,11 @@ use kernel::{
     prelude::*, //
 };
 
-use super::super::{
-    memory::Memory,
-    Names, //
+use super::Names;
+use crate::{
+    bindings,
+    sunrpc::memory::Memory, //
 };
-use crate::bindings;
 
 const PROTO: u32 = bindings::rpc_display_format_t_RPC_DISPLAY_PROTO;
 const NETID: u32 = bindings::rpc_display_format_t_RPC_DISPLAY_NETID;
@@ -57,7 +57,7 @@ pub(super) unsafe fn place(xprt: *mut bindings::rpc_xprt, which: u32) -> *mut *c
 ///
 /// `xprt` must be valid, with its address set, without any of the strings, and not used by anything
 /// else.
-pub(in super::super) unsafe fn fill_in(
+pub(super) unsafe fn fill_in(
     xprt: *mut bindings::rpc_xprt,
     server: SocketAddr,
     names: &Names,
@@ -108,7 +108,7 @@ pub(in super::super) unsafe fn fill_in(
 /// # Safety
 ///
 /// As `set_port` of `struct rpc_xprt_ops`.
-pub(in super::super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
+pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
     // SAFETY: By the safety requirements of this function the object is valid; a port is one word.
     unsafe { bindings::rpc_set_port((&raw mut (*xprt).addr).cast(), port) };
     let (Ok(dec), Ok(hex)) = (

@@ -30,13 +30,13 @@ use kernel::{
     }, //
 };
 
-use super::XdrBuf;
 use crate::{
     bindings,
     os::{
         transport_queue,
         PAGE_SIZE, //
-    }, //
+    },
+    sunrpc::XdrBuf, //
 };
 
 /// Bytes of the longest message, in either direction. Not less than a page: sunrpc encodes the

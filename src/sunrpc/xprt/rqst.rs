@@ -13,26 +13,26 @@ use core::{
 
 use kernel::ffi::c_int;
 
-use super::{
-    slot::{
-        Slot,
-        SlotData, //
-    },
-    spin::{
-        Inside,
-        Outside,
-        Section,
-        SpinGuard, //
-    },
-    xdr_buf::{
-        pad_of,
-        XdrBuf,
-        XdrBufMut, //
-    }, //
+use super::slot::{
+    Slot,
+    SlotData, //
 };
 use crate::{
     bindings,
-    proto::rpc, //
+    proto::rpc,
+    sunrpc::{
+        spin::{
+            Inside,
+            Outside,
+            Section,
+            SpinGuard, //
+        },
+        xdr_buf::{
+            pad_of,
+            XdrBuf,
+            XdrBufMut, //
+        }, //
+    }, //
 };
 
 /// A call that sunrpc wants sent.

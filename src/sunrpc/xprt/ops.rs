@@ -2,10 +2,7 @@
 
 //! The method table of a transport, from a Rust trait.
 
-use core::{
-    net::SocketAddr,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 
 use kernel::{
     ffi::{
@@ -24,135 +21,29 @@ use kernel::{
 };
 
 use super::{
+    names,
     slot,
-    spin::SpinGuard,
-    xprt::{
-        names,
-        window,
-        XprtAlloc, //
-    },
+    window,
     Backchannel,
     Call,
-    Class,
     ConnectLock,
-    Names,
     ReverseReply,
-    SendStatus,
     SlotData,
     Slots,
+    Transport,
     WriteLock,
-    Xprt, //
+    Xprt,
+    XprtAlloc, //
 };
 use crate::{
     bindings,
-    os, //
+    sunrpc::{
+        spin::SpinGuard,
+        SendStatus, //
+    }, //
 };
 
 mod setup;
-
-pub(super) use setup::setup;
-
-/// The sizes and times of the transports of a class.
-pub(crate) struct Params {
-    /// The largest payload, in bytes.
-    pub(crate) payload: usize,
-    /// Seconds after which an idle connection is closed.
-    pub(crate) idle_secs: u32,
-    /// Seconds between attempts to connect, at first.
-    pub(crate) reconnect_secs: u32,
-    /// Seconds that asking for a port may take.
-    pub(crate) bind_secs: u32,
-    /// Seconds until a call without a reply is looked at, and that an attempt to connect may take,
-    /// for callers that name no time.
-    pub(crate) reply_secs: u32,
-}
-
-/// A client transport. sunrpc calls the methods; each says which locks it holds then.
-///
-/// The trait asks for no promise that only `unsafe` code could rely on. The transport object keeps
-/// its own handle and its requests, whatever the transport does with the handle that it gets; and
-/// before the memory of a call is used for anything else, [`SlotData::is_reachable`] has its say,
-/// whatever [`Self::release_buffers`] has done.
-pub(crate) trait Transport: Sized + Send + Sync + 'static {
-    /// The transport's data of each request.
-    type Slot: SlotData + Send + Sync + 'static;
-
-    /// The number of its class, by which upper layers ask for a transport (`XPRT_TRANSPORT_*`).
-    const IDENT: u32;
-
-    /// The names of its class.
-    const NAMES: Names;
-
-    /// Its sizes and times.
-    const PARAMS: Params;
-
-    /// The class its transports belong to.
-    fn class() -> &'static Class;
-
-    /// The requests that a transport to `server` may have, in the given network namespace.
-    fn max_requests(server: SocketAddr, net: os::Net<'_>) -> u32;
-
-    /// Makes the transport, without connecting it. Process context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; the mount fails with it.
-    fn new(xprt: Xprt<Self::Slot>, server: SocketAddr) -> Result<Arc<Self>>;
-
-    /// Connects in the background, and consumes the lock when that is over. Must not block.
-    fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self::Slot>);
-
-    /// Takes the connection down, if there is one. Process context.
-    fn close(&self, lock: &mut WriteLock<'_>);
-
-    /// Sends a call. Process context.
-    ///
-    /// # Errors
-    ///
-    /// The reason why it was not sent. A call that cannot be sent at all has been ended and counts
-    /// as sent.
-    fn send(&self, lock: &mut WriteLock<'_>, call: Call<'_, Self::Slot>) -> Result<(), SendStatus>;
-
-    /// Sends a reply to a reverse call. Process context.
-    ///
-    /// # Errors
-    ///
-    /// The reason why it was not sent.
-    fn send_reverse(
-        &self,
-        lock: &mut WriteLock<'_>,
-        reply: &ReverseReply<'_>,
-    ) -> Result<(), SendStatus>;
-
-    /// The task of a call without a reply lets go of its credit. Called under a spinlock that
-    /// sunrpc's functions take. Returns how many calls may be unanswered from now on, if this
-    /// changes that.
-    fn released(&self, slot: &Self::Slot) -> Option<u32>;
-
-    /// The buffers of this request are about to go: neither the device nor the peer may reach them
-    /// when this returns, or its task never goes on ([`SlotData::is_reachable`]). Process context,
-    /// without any lock.
-    fn release_buffers(&self, slot: &Self::Slot);
-
-    /// A call has waited for its reply for too long.
-    fn timed_out(&self);
-
-    /// Makes ready for calls in the reverse direction.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn reverse_set_up(&self) -> Result;
-
-    /// Bytes of the largest reverse message. No sleeping, connected or not.
-    fn reverse_payload(&self) -> usize;
-
-    /// The number of reverse calls that may be in progress. No sleeping, connected or not.
-    fn reverse_slots(&self) -> u32;
-
-    /// Prints the line that mountstats shows.
-    fn print_stats(&self, seq: &SeqFile);
-}
 
 /// The transport behind `xprt`.
 ///

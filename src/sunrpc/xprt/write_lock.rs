@@ -9,11 +9,11 @@ use core::{
     ptr::NonNull, //
 };
 
-use super::{
-    address::socket_address,
-    Xprt, //
+use super::Xprt;
+use crate::{
+    bindings,
+    sunrpc::address::socket_address, //
 };
-use crate::bindings;
 
 /// Says that the running code has the write lock of a transport (`XPRT_LOCKED`), which sunrpc gives
 /// to one task at a time: to send, to connect, or to close.

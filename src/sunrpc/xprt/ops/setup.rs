@@ -11,16 +11,11 @@ use kernel::{
 
 use super::{
     super::{
-        address::{
-            socket_address,
-            SHORTEST, //
-        },
-        xprt::{
-            names,
-            XprtAlloc, //
-        },
+        names,
+        Class,
         Transport,
-        Xprt, //
+        Xprt,
+        XprtAlloc, //
     },
     transport,
     write_lock,
@@ -32,15 +27,28 @@ use crate::{
         self,
         secs_to_jiffies,
         PAGE_SIZE, //
+    },
+    sunrpc::address::{
+        socket_address,
+        SHORTEST, //
     }, //
 };
+
+impl Class {
+    /// The class whose transports are `T`s.
+    pub(crate) const fn new<T: Transport>() -> Self {
+        // SAFETY: `setup` makes transports with the methods of `T`'s `Table`, for which each of its
+        // functions says how it does as sunrpc asks.
+        unsafe { Self::with_setup(T::IDENT, &T::NAMES, setup::<T>) }
+    }
+}
 
 /// `setup` of `struct xprt_class`.
 ///
 /// # Safety
 ///
 /// Called by sunrpc with valid arguments.
-pub(in super::super) unsafe extern "C" fn setup<T: Transport>(
+unsafe extern "C" fn setup<T: Transport>(
     args: *mut bindings::xprt_create,
 ) -> *mut bindings::rpc_xprt {
     // SAFETY: By the safety requirements of this function `args` are valid.

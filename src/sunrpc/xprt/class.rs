@@ -15,10 +15,6 @@ use kernel::{
     types::Opaque, //
 };
 
-use super::{
-    ops,
-    Transport, //
-};
 use crate::{
     bindings,
     os::this_module, //
@@ -45,6 +41,9 @@ pub(crate) struct Names {
     pub(crate) netid6: &'static CStr,
 }
 
+/// `setup` of `struct xprt_class`.
+type Setup = unsafe extern "C" fn(*mut bindings::xprt_create) -> *mut bindings::rpc_xprt;
+
 /// A class of transports. Meant for a `static`: sunrpc links it into a list and transports point to
 /// it.
 pub(crate) struct Class(Opaque<Repr>);
@@ -53,17 +52,22 @@ pub(crate) struct Class(Opaque<Repr>);
 unsafe impl Sync for Class {}
 
 impl Class {
-    /// The class whose transports are `T`s.
-    pub(crate) const fn new<T: Transport>() -> Self {
+    /// The class with the number `ident` and these names, whose transports `setup` makes.
+    ///
+    /// # Safety
+    ///
+    /// `setup` must be as `struct xprt_class` asks for, and make transports with methods that are
+    /// as `struct rpc_xprt_ops` asks for.
+    pub(super) const unsafe fn with_setup(ident: u32, names: &Names, setup: Setup) -> Self {
         let mut class: bindings::xprt_class = pin_init::zeroed();
         // CAST: A small number.
-        class.ident = T::IDENT as c_int;
-        class.setup = Some(ops::setup::<T>);
+        class.ident = ident as c_int;
+        class.setup = Some(setup);
         class.owner = this_module();
         // A terminator always remains.
         let last = class.name.len().saturating_sub(1);
         let (room, _) = class.name.split_at_mut(last);
-        let mut name = T::NAMES.class.to_bytes();
+        let mut name = names.class.to_bytes();
         let mut room = room;
         while let (Some((to, rest)), Some((from, left))) =
             (room.split_first_mut(), name.split_first())
@@ -75,8 +79,8 @@ impl Class {
         Self(Opaque::new(Repr {
             class,
             netids: [
-                as_char_ptr_in_const_context(T::NAMES.netid),
-                as_char_ptr_in_const_context(T::NAMES.netid6),
+                as_char_ptr_in_const_context(names.netid),
+                as_char_ptr_in_const_context(names.netid6),
                 as_char_ptr_in_const_context(c""),
             ],
         }))

@@ -38,8 +38,10 @@ use kernel::{
     types::Opaque, //
 };
 
-use super::memory::Memory;
-use crate::bindings;
+use crate::{
+    bindings,
+    sunrpc::memory::Memory, //
+};
 
 use free::FreeNumbers;
 
