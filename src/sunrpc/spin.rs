@@ -28,9 +28,9 @@ impl SpinGuard<'_> {
     /// `lock` must be initialised, and stay during `'a`.
     #[inline]
     pub(super) unsafe fn take(lock: *mut bindings::spinlock_t) -> Self {
-        // SAFETY: The caller says that the lock is initialised.
+        // SAFETY: By the safety requirements of this function the lock is initialised.
         unsafe { bindings::spin_lock(lock) };
-        // INVARIANT: Taken above; promised by the caller to stay.
+        // INVARIANT: Taken above. By the safety requirements of this function the lock stays.
         Self {
             lock,
             _object: PhantomData,
@@ -68,7 +68,8 @@ pub(crate) struct Outside;
 unsafe impl Section for Outside {
     #[inline]
     unsafe fn enter<'a>(&self, lock: *mut bindings::spinlock_t) -> Option<SpinGuard<'a>> {
-        // SAFETY: By the safety requirements of this function.
+        // SAFETY: By the safety requirements of this function the lock is initialised, and stays
+        // during `'a`.
         Some(unsafe { SpinGuard::take(lock) })
     }
 }

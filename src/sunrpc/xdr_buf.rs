@@ -33,7 +33,8 @@ impl<'a> XdrBuf<'a> {
     /// in linear-map memory.
     #[inline]
     pub(super) unsafe fn new(buf: &'a bindings::xdr_buf) -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: By the safety requirements of this function it is such a buffer, unchanged as
+        // long as the view.
         Self(buf)
     }
 
@@ -201,7 +202,7 @@ impl<'a> XdrBufMut<'a> {
     /// The type invariants must hold during `'a`.
     #[inline]
     pub(super) unsafe fn new(buf: &'a bindings::xdr_buf) -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: The safety requirements of this function are the invariants.
         Self(buf)
     }
 

@@ -39,7 +39,8 @@ const HEX_PORT: u32 = bindings::rpc_display_format_t_RPC_DISPLAY_HEX_PORT;
 ///
 /// `xprt` must be valid, and `which` one of the constants above.
 pub(super) unsafe fn place(xprt: *mut bindings::rpc_xprt, which: u32) -> *mut *const c_char {
-    // SAFETY: By the safety requirements of this function; each constant is the index of a string.
+    // SAFETY: By the safety requirements of this function `xprt` is valid and `which` one of the
+    // constants, each of which is the index of a string.
     unsafe {
         (&raw mut (*xprt).address_strings)
             .cast::<*const c_char>()

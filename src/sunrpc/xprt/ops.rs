@@ -2,7 +2,10 @@
 
 //! The method table of a transport, from a Rust trait.
 
-use core::ptr::NonNull;
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 
 use kernel::{
     ffi::{
@@ -11,7 +14,6 @@ use kernel::{
         c_ulong,
         c_ushort, //
     },
-    prelude::*,
     seq_file::SeqFile,
     sync::{
         Arc,
@@ -22,13 +24,7 @@ use kernel::{
 
 use super::{
     names,
-    slot,
-    window,
-    Backchannel,
-    Call,
     ConnectLock,
-    ReverseReply,
-    SlotData,
     Slots,
     Transport,
     WriteLock,
@@ -37,57 +33,260 @@ use super::{
 };
 use crate::{
     bindings,
-    sunrpc::{
-        spin::SpinGuard,
-        SendStatus, //
-    }, //
+    sunrpc::spin::SpinGuard, //
 };
 
+mod request;
 mod setup;
 
-/// The transport behind `xprt`.
+use request::{
+    Rqst,
+    Task, //
+};
+
+/// A transport object, during a call of sunrpc.
 ///
-/// # Safety
+/// # Invariants
 ///
-/// `xprt` must be a transport object of class `T::class()`, between set-up and the end of
-/// `destroy`.
-#[inline]
-unsafe fn transport<'a, T: Transport>(xprt: *mut bindings::rpc_xprt) -> ArcBorrow<'a, T> {
-    // SAFETY: Such objects are the first field of an `XprtAlloc`, which holds an `Arc<T>` during
-    // that time.
-    unsafe { Arc::<T>::borrow((*xprt.cast::<XprtAlloc>()).transport) }
+/// `raw` is an object of class `T::class()`: `setup` has returned it, and its `destroy` has not
+/// ended during `'a`. So it is the first field of an [`XprtAlloc`] that has both an `Arc<T>` and a
+/// handle.
+struct Object<'a, T> {
+    raw: *mut bindings::rpc_xprt,
+    _transport: PhantomData<&'a T>,
 }
 
-/// The requests of `xprt`.
-///
-/// # Safety
-///
-/// As [`transport`], with requests that are used during `'a`.
-#[inline]
-unsafe fn slots<'a, T: Transport>(xprt: *mut bindings::rpc_xprt) -> &'a Slots<T::Slot> {
-    // SAFETY: Such objects are the first field of an `XprtAlloc`, which holds the handle of the
-    // object during that time.
-    unsafe { Xprt::slots_of_raw((*xprt.cast::<XprtAlloc>()).handle) }
+impl<'a, T: Transport> Object<'a, T> {
+    /// Views `raw`.
+    ///
+    /// # Safety
+    ///
+    /// The type invariants must hold.
+    #[inline]
+    unsafe fn new(raw: *mut bindings::rpc_xprt) -> Self {
+        // INVARIANT: The safety requirements of this function are the invariants.
+        Self {
+            raw,
+            _transport: PhantomData,
+        }
+    }
+
+    /// The transport.
+    #[inline]
+    fn transport(&self) -> ArcBorrow<'a, T> {
+        // SAFETY: By the type invariants the object has such a reference during `'a`.
+        unsafe { Arc::<T>::borrow((*self.raw.cast::<XprtAlloc>()).transport) }
+    }
+
+    /// Its requests.
+    #[inline]
+    fn slots(&self) -> &'a Slots<T::Slot> {
+        // SAFETY: By the type invariants the object has its handle during `'a`.
+        unsafe { Xprt::slots_of_raw((*self.raw.cast::<XprtAlloc>()).handle) }
+    }
+
+    /// Its write lock.
+    ///
+    /// # Safety
+    ///
+    /// The running task must hold it during `'a`, and there must be no other value for it.
+    #[inline]
+    unsafe fn write_lock(&self) -> WriteLock<'a> {
+        // SAFETY: By the type invariants the object is valid, and so not null; the rest are the
+        // safety requirements of this function.
+        unsafe { WriteLock::assume(NonNull::new_unchecked(self.raw)) }
+    }
+
+    /// Gives `task` a request.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slots::alloc`].
+    #[inline(always)]
+    unsafe fn alloc_slot(self, task: *mut bindings::rpc_task) {
+        // SAFETY: By the type invariants the object is valid; `task` is as the safety requirements
+        // of this function say.
+        unsafe { self.slots().alloc(self.raw, task) }
+    }
+
+    /// Takes `rqst` back.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slots::free`].
+    #[inline(always)]
+    unsafe fn free_slot(self, rqst: *mut bindings::rpc_rqst) {
+        // SAFETY: By the type invariants the object is valid; `rqst` is as the safety requirements
+        // of this function say.
+        unsafe { self.slots().free(self.raw, rqst) }
+    }
+
+    /// rpcbind has found the port.
+    ///
+    /// # Safety
+    ///
+    /// As [`names::set_port`].
+    unsafe fn set_port(self, port: c_ushort) {
+        // SAFETY: By the type invariants the object is valid; that it is being bound is a safety
+        // requirement of this function.
+        unsafe { names::set_port(self.raw, port) }
+    }
+
+    /// Begins to connect.
+    ///
+    /// # Safety
+    ///
+    /// `task` must hold the write lock.
+    unsafe fn connect(self, task: *mut bindings::rpc_task) {
+        // SAFETY: By the type invariants the object has its handle.
+        let handle = unsafe { Xprt::of_raw((*self.raw.cast::<XprtAlloc>()).handle) };
+        // SAFETY: By the safety requirements of this function `task` holds the write lock.
+        match unsafe { ConnectLock::take(handle, task) } {
+            Some(lock) => T::connect(self.transport(), lock),
+            None => {
+                // The task does not hold the lock, which would stay taken.
+                // SAFETY: Has no preconditions.
+                unsafe { bindings::warn_on(true) };
+            }
+        }
+    }
+
+    /// A call has waited for its reply for too long.
+    fn timer(self, _task: *mut bindings::rpc_task) {
+        self.transport().timed_out();
+    }
+
+    /// Takes the connection down.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::write_lock`].
+    unsafe fn close(self) {
+        // SAFETY: By the safety requirements of this function the running task has the lock.
+        self.transport().close(&mut unsafe { self.write_lock() });
+    }
+
+    /// Shortens the time that attempts to connect may take.
+    fn set_connect_timeout(self, connect: c_ulong, reconnect: c_ulong) {
+        // SAFETY: By the type invariants the object, and with it the lock, is valid; the fields
+        // change only under it.
+        unsafe {
+            let _lock = SpinGuard::take(&raw mut (*self.raw).transport_lock);
+            (*self.raw).connect_timeout = (*self.raw).connect_timeout.min(connect);
+            (*self.raw).max_reconnect_timeout = (*self.raw).max_reconnect_timeout.min(reconnect);
+        }
+    }
+
+    /// Prints the line that mountstats shows.
+    ///
+    /// # Safety
+    ///
+    /// `seq` must be valid, and used by nothing else.
+    unsafe fn print_stats(self, seq: *mut bindings::seq_file) {
+        // SAFETY: By the safety requirements of this function `seq` is valid.
+        self.transport()
+            .print_stats(unsafe { SeqFile::from_raw(seq) });
+    }
+
+    /// A swap file is behind the transport from now on: sunrpc sends from the memory reserves, and
+    /// so does the worker that connects.
+    fn enable_swap(self) -> c_int {
+        // As many as there is memory for: sunrpc does not undo what it has done before if this
+        // fails.
+        // SAFETY: By the type invariants the object is valid, and these are its requests.
+        unsafe { self.slots().make_all(self.raw) };
+        // SAFETY: By the type invariants the object is valid.
+        unsafe { bindings::xprt_swapper_inc(self.raw) };
+        0
+    }
+
+    /// One swap file less is behind the transport.
+    fn disable_swap(self) {
+        // SAFETY: By the type invariants the object is valid.
+        unsafe { bindings::xprt_swapper_dec(self.raw) };
+    }
+
+    /// Fault injection: loses the connection.
+    fn inject_disconnect(self) {
+        // SAFETY: By the type invariants the object is valid.
+        unsafe { bindings::xprt_force_disconnect(self.raw) };
+    }
+
+    /// Makes ready for calls in the reverse direction.
+    fn bc_setup(self, _min: c_uint) -> c_int {
+        match self.transport().reverse_set_up() {
+            Ok(()) => 0,
+            Err(e) => e.to_errno(),
+        }
+    }
+
+    /// Bytes of the largest reverse message.
+    fn bc_maxpayload(self) -> usize {
+        self.transport().reverse_payload()
+    }
+
+    /// The number of reverse calls that may be in progress.
+    fn bc_num_slots(self) -> c_uint {
+        self.transport().reverse_slots()
+    }
+
+    /// The slots stay until the transport goes: sessions come and go on a live transport (H-72).
+    fn bc_destroy(self, _max: c_uint) {}
 }
 
-/// The write lock of `xprt`.
-///
-/// # Safety
-///
-/// `xprt` must be valid, and the running task must hold its write lock, during `'a`.
-#[inline]
-unsafe fn write_lock<'a>(xprt: *mut bindings::rpc_xprt) -> WriteLock<'a> {
-    // SAFETY: By the safety requirements of this function the lock is held; the methods below are
-    // called one at a time for one transport, and each makes one value.
-    unsafe { WriteLock::assume(NonNull::new_unchecked(xprt)) }
+/// The functions of the table that C calls. Each views its first argument, and calls the method of
+/// its own name.
+macro_rules! functions {
+    ($(
+        $name:ident($first:ident: $view:ident = $raw:ty $(, $arg:ident: $type:ty)*) $(-> $ret:ty)?;
+    )*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of `struct rpc_xprt_ops`.")]
+        ///
+        /// # Safety
+        ///
+        /// Only sunrpc may call this, as it calls the functions of such a structure, for an object
+        /// that has the [`Table`] of `T`.
+        unsafe extern "C" fn $name<T: Transport>($first: $raw $(, $arg: $type)*) $(-> $ret)? {
+            // SAFETY: sunrpc calls the functions of an object that `setup` has returned, until its
+            // `destroy`, which comes last and when nothing else is under way; it passes tasks and
+            // requests of that object. The locks that each method asks for are those that
+            // net/sunrpc/xprt.c holds when it calls the function, and so are the moments.
+            unsafe { $view::<T>::new($first).$name($($arg),*) }
+        }
+    )*};
+}
+
+functions! {
+    alloc_slot(xprt: Object = *mut bindings::rpc_xprt, task: *mut bindings::rpc_task);
+    free_slot(xprt: Object = *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst);
+    set_port(xprt: Object = *mut bindings::rpc_xprt, port: c_ushort);
+    connect(xprt: Object = *mut bindings::rpc_xprt, task: *mut bindings::rpc_task);
+    timer(xprt: Object = *mut bindings::rpc_xprt, task: *mut bindings::rpc_task);
+    close(xprt: Object = *mut bindings::rpc_xprt);
+    destroy(xprt: Object = *mut bindings::rpc_xprt);
+    set_connect_timeout(xprt: Object = *mut bindings::rpc_xprt, first: c_ulong, next: c_ulong);
+    print_stats(xprt: Object = *mut bindings::rpc_xprt, seq: *mut bindings::seq_file);
+    enable_swap(xprt: Object = *mut bindings::rpc_xprt) -> c_int;
+    disable_swap(xprt: Object = *mut bindings::rpc_xprt);
+    inject_disconnect(xprt: Object = *mut bindings::rpc_xprt);
+    bc_setup(xprt: Object = *mut bindings::rpc_xprt, min: c_uint) -> c_int;
+    bc_maxpayload(xprt: Object = *mut bindings::rpc_xprt) -> usize;
+    bc_num_slots(xprt: Object = *mut bindings::rpc_xprt) -> c_uint;
+    bc_destroy(xprt: Object = *mut bindings::rpc_xprt, max: c_uint);
+    buf_alloc(task: Task = *mut bindings::rpc_task) -> c_int;
+    buf_free(task: Task = *mut bindings::rpc_task);
+    release_request(task: Task = *mut bindings::rpc_task);
+    prepare_request(rqst: Rqst = *mut bindings::rpc_rqst, buf: *mut bindings::xdr_buf) -> c_int;
+    send_request(rqst: Rqst = *mut bindings::rpc_rqst) -> c_int;
+    bc_free_rqst(rqst: Rqst = *mut bindings::rpc_rqst);
 }
 
 /// The methods of a `T`.
-pub(super) struct Table<T>(core::marker::PhantomData<T>);
+struct Table<T>(PhantomData<T>);
 
 impl<T: Transport> Table<T> {
     /// The table for C. Methods of sunrpc itself stand in wherever they do the right thing.
-    pub(super) const OPS: bindings::rpc_xprt_ops = bindings::rpc_xprt_ops {
+    const OPS: bindings::rpc_xprt_ops = bindings::rpc_xprt_ops {
         reserve_xprt: Some(bindings::xprt_reserve_xprt_cong),
         release_xprt: Some(bindings::xprt_release_xprt_cong),
         release_request: Some(release_request::<T>),
@@ -99,320 +298,21 @@ impl<T: Transport> Table<T> {
         connect: Some(connect::<T>),
         buf_alloc: Some(buf_alloc::<T>),
         buf_free: Some(buf_free::<T>),
-        prepare_request: Some(prepare_request),
+        prepare_request: Some(prepare_request::<T>),
         send_request: Some(send_request::<T>),
         timer: Some(timer::<T>),
         close: Some(close::<T>),
-        destroy: Some(setup::destroy::<T>),
-        set_connect_timeout: Some(set_connect_timeout),
+        destroy: Some(destroy::<T>),
+        set_connect_timeout: Some(set_connect_timeout::<T>),
         print_stats: Some(print_stats::<T>),
         enable_swap: Some(enable_swap::<T>),
-        disable_swap: Some(disable_swap),
-        inject_disconnect: Some(inject_disconnect),
+        disable_swap: Some(disable_swap::<T>),
+        inject_disconnect: Some(inject_disconnect::<T>),
         bc_setup: Some(bc_setup::<T>),
         bc_maxpayload: Some(bc_maxpayload::<T>),
         bc_num_slots: Some(bc_num_slots::<T>),
-        bc_free_rqst: Some(bc_free_rqst),
-        bc_destroy: Some(bc_destroy),
+        bc_free_rqst: Some(bc_free_rqst::<T>),
+        bc_destroy: Some(bc_destroy::<T>),
         ..pin_init::zeroed()
     };
 }
-
-// The safety section of every method below: called by sunrpc as `struct rpc_xprt_ops` says, with an
-// object of class `T::class()` that is set up and not yet destroyed, and a task or request of that
-// transport.
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn alloc_slot<T: Transport>(
-    xprt: *mut bindings::rpc_xprt,
-    task: *mut bindings::rpc_task,
-) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { slots::<T>(xprt).alloc(xprt, task) }
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn free_slot<T: Transport>(
-    xprt: *mut bindings::rpc_xprt,
-    rqst: *mut bindings::rpc_rqst,
-) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { slots::<T>(xprt).free(xprt, rqst) }
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn set_port<T: Transport>(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { names::set_port(xprt, port) }
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn connect<T: Transport>(
-    xprt: *mut bindings::rpc_xprt,
-    task: *mut bindings::rpc_task,
-) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    let (transport, handle) = unsafe {
-        (
-            transport::<T>(xprt),
-            Xprt::of_raw((*xprt.cast::<XprtAlloc>()).handle),
-        )
-    };
-    // SAFETY: `task` holds the write lock.
-    match unsafe { ConnectLock::take(handle, task) } {
-        Some(lock) => T::connect(transport, lock),
-        None => {
-            // sunrpc calls this with the lock held; without it the lock would stay taken.
-            // SAFETY: Has no preconditions.
-            unsafe { bindings::warn_on(true) };
-        }
-    }
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut bindings::rpc_task) -> c_int {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    // The request belongs to the task.
-    let done = unsafe {
-        let rqst = (*task).tk_rqstp;
-        slots::<T>((*rqst).rq_xprt).alloc_buffers(rqst)
-    };
-    if done {
-        0
-    } else {
-        ENOMEM.to_errno()
-    }
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn buf_free<T: Transport>(task: *mut bindings::rpc_task) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    let (transport, slot) = unsafe {
-        let rqst = (*task).tk_rqstp;
-        (
-            transport::<T>((*rqst).rq_xprt),
-            slot::Slot::<T::Slot>::of(rqst),
-        )
-    };
-    if !slot.is_completed() {
-        release(transport, &slot.data);
-    }
-}
-
-/// Has the transport release the buffers of a call that was not completed, and sees that it does.
-#[cold]
-#[inline(never)]
-fn release<T: Transport>(transport: ArcBorrow<'_, T>, slot: &T::Slot) {
-    transport.release_buffers(slot);
-    slot.wait_until_unreachable();
-}
-
-/// A task is done with its request: takes the credit back.
-///
-/// # Safety
-///
-/// For sunrpc to call, as said above, under `transport_lock`.
-unsafe extern "C" fn release_request<T: Transport>(task: *mut bindings::rpc_task) {
-    // SAFETY: sunrpc calls this with a task of a transport of the class. Its request is still that
-    // of the task, and has left the queues of sunrpc, so that its fields are final but for those
-    // that change under the lock, which is held, as the window of the transport does. Requests that
-    // are not reverse calls are those of slots.
-    unsafe {
-        let rqst = (*task).tk_rqstp;
-        if bindings::bc_prealloc(rqst) != 0 {
-            // A reverse reply has only looked as if it had a credit (`Backchannel::deliver`).
-            (*rqst).rq_cong = 0;
-            return;
-        }
-        if (*rqst).rq_reply_bytes_recvd == 0 {
-            let xprt = (*rqst).rq_xprt;
-            let slot = slot::Slot::<T::Slot>::of(rqst);
-            if let Some(credits) = transport::<T>(xprt).released(&slot.data) {
-                (*xprt).cwnd = window(credits);
-            }
-        }
-        bindings::xprt_release_rqst_cong(task);
-    }
-}
-
-/// Fills in the pages that the upper layer has left to the transport.
-///
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn prepare_request(
-    _rqst: *mut bindings::rpc_rqst,
-    buf: *mut bindings::xdr_buf,
-) -> c_int {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { setup::fill_sparse_pages(buf) }
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn send_request<T: Transport>(rqst: *mut bindings::rpc_rqst) -> c_int {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    let (transport, mut lock, reverse) = unsafe {
-        (
-            transport::<T>((*rqst).rq_xprt),
-            write_lock((*rqst).rq_xprt),
-            bindings::bc_prealloc(rqst) != 0,
-        )
-    };
-    let Some(rqst) = NonNull::new(rqst) else {
-        return 0;
-    };
-
-    let result = if reverse {
-        // SAFETY: Preallocated requests are those of the backchannel.
-        transport.send_reverse(&mut lock, &unsafe { ReverseReply::new(rqst) })
-    } else {
-        // SAFETY: All others are those of the slot table; sunrpc has pinned it and holds the write
-        // lock.
-        transport.send(&mut lock, unsafe { Call::new(rqst) })
-    };
-    result.map_or_else(SendStatus::to_errno, |()| 0)
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn timer<T: Transport>(
-    xprt: *mut bindings::rpc_xprt,
-    _task: *mut bindings::rpc_task,
-) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { transport::<T>(xprt) }.timed_out();
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn close<T: Transport>(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    // sunrpc holds the write lock.
-    unsafe { transport::<T>(xprt).close(&mut write_lock(xprt)) };
-}
-
-/// Shortens the time that attempts to connect may take.
-///
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn set_connect_timeout(
-    xprt: *mut bindings::rpc_xprt,
-    connect: c_ulong,
-    reconnect: c_ulong,
-) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    // The lock is valid, and the fields change only under it.
-    unsafe {
-        let _lock = SpinGuard::take(&raw mut (*xprt).transport_lock);
-        (*xprt).connect_timeout = (*xprt).connect_timeout.min(connect);
-        (*xprt).max_reconnect_timeout = (*xprt).max_reconnect_timeout.min(reconnect);
-    }
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn print_stats<T: Transport>(
-    xprt: *mut bindings::rpc_xprt,
-    seq: *mut bindings::seq_file,
-) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    // `seq` is valid during the call.
-    let (transport, seq) = unsafe { (transport::<T>(xprt), SeqFile::from_raw(seq)) };
-    transport.print_stats(seq);
-}
-
-/// A swap file is behind the transport from now on: sunrpc sends from the memory reserves, and so
-/// does the worker that connects.
-///
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn enable_swap<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_int {
-    // As many as there is memory for: sunrpc does not undo what it has done before if this fails.
-    // SAFETY: sunrpc calls this with a transport of the class, which is valid during the call.
-    unsafe { slots::<T>(xprt).make_all(xprt) };
-    // SAFETY: The transport is valid during the call.
-    unsafe { bindings::xprt_swapper_inc(xprt) };
-    0
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn disable_swap(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { bindings::xprt_swapper_dec(xprt) };
-}
-
-/// Fault injection: loses the connection.
-///
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn inject_disconnect(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { bindings::xprt_force_disconnect(xprt) };
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut bindings::rpc_xprt, _min: c_uint) -> c_int {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    match unsafe { transport::<T>(xprt) }.reverse_set_up() {
-        Ok(()) => 0,
-        Err(e) => e.to_errno(),
-    }
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut bindings::rpc_xprt) -> usize {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { transport::<T>(xprt) }.reverse_payload()
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn bc_num_slots<T: Transport>(xprt: *mut bindings::rpc_xprt) -> c_uint {
-    // SAFETY: sunrpc calls this with a transport of the class, and with tasks and requests of it.
-    unsafe { transport::<T>(xprt) }.reverse_slots()
-}
-
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn bc_free_rqst(rqst: *mut bindings::rpc_rqst) {
-    let Some(rqst) = NonNull::new(rqst) else {
-        return;
-    };
-    // SAFETY: Every request with this operation came from `Backchannel::deliver`.
-    unsafe { Backchannel::free(rqst) };
-}
-
-/// The slots stay until the transport goes: sessions come and go on a live transport (H-72).
-///
-/// # Safety
-///
-/// For sunrpc to call, as said above.
-unsafe extern "C" fn bc_destroy(_xprt: *mut bindings::rpc_xprt, _max: c_uint) {}

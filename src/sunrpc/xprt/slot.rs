@@ -138,8 +138,8 @@ impl<D> Slot<D> {
 /// `xprt` must be valid.
 #[inline]
 unsafe fn has_backlog(xprt: *mut bindings::rpc_xprt) -> bool {
-    // SAFETY: By the safety requirements of this function. A word that changes under the lock of
-    // the queue.
+    // SAFETY: By the safety requirements of this function `xprt` is valid. The word changes under
+    // the lock of the queue, and any value of it will do: a caller that sees none looks again.
     unsafe { (&raw const (*xprt).backlog.qlen).read_volatile() != 0 }
 }
 
@@ -306,7 +306,8 @@ impl<D: SlotData> Slots<D> {
         unsafe { rqst.write_bytes(0, 1) };
         // SAFETY: By the safety requirements of this function `xprt` is valid.
         if unsafe { has_backlog(xprt) } {
-            // SAFETY: By the safety requirements of this function; the request is free.
+            // SAFETY: By the safety requirements of this function `xprt` is valid, and the request of
+            // this table and unused; it was zeroed above.
             return unsafe { self.offer(xprt, rqst) };
         }
         // SAFETY: The request is one of this table.
@@ -315,7 +316,8 @@ impl<D: SlotData> Slots<D> {
         // SAFETY: By the safety requirements of this function `xprt` is valid.
         if unsafe { has_backlog(xprt) } {
             if let Some(Ok(again)) = self.pop() {
-                // SAFETY: By the safety requirements of this function; the request is free.
+                // SAFETY: By the safety requirements of this function `xprt` is valid. The request is
+                // of this table and free, since `pop` has returned it.
                 unsafe { self.offer(xprt, again) };
             }
         }
@@ -421,8 +423,8 @@ impl<D: SlotData> Slots<D> {
             place.populate(slot);
             if let Some(slot) = place.as_ref() {
                 // A task may have queued itself meanwhile.
-                // SAFETY: The request is of this table, and no task had it yet; the rest is
-                // promised by the caller.
+                // SAFETY: The request is of this table, and no task had it yet. By the safety
+                // requirements of this function `xprt` is valid.
                 unsafe { self.free(xprt, slot.rqst.get()) };
             }
         }

@@ -17,8 +17,7 @@ use super::{
         Xprt,
         XprtAlloc, //
     },
-    transport,
-    write_lock,
+    Object,
     Table, //
 };
 use crate::{
@@ -123,26 +122,30 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     Ok(xprt)
 }
 
-/// `destroy` of `struct rpc_xprt_ops`: the last call.
-///
-/// # Safety
-///
-/// As the methods in [`super`].
-pub(super) unsafe extern "C" fn destroy<T: Transport>(xprt: *mut bindings::rpc_xprt) {
-    // SAFETY: By the safety requirements of this function `xprt` is set up; sunrpc holds the write
-    // lock and does not give it back.
-    unsafe { transport::<T>(xprt).close(&mut write_lock(xprt)) };
-    // SAFETY: Both were put there by `create`, and are not used again.
-    let (transport, handle) = unsafe {
-        let object = xprt.cast::<XprtAlloc>();
-        (
-            Arc::<T>::from_foreign((*object).transport),
-            Xprt::<T::Slot>::from_raw((*object).handle),
-        )
-    };
-    drop(transport);
-    // The last handle frees the object.
-    drop(handle);
+impl<T: Transport> Object<'_, T> {
+    /// Takes everything apart.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::write_lock`], and nothing may call a method of the object any more.
+    pub(super) unsafe fn destroy(self) {
+        let object = self.raw.cast::<XprtAlloc>();
+
+        // SAFETY: By the safety requirements of this function the write lock is held. It is not
+        // given back.
+        self.transport().close(&mut unsafe { self.write_lock() });
+        // SAFETY: By the type invariants the object has both, from `create`; they are not used
+        // again, since no method is called any more.
+        let (transport, handle) = unsafe {
+            (
+                Arc::<T>::from_foreign((*object).transport),
+                Xprt::<T::Slot>::from_raw((*object).handle),
+            )
+        };
+        drop(transport);
+        // The last handle frees the object.
+        drop(handle);
+    }
 }
 
 /// Allocates the pages that a receive buffer lacks. Returns 0, or an errno after which sunrpc tries
