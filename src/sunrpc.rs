@@ -9,12 +9,40 @@
 //! | [`Xprt`] | `struct rpc_xprt` | a handle that keeps the object's memory, also after sunrpc is done with it |
 //! | [`Slots`], [`Call`] | `struct rpc_rqst` | the requests of a transport, and one that is to be sent |
 //! | [`Pinned`] | a pinned `rpc_rqst` | a call whose reply has come; completing it consumes the value |
-//! | [`WriteLock`], [`WriteLocked`] | `XPRT_LOCKED` | proof of holding the write lock, and what only its holder gets at |
+//! | [`WriteLock`], [`WriteLocked`] | `XPRT_LOCKED` | proof of holding the write lock, and a value that only its holder reaches |
 //! | [`ConnectLock`] | the write lock, held by a cookie | the right to connect; every way to lose it unlocks |
-//! | [`Backchannel`] | preallocated `rpc_rqst`s | calls in the other direction |
+//! | [`Xprt::backchannel`], [`ReverseReply`] | preallocated `rpc_rqst`s | calls in the reverse direction, and a reply to one |
 //!
 //! Results that go back to sunrpc are [`SendStatus`] and [`ConnectStatus`]: sunrpc gives each errno
 //! a meaning of its own, and one that is not in those lists ends RPCs even on a hard mount.
+//!
+//! # Examples
+//!
+//! A transport over pipes. sunrpc finds it as long as `Registration::new(&CLASS)` lives.
+//!
+//! ```ignore
+//! static CLASS: Class = Class::new::<PipeTransport>();
+//!
+//! impl Transport for PipeTransport {
+//!     // Constants and further methods left out.
+//!     fn send(&self, lock: &mut WriteLock<'_>, call: Call<'_, Slot>) -> Result<(), SendStatus> {
+//!         let pipe = self.pipe.get(lock).ok_or(SendStatus::NotConnected)?;
+//!         let (xid, message) = (call.xid(), call.send_buf());
+//!         let call = call.stamp();
+//!         pipe.write(xid, message);
+//!         call.count_sent();
+//!         Ok(())
+//!     }
+//! }
+//!
+//! // A reply has come for the call `xid`.
+//! if let Some(mut call) = xprt.lookup(xid) {
+//!     match call.fill(reply, None) {
+//!         Ok((len, _)) => call.complete(len),
+//!         Err(_) => call.fail(),
+//!     }
+//! }
+//! ```
 
 mod address;
 mod memory;

@@ -31,10 +31,6 @@ use kernel::{
         Arc,
         SetOnce, //
     },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
     types::Opaque, //
 };
 
@@ -155,19 +151,6 @@ pub(crate) trait SlotData: Sized {
     /// Each request that was sent and not completed is asked before its buffers are used again,
     /// which they are not as long as they can be reached.
     fn is_reachable(&self) -> bool;
-
-    /// Waits until neither the device nor the peer may reach memory of the request. That is so at
-    /// once if [`super::Transport::release_buffers`] has done its work. If not, a task that stays
-    /// here for ever, with its memory, is the lesser evil.
-    fn wait_until_unreachable(&self) {
-        if self.is_reachable() {
-            // SAFETY: Has no preconditions.
-            unsafe { bindings::warn_on(true) };
-        }
-        while self.is_reachable() {
-            fsleep(Delta::from_secs(1));
-        }
-    }
 }
 
 /// Requests that are made when the transport is; the others are when they are needed, and stay.
@@ -306,8 +289,8 @@ impl<D: SlotData> Slots<D> {
         unsafe { rqst.write_bytes(0, 1) };
         // SAFETY: By the safety requirements of this function `xprt` is valid.
         if unsafe { has_backlog(xprt) } {
-            // SAFETY: By the safety requirements of this function `xprt` is valid, and the request of
-            // this table and unused; it was zeroed above.
+            // SAFETY: By the safety requirements of this function `xprt` is valid, and the request
+            // of this table and unused; it was zeroed above.
             return unsafe { self.offer(xprt, rqst) };
         }
         // SAFETY: The request is one of this table.
@@ -316,8 +299,8 @@ impl<D: SlotData> Slots<D> {
         // SAFETY: By the safety requirements of this function `xprt` is valid.
         if unsafe { has_backlog(xprt) } {
             if let Some(Ok(again)) = self.pop() {
-                // SAFETY: By the safety requirements of this function `xprt` is valid. The request is
-                // of this table and free, since `pop` has returned it.
+                // SAFETY: By the safety requirements of this function `xprt` is valid. The request
+                // is of this table and free, since `pop` has returned it.
                 unsafe { self.offer(xprt, again) };
             }
         }

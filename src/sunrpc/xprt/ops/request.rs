@@ -10,7 +10,11 @@ use core::{
 use kernel::{
     ffi::c_int,
     prelude::*,
-    sync::ArcBorrow, //
+    sync::ArcBorrow,
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
 };
 
 use super::{
@@ -35,7 +39,8 @@ use crate::{
 ///
 /// # Invariants
 ///
-/// `task` is valid, and `rqst` its request, of an object that satisfies the invariants of [`Object`].
+/// `task` is valid, and `rqst` its request, of an object that satisfies the invariants of
+/// [`Object`].
 pub(super) struct Task<'a, T> {
     task: *mut bindings::rpc_task,
     rqst: *mut bindings::rpc_rqst,
@@ -133,7 +138,14 @@ impl<'a, T: Transport> Task<'a, T> {
 #[inline(never)]
 fn release<T: Transport>(transport: ArcBorrow<'_, T>, slot: &T::Slot) {
     transport.release_buffers(slot);
-    slot.wait_until_unreachable();
+    if slot.is_reachable() {
+        // A fault of the transport. A task that stays here, with its memory, is the lesser evil.
+        // SAFETY: Has no preconditions.
+        unsafe { bindings::warn_on(true) };
+    }
+    while slot.is_reachable() {
+        fsleep(Delta::from_secs(1));
+    }
 }
 
 /// A request, during a call of sunrpc.
