@@ -53,6 +53,7 @@ pub(crate) use cq::{
 pub(crate) use device::Device;
 pub(crate) use mr::{
     Access,
+    HeadTail,
     Invalidated,
     Kept,
     Mapped,
@@ -78,6 +79,6 @@ pub(crate) use send_queue::{
     SendQueue, //
 };
 pub(crate) use size::{
-    Limits,
+    DeviceLimits,
     QpSize, //
 };

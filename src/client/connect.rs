@@ -256,7 +256,7 @@ fn prepare(
         size,
         credits,
     } = queue_pair::bind(shared, connection, id, &own, wants)?;
-    shared.stats.mrs_allocated.add(qp.pool().made());
+    shared.stats.mrs_allocated.add(qp.pool().allocated());
     qp.post_first_receives()
         .map_err(|_| ConnectError::at(Step::Receives)(EIO))?;
     let pool = qp.pool().clone();

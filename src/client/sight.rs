@@ -231,18 +231,21 @@ impl<'a> View<'a> {
         if let Some(usage) = self.usage {
             let Usage {
                 receives_posted,
-                receives_made,
+                receives_allocated,
                 sends_posted,
-                sends_made,
+                sends_allocated,
                 ..
             } = usage;
             seq_print!(
                 seq,
-                "receives posted {receives_posted} of {receives_made}\n"
+                "receives posted {receives_posted} of {receives_allocated}\n"
             );
-            seq_print!(seq, "sends posted {sends_posted} of {sends_made}\n");
+            seq_print!(seq, "sends posted {sends_posted} of {sends_allocated}\n");
         }
-        let (used, made) = (self.registrations_used(negotiated), negotiated.pool.made());
+        let (used, made) = (
+            self.registrations_used(negotiated),
+            negotiated.pool.allocated(),
+        );
         seq_print!(seq, "registrations used {used} of {made}\n");
         let limit = negotiated.facts.policy.memory;
         seq_print!(seq, "memory {} KiB of {limit}\n", self.memory());

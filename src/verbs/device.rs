@@ -10,7 +10,7 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::Limits;
+use super::DeviceLimits;
 use crate::{
     bindings,
     os::text, //
@@ -63,12 +63,12 @@ impl Device {
     }
 
     /// The device's limits.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> DeviceLimits {
         // SAFETY: By the type invariants the device is valid; its attributes do not change while it
         // is registered.
         let attrs = unsafe { &(*self.as_ptr()).attrs };
 
-        Limits {
+        DeviceLimits {
             max_wr: limit(attrs.max_qp_wr),
             max_cqe: limit(attrs.max_cqe),
             fast_reg_pages: attrs.max_fast_reg_page_list_len,

@@ -36,5 +36,6 @@ pub(crate) use list::MrList;
 pub(crate) use pool::MrPool;
 pub(crate) use registration::{
     Access,
+    HeadTail,
     Region, //
 };

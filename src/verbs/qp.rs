@@ -44,10 +44,10 @@ use crate::bindings;
 pub(crate) struct Usage {
     /// Receives, those included whose message is being looked at.
     pub(crate) receives_posted: u32,
-    pub(crate) receives_made: u32,
+    pub(crate) receives_allocated: u32,
     /// Sends that have not been seen to complete.
     pub(crate) sends_posted: u32,
-    pub(crate) sends_made: u32,
+    pub(crate) sends_allocated: u32,
     /// Bytes of all buffers.
     pub(crate) bytes: u64,
 }
@@ -172,9 +172,9 @@ impl<O: QpOwner> Qp<O> {
 
         Usage {
             receives_posted: self.recvs_allocated.saturating_sub(counters.held()),
-            receives_made: self.recvs_allocated,
+            receives_allocated: self.recvs_allocated,
             sends_posted: counters.outstanding_sends(),
-            sends_made: self.sends_allocated,
+            sends_allocated: self.sends_allocated,
             // CAST: Lengths have 32 bits.
             bytes: bytes(self.sends_allocated, unallocated.send_len as u64)
                 .saturating_add(bytes(self.recvs_allocated, unallocated.recv_len.into())),
@@ -223,7 +223,7 @@ impl<O: QpOwner> Qp<O> {
         if let Some(chain) = self.failed_invalidate.take() {
             // SAFETY: It was posted to this queue pair, which both callers know to be the drained
             // one.
-            unsafe { chain.abandon() };
+            unsafe { chain.orphan() };
         }
         self.pool.purge(drained);
     }

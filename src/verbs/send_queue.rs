@@ -174,10 +174,11 @@ impl<O: QpOwner> SendQueue<O> {
     /// in use at once, or the connection is in steady use, and with more of them fewer Sends have
     /// to be signalled.
     pub(crate) fn wants_more(&mut self) -> bool {
-        let made = self.bufs.len();
-        let is_half_used = self.bufs.free() <= made / 2;
+        let allocated = self.bufs.len();
+        let is_half_used = self.bufs.free() <= allocated / 2;
 
-        made < self.bufs.capacity() && (is_half_used || (made < USUAL && self.is_steady()))
+        allocated < self.bufs.capacity()
+            && (is_half_used || (allocated < USUAL && self.is_steady()))
     }
 
     fn is_steady(&mut self) -> bool {
@@ -242,8 +243,8 @@ impl<O: QpOwner> SendQueue<O> {
     /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
     /// chain. There is a Receive for what the message `expects`.
     ///
-    /// The registrations are live when this returns, also on failure, when part of the chain may
-    /// have gone out.
+    /// The peer may use the registrations when this returns, also on failure, when part of the chain
+    /// may have gone out.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@
 /// The limits of a device by which connections are sized.
 #[derive(Clone, Copy)]
 #[cfg_attr(test, derive(Debug))]
-pub(crate) struct Limits {
+pub(crate) struct DeviceLimits {
     /// Work requests in one queue.
     pub(crate) max_wr: u32,
     /// Entries in one completion queue.

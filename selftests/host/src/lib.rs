@@ -42,7 +42,7 @@ mod module {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]
         mod size;
-        pub(crate) use size::{Limits, QpSize};
+        pub(crate) use size::{DeviceLimits, QpSize};
     }
 }
 

@@ -5,7 +5,7 @@
 use super::super::super::{
     proto::PrivateData,
     verbs::{
-        Limits,
+        DeviceLimits,
         QpSize, //
     }, //
 };
@@ -60,7 +60,7 @@ impl Wants {
 
 /// The sizes that do not depend on the number of calls.
 pub(crate) struct Sizing<'a> {
-    device: &'a Limits,
+    device: &'a DeviceLimits,
     own: &'a PrivateData,
     /// Pages that each registration covers.
     pages: u32,
@@ -76,7 +76,7 @@ impl<'a> Sizing<'a> {
     ///
     /// The reason why there are none.
     pub(crate) fn new(
-        device: &'a Limits,
+        device: &'a DeviceLimits,
         own: &'a PrivateData,
         payload: u32,
         max_segments: usize,
@@ -189,8 +189,8 @@ mod tests {
     const PAYLOAD: u32 = 257;
     const MAX_SEGMENTS: usize = 16;
 
-    fn device() -> Limits {
-        Limits {
+    fn device() -> DeviceLimits {
+        DeviceLimits {
             max_wr: 1 << 14,
             max_cqe: 1 << 15,
             fast_reg_pages: 512,
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    fn fit(device: &Limits, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
+    fn fit(device: &DeviceLimits, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
         Sizing::new(device, &PrivateData::default(), PAYLOAD, MAX_SEGMENTS)?.fit(wants)
     }
 

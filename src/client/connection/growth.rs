@@ -86,13 +86,13 @@ impl Connection {
         if self.with_qp(|qp| qp.is_open()) != Some(true) {
             return false;
         }
-        let before = pool.made();
+        let before = pool.allocated();
 
         if let Err(error) = pool.grow(before.clamp(MR_GROWTH.0, MR_GROWTH.1)) {
             let pause = if error == ENOMEM { RETRY } else { RETRY_DEVICE };
             self.retry(&self.wants_mrs, pause);
         }
-        let made = pool.made().saturating_sub(before);
+        let made = pool.allocated().saturating_sub(before);
         self.shared.stats.mrs_allocated.add(made);
         made != 0
     }

@@ -17,6 +17,7 @@ use crate::{
     sunrpc::XdrBuf,
     verbs::{
         Access,
+        HeadTail,
         Mapped,
         MrBatch,
         MrList,
@@ -145,11 +146,14 @@ impl<'a, 'p> Chunk<'a, 'p> {
         mut push: impl FnMut(Segment) -> Result,
     ) -> Result {
         if buf.is_joinable() {
-            let ends = (buf.head_len(), buf.tail_len());
-            let joined = self
-                .batch
-                .register_joined(ends, buf.pages(), self.access, prepare)?;
-            if let Some(region) = joined {
+            let ends = HeadTail {
+                head: buf.head_len(),
+                tail: buf.tail_len(),
+            };
+            let coalesced =
+                self.batch
+                    .register_coalesced(ends, buf.pages(), self.access, prepare)?;
+            if let Some(region) = coalesced {
                 return push(segment(region));
             }
         }

@@ -17,6 +17,7 @@ use super::{
     pool::MrPool,
     registration::{
         Access,
+        HeadTail,
         Mr,
         Region, //
     },
@@ -78,27 +79,27 @@ impl<'p> MrBatch<'p> {
         Ok(())
     }
 
-    /// Registers a head of `ends.0` bytes, `pages`, and a tail of `ends.1` bytes as one, if there
-    /// is no gap between them: the pages begin and, before a tail, end at the border of a page.
-    /// Returns the region, or `None` if that could not be done.
+    /// Registers a head, `pages` and a tail as one, if there is no gap between them: the pages begin
+    /// and, before a tail, end at the border of a page. Returns the region, or `None` if that could
+    /// not be done.
     ///
     /// With a single handle the peer can invalidate all of it with its reply, where several would
-    /// have to be invalidated locally. Head and tail are in memory of the registration, which
-    /// `prepare` gets before it is mapped.
+    /// have to be invalidated locally. Head and tail, of the lengths `ends`, are in a bounce page of
+    /// the registration, where `prepare` fills them in before it is mapped.
     ///
     /// # Errors
     ///
     /// As [`Self::register`].
-    pub(crate) fn register_joined(
+    pub(crate) fn register_coalesced(
         &mut self,
-        ends: (usize, usize),
+        ends: HeadTail,
         pages: impl Runs,
         access: Access,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Result<Option<Region>> {
         let mut mr = self.take().ok_or(ENOBUFS)?;
 
-        match mr.join(ends, pages, prepare) {
+        match mr.coalesce(ends, pages, prepare) {
             Some(extent) => self.map(mr, &extent, access).map(Some),
             None => {
                 self.pool.give_back(mr);

@@ -29,31 +29,31 @@ pub(crate) struct Registered;
 pub(crate) struct Invalidated;
 
 /// The state that all registrations of a chain have in common.
-pub(crate) trait State: Sized {
+pub(crate) trait MrState: Sized {
     /// Gives registrations in this state back to their pool.
     fn give_back(chain: Chain<Self>, pool: &MrPool);
 }
 
-impl State for Mapped {
+impl MrState for Mapped {
     fn give_back(chain: Chain<Self>, pool: &MrPool) {
         pool.reclaim(chain);
     }
 }
 
-impl State for Registered {
+impl MrState for Registered {
     fn give_back(chain: Chain<Self>, pool: &MrPool) {
         pool.orphan(chain);
     }
 }
 
-impl State for Invalidated {
+impl MrState for Invalidated {
     fn give_back(chain: Chain<Self>, pool: &MrPool) {
         pool.reclaim(chain);
     }
 }
 
 /// A state in which no posted request refers to the registrations.
-pub(crate) trait Unposted: State {}
+pub(crate) trait Unposted: MrState {}
 
 impl Unposted for Mapped {}
 impl Unposted for Invalidated {}
@@ -66,15 +66,15 @@ impl Unposted for Invalidated {}
 ///
 /// `head` is the first of a chain of registrations in the state `S`, each from a box, that belong to
 /// this value.
-pub(crate) struct Chain<S: State> {
+pub(crate) struct Chain<S: MrState> {
     head: NonNull<Mr>,
     _state: PhantomData<S>,
 }
 
 // SAFETY: The chain owns its registrations, which have no thread affinity.
-unsafe impl<S: State> Send for Chain<S> {}
+unsafe impl<S: MrState> Send for Chain<S> {}
 
-impl<S: State> Chain<S> {
+impl<S: MrState> Chain<S> {
     /// The chain whose first registration is `head`.
     ///
     /// # Safety
@@ -103,7 +103,7 @@ impl<S: State> Chain<S> {
     ///
     /// They must be in the state `T`.
     #[inline]
-    pub(super) unsafe fn assume<T: State>(self) -> Chain<T> {
+    pub(super) unsafe fn assume<T: MrState>(self) -> Chain<T> {
         // INVARIANT: The state is that of the safety requirements of this function.
         Chain {
             head: self.head,

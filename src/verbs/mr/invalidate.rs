@@ -65,7 +65,7 @@ impl InvalidateChain {
     /// # Safety
     ///
     /// The queue pair must be drained, so that no completion can come any more.
-    pub(crate) unsafe fn abandon(mut self) {
+    pub(crate) unsafe fn orphan(mut self) {
         // SAFETY: The registration stays until the pool goes. No completion runs any more, so that
         // nothing else uses it unless one has ended the invalidation.
         if unsafe { self.head.as_mut() }.invalidation.take().is_some() {

@@ -17,12 +17,13 @@ use super::{
         Chain,
         Invalidated,
         Mapped,
+        MrState, //
         Registered,
-        State, //
     },
     pool::MrPool,
     registration::{
         Access,
+        HeadTail,
         Mr,
         Region, //
     }, //
@@ -40,11 +41,11 @@ use crate::{
 /// # Invariants
 ///
 /// The first registration holds a reference to the pool that all of them are from.
-pub(crate) struct MrList<S: State> {
+pub(crate) struct MrList<S: MrState> {
     chain: Chain<S>,
 }
 
-impl<S: State> MrList<S> {
+impl<S: MrState> MrList<S> {
     /// Number of registrations.
     pub(crate) fn count(&self) -> u32 {
         self.chain
@@ -75,7 +76,7 @@ impl<S: State> MrList<S> {
     }
 }
 
-impl<S: State> Drop for MrList<S> {
+impl<S: MrState> Drop for MrList<S> {
     // Most lists are consumed.
     #[inline(never)]
     fn drop(&mut self) {
@@ -221,13 +222,13 @@ impl MrList<Invalidated> {
         Ok((MrList::new(chain), region))
     }
 
-    /// The bytes that the peer has written to the head and the tail of a joined registration, if
-    /// there is one ([`super::MrBatch::register_joined`]).
+    /// The bytes that the peer has written to the head and the tail of a coalesced registration, if
+    /// there is one ([`super::MrBatch::register_coalesced`]).
     #[inline]
     pub(crate) fn written(&self) -> Option<(&[u8], &[u8])> {
         self.chain
             .iter()
-            .find(|mr| mr.ends != (0, 0) && mr.access == Access::RemoteWrite)?
-            .margins()
+            .find(|mr| mr.ends != HeadTail::NONE && mr.access == Access::RemoteWrite)?
+            .head_and_tail()
     }
 }

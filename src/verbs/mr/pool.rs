@@ -61,8 +61,8 @@ pub(crate) struct MrPool {
     callbacks: &'static Callbacks,
     /// Pages that each registration can cover.
     pages: u32,
-    /// Registrations that there are, and that there may be.
-    made: Atomic<u32>,
+    /// Registrations that are allocated, and that may be.
+    allocated: Atomic<u32>,
     most: u32,
     pd: Arc<Pd>,
 }
@@ -104,7 +104,7 @@ impl MrPool {
                 queue_pair,
                 callbacks,
                 pages: pages.max(1),
-                made: Atomic::new(0),
+                allocated: Atomic::new(0),
                 most,
                 pd,
             }),
@@ -114,28 +114,29 @@ impl MrPool {
         Ok(pool)
     }
 
-    /// Registrations that there are, in use or not.
-    pub(crate) fn made(&self) -> u32 {
-        self.made.load(Relaxed)
+    /// Registrations that are allocated, in use or not.
+    pub(crate) fn allocated(&self) -> u32 {
+        self.allocated.load(Relaxed)
     }
 
     /// Registrations that are in use.
     pub(crate) fn in_use(&self) -> u32 {
-        self.made().saturating_sub(self.lists.lock().free_count)
+        self.allocated()
+            .saturating_sub(self.lists.lock().free_count)
     }
 
-    /// Makes `count` registrations more, but not more than the pool may have. Process context, one
+    /// Allocates `count` registrations more, but not more than the pool may have. Process context, one
     /// caller at a time.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what the driver returns. What was made until then stays.
+    /// `ENOMEM`, or what the driver returns. Those allocated until then stay.
     pub(crate) fn grow(&self, count: u32) -> Result {
         let reg_cqe = (&raw const self.reg_cqe).cast_mut();
 
-        for _ in 0..count.min(self.most.saturating_sub(self.made())) {
+        for _ in 0..count.min(self.most.saturating_sub(self.allocated())) {
             let mr = Mr::new(self.callbacks, &self.pd, self.pages, reg_cqe)?;
-            self.made.fetch_add(1, Relaxed);
+            self.allocated.fetch_add(1, Relaxed);
             self.give_back(mr);
         }
         Ok(())

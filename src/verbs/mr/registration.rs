@@ -80,6 +80,20 @@ pub(crate) struct Region {
     pub(crate) offset: u64,
 }
 
+/// Bytes of a head and of a tail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeadTail {
+    /// Bytes in front of the pages.
+    pub(crate) head: usize,
+    /// Bytes behind them.
+    pub(crate) tail: usize,
+}
+
+impl HeadTail {
+    /// Neither.
+    pub(super) const NONE: Self = Self { head: 0, tail: 0 };
+}
+
 /// One registration. The completion entry comes first: the completion of an invalidation leads back
 /// to its registration by it.
 ///
@@ -97,11 +111,11 @@ pub(super) struct Mr {
     pub(super) next: *mut Mr,
     /// The pool that it is from, as long as it is the first of a list.
     pub(super) pool: Option<Arc<MrPool>>,
-    /// A page for the two ends of a joined registration, once there was one: the head at its end,
-    /// the tail at its beginning, so that neither leaves a gap to the pages between them.
-    margin: KVec<u8>,
-    /// Bytes of head and tail; none unless it is a joined registration.
-    pub(super) ends: (usize, usize),
+    /// The bounce page for head and tail of a coalesced registration, once there was one: the head at
+    /// its end, the tail at its beginning, so that neither leaves a gap to the pages between them.
+    bounce: KVec<u8>,
+    /// The lengths of these two; none unless it is a coalesced registration.
+    pub(super) ends: HeadTail,
     sg: KVec<bindings::scatterlist>,
     nents: c_int,
     pub(super) access: Access,
@@ -144,8 +158,8 @@ impl Mr {
                 raw,
                 next: null_mut(),
                 pool: None,
-                margin: KVec::new(),
-                ends: (0, 0),
+                bounce: KVec::new(),
+                ends: HeadTail::NONE,
                 sg,
                 nents: 0,
                 access: Access::RemoteRead,
@@ -168,26 +182,26 @@ impl Mr {
         Ok(mr)
     }
 
-    /// Covers a head of `ends.0` bytes, `pages` and a tail of `ends.1` bytes. Head and tail are
-    /// in the margin, where `prepare` gets at them. `None` if there is not enough room or no memory
-    /// for it, or a gap.
-    pub(super) fn join(
+    /// Covers a head, `pages` and a tail. Head and tail, of the lengths `ends`, are in the bounce
+    /// page, where `prepare` fills them in. `None` if there is not enough room or no memory for it,
+    /// or a gap.
+    pub(super) fn coalesce(
         &mut self,
-        ends: (usize, usize),
+        ends: HeadTail,
         mut pages: impl Runs,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Option<Extent> {
-        if self.margin.is_empty() {
+        if self.bounce.is_empty() {
             // A sender is not to wait for memory that it can do without. kmalloc aligns what is as
             // large as a page to its size.
-            self.margin =
+            self.bounce =
                 KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_NOWAIT | __GFP_NOWARN).ok()?;
         }
-        let (tail, rest) = self.margin.split_at_mut_checked(ends.1)?;
-        let gap = rest.len().checked_sub(ends.0)?;
+        let (tail, rest) = self.bounce.split_at_mut_checked(ends.tail)?;
+        let gap = rest.len().checked_sub(ends.head)?;
         let (_, head) = rest.split_at_mut_checked(gap)?;
         prepare(head, tail);
-        let (mut head, mut tail) = (margin_runs(head), margin_runs(tail));
+        let (mut head, mut tail) = (bounce_runs(head), bounce_runs(tail));
         let mut table = Table::new(&mut self.sg);
 
         self.ends = ends;
@@ -196,12 +210,12 @@ impl Mr {
         (is_all && extent.entries != 0).then_some(extent)
     }
 
-    /// The head and the tail of a joined registration, which is not mapped.
-    pub(super) fn margins(&self) -> Option<(&[u8], &[u8])> {
-        let (head, tail) = self.ends;
-        let start = self.margin.len().checked_sub(head)?;
+    /// The head and the tail of a coalesced registration, which is not mapped.
+    pub(super) fn head_and_tail(&self) -> Option<(&[u8], &[u8])> {
+        let HeadTail { head, tail } = self.ends;
+        let start = self.bounce.len().checked_sub(head)?;
 
-        Some((self.margin.get(start..)?, self.margin.get(..tail)?))
+        Some((self.bounce.get(start..)?, self.bounce.get(..tail)?))
     }
 
     /// Covers the front of `memory`, as much as there is room for without a gap. Returns whether
@@ -210,7 +224,7 @@ impl Mr {
     pub(super) fn cover(&mut self, memory: &mut impl Runs) -> (Extent, bool) {
         let mut table = Table::new(&mut self.sg);
 
-        self.ends = (0, 0);
+        self.ends = HeadTail::NONE;
         let is_all = table.add(memory);
         (table.extent(), is_all)
     }
@@ -299,10 +313,10 @@ impl Mr {
     }
 }
 
-/// Part of a registration's margin, to be mapped.
-fn margin_runs(part: &mut [u8]) -> LinearRuns<'_> {
-    // SAFETY: The margin comes from kmalloc, and is freed with its registration, which is unmapped
-    // by then.
+/// Part of a registration's bounce page, to be mapped.
+fn bounce_runs(part: &mut [u8]) -> LinearRuns<'_> {
+    // SAFETY: The page comes from kmalloc, and is freed with its registration, which is unmapped by
+    // then.
     unsafe { LinearRuns::new(part.as_mut_ptr(), part.len()) }
 }
 

@@ -7,19 +7,19 @@ use proptest::prelude::*;
 use crate::module::{
     client::connect::size::{Sizing, Unfit, Wants, MIN_CREDITS},
     proto::{InlineSize, PrivateData},
-    verbs::{Limits, QpSize},
+    verbs::{DeviceLimits, QpSize},
 };
 
 /// Pages of 4 KiB of the largest payload, and the most segments of a chunk.
 const PAYLOAD: u32 = 257;
 const MAX_SEGMENTS: usize = 16;
 
-fn device() -> impl Strategy<Value = Limits> {
+fn device() -> impl Strategy<Value = DeviceLimits> {
     let count = || prop_oneof![0..4_u32, 0..1_000_u32, 0..100_000_u32, any::<u32>()];
     let pages = prop_oneof![0..20_u32, 0..600_u32, any::<u32>()];
 
     (count(), count(), pages, prop::bool::weighted(0.9)).prop_map(
-        |(max_wr, max_cqe, fast_reg_pages, mem_mgt_extensions)| Limits {
+        |(max_wr, max_cqe, fast_reg_pages, mem_mgt_extensions)| DeviceLimits {
             max_wr,
             max_cqe,
             fast_reg_pages,
@@ -54,7 +54,7 @@ fn own() -> impl Strategy<Value = PrivateData> {
 }
 
 fn fit(
-    device: &Limits,
+    device: &DeviceLimits,
     own: &PrivateData,
     payload: u32,
     wants: &Wants,
@@ -116,7 +116,7 @@ proptest! {
     #[test]
     fn grows_with_the_device(device in device(), own in own(), wants in wants(), more in 1..9_u32) {
         let wants = Wants { memory: u64::MAX, ..wants };
-        let larger = Limits {
+        let larger = DeviceLimits {
             max_wr: device.max_wr.saturating_mul(more),
             max_cqe: device.max_cqe.saturating_mul(more),
             ..device
@@ -142,7 +142,7 @@ proptest! {
     // A device without fast registration gets none, and says so.
     #[test]
     fn no_fast_registration(device in device(), own in own(), wants in wants()) {
-        let device = Limits { mem_mgt_extensions: false, ..device };
+        let device = DeviceLimits { mem_mgt_extensions: false, ..device };
         prop_assert_eq!(fit(&device, &own, PAYLOAD, &wants).err(), Some(Unfit::Device));
     }
 }
