@@ -28,7 +28,7 @@ macro_rules! switches {
                 $(#[$meta])*
                 #[inline(always)]
                 pub(crate) fn $name() -> bool {
-                    // SAFETY: Reads a switch.
+                    // SAFETY: Reads a switch, which is there as long as the module.
                     unsafe { bindings::$switch() }
                 }
             )*
@@ -74,14 +74,14 @@ impl Trace {
         (call, reply): (u32, u32),
         credits: u32,
     ) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_inline_thresh(self.0, sent, received, call, reply, credits) };
     }
 
     /// A connection has ended, or an attempt to make one.
     pub(crate) fn op_close(self, reason: &str) {
         let (reason, len) = text(reason);
-        // SAFETY: The event copies as many bytes as it is told.
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
         unsafe { bindings::trace_op_close(self.0, reason, len) };
     }
 
@@ -95,20 +95,20 @@ impl Trace {
         (len, pagelen, recv_max): (u32, u32, u32),
         (rtype, wtype): (u32, u32),
     ) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_marshal(self.0, xid, len, pagelen, recv_max, rtype, wtype) };
     }
 
     /// A call could not be built.
     pub(crate) fn marshal_failed(self, xid: u32, reason: &str) {
         let (reason, len) = text(reason);
-        // SAFETY: The event copies as many bytes as it is told.
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
         unsafe { bindings::trace_marshal_failed(self.0, xid, reason, len) };
     }
 
     /// The server may read, or write, `length` bytes at `offset` of `handle`.
     pub(crate) fn mr_map(self, xid: u32, handle: u32, length: u32, offset: u64, writable: bool) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_mr_map(self.0, xid, handle, length, offset, writable) };
     }
 
@@ -116,7 +116,7 @@ impl Trace {
     #[cold]
     #[inline(never)]
     pub(crate) fn post_send(self, xid: u32, len: u32) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_post_send(self.0, xid, len) };
     }
 
@@ -124,7 +124,7 @@ impl Trace {
     #[cold]
     #[inline(never)]
     pub(crate) fn wc_receive(self, len: u32, invalidated: Option<u32>) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_wc_receive(self.0, len, invalidated.unwrap_or(0)) };
     }
 
@@ -132,14 +132,14 @@ impl Trace {
     #[cold]
     #[inline(never)]
     pub(crate) fn reply(self, xid: u32, credits: u32) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_reply(self.0, xid, credits) };
     }
 
     /// A reply that cannot be used.
     pub(crate) fn reply_err(self, xid: u32, reason: &str) {
         let (reason, len) = text(reason);
-        // SAFETY: The event copies as many bytes as it is told.
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
         unsafe { bindings::trace_reply_err(self.0, xid, reason, len) };
     }
 
@@ -147,19 +147,19 @@ impl Trace {
     #[cold]
     #[inline(never)]
     pub(crate) fn mr_localinv(self, xid: u32, count: u32) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_mr_localinv(self.0, xid, count) };
     }
 
     /// A call of the server's, of `len` bytes.
     pub(crate) fn cb_call(self, xid: u32, len: u32) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_cb_call(self.0, xid, len) };
     }
 
     /// Our reply to such a call.
     pub(crate) fn cb_reply(self, xid: u32, len: u32) {
-        // SAFETY: The event takes numbers.
+        // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_cb_reply(self.0, xid, len) };
     }
 }

@@ -11,7 +11,7 @@
 //! | [`Qp`] | `struct ib_qp` | what neither half has: Receives that are posted, invalidations |
 //! | [`SendQueue`] | | the Send buffers, posted or not |
 //! | [`RecvQueue`] | | the Receives that came back |
-//! | [`MrPool`], [`MrBatch`], [`MrList`] | `struct ib_mr` | fast registrations and the DMA mappings under them |
+//! | [`MrPool`], [`MrBatch`], [`MrList`] | `struct ib_mr` | fast registrations, DMA mappings |
 //!
 //! The rule that the types carry: what was posted belongs to the queue it was posted to. A buffer
 //! comes back when its completion says so, or after the drain; nothing else reaches it in between.

@@ -51,7 +51,8 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // SAFETY: Made by `new`, or an error, which is accepted too.
+        // SAFETY: `dentry` is the directory that `new` has made, or an error, which is accepted
+        // too.
         unsafe { bindings::debugfs_unlink(self.dentry) };
     }
 }
@@ -109,7 +110,8 @@ impl<T: Show> File<T> {
 
 impl<T: Show> Drop for File<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants; errors and null are accepted.
+        // SAFETY: By the type invariants `dentry` is a file of ours, an error or null, which are
+        // accepted too.
         unsafe { bindings::debugfs_unlink(self.dentry) };
     }
 }

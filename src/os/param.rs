@@ -89,7 +89,8 @@ impl Entry {
 ///
 /// Called by the kernel for an [`Entry`], with a C string.
 unsafe extern "C" fn set(text: *const c_char, param: *const bindings::kernel_param) -> c_int {
-    // SAFETY: An entry's argument is a static `Uint`.
+    // SAFETY: By the safety requirements of this function `param` is an entry, whose argument is a
+    // static `Uint` and whose name is a C string.
     let (this, name) = unsafe {
         (
             &*(*param).__bindgen_anon_1.arg.cast::<Uint>(),
@@ -98,7 +99,7 @@ unsafe extern "C" fn set(text: *const c_char, param: *const bindings::kernel_par
     };
     let mut value = 0;
 
-    // SAFETY: `text` is a C string, as promised by the caller.
+    // SAFETY: By the safety requirements of this function `text` is a C string.
     if let Err(e) = to_result(unsafe { bindings::kstrtouint(text, 0, &mut value) }) {
         return e.to_errno();
     }
@@ -120,10 +121,12 @@ unsafe extern "C" fn set(text: *const c_char, param: *const bindings::kernel_par
 ///
 /// Called by the kernel for an [`Entry`], with a buffer of one page.
 unsafe extern "C" fn get(buf: *mut c_char, param: *const bindings::kernel_param) -> c_int {
-    // SAFETY: An entry's argument is a static `Uint`.
+    // SAFETY: By the safety requirements of this function `param` is an entry, whose argument is a
+    // static `Uint`.
     let this = unsafe { &*(*param).__bindgen_anon_1.arg.cast::<Uint>() };
 
-    // SAFETY: The buffer is a page long, and the format takes one unsigned integer.
+    // SAFETY: By the safety requirements of this function the buffer is a page long; the format
+    // takes one unsigned integer.
     unsafe {
         bindings::scnprintf(
             buf,

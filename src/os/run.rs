@@ -96,8 +96,8 @@ impl Pages<'_> {
     /// anything if `len` is 0.
     #[inline(always)]
     pub(crate) unsafe fn new(pages: *const *mut bindings::page, at: u32, len: u32) -> Self {
-        // INVARIANT: By the safety requirements of this function there is a valid page for each byte
-        // from `at` on, which is byte `offset` of the page where the array now begins.
+        // INVARIANT: By the safety requirements of this function there is a valid page for each
+        // byte from `at` on, which is byte `offset` of the page where the array now begins.
         Self {
             pages: pages.wrapping_add((at / PAGE_SIZE) as usize),
             offset: at % PAGE_SIZE,
@@ -119,7 +119,7 @@ impl Pages<'_> {
         // No sum wraps around: a length is far below 4 GiB.
         let end = self.offset.wrapping_add(bytes);
 
-        // INVARIANT: What is left are the last bytes of the same memory.
+        // INVARIANT: The bytes left are the last ones of the same memory.
         self.pages = self.pages.wrapping_add((end / PAGE_SIZE) as usize);
         self.offset = end % PAGE_SIZE;
         self.left = self.left.wrapping_sub(bytes);
@@ -179,7 +179,8 @@ impl Runs for Pages<'_> {
 
         self.pass(len);
         // INVARIANT: The `struct page` of consecutive pages are consecutive, and only those. By the
-        // type invariants of `Pages` they are valid during `'a`, which this borrow does not outlive.
+        // type invariants of `Pages` they are valid during `'a`, which this borrow does not
+        // outlive.
         Some(PageRun {
             page,
             offset,
@@ -286,7 +287,7 @@ impl Runs for LinearRuns<'_> {
         // SAFETY: By the type invariants the memory is of the linear map.
         let page = NonNull::new(unsafe { bindings::virt_to_page(self.at.cast()) })?;
 
-        // INVARIANT: What is left are the last bytes of the same memory.
+        // INVARIANT: The bytes left are the last ones of the same memory.
         self.at = self.at.wrapping_add(len as usize);
         self.left = self.left.saturating_sub(len as usize);
         // INVARIANT: The linear map has the order of the pages. By the type invariants of

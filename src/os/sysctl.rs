@@ -52,7 +52,7 @@ impl<const N: usize> Numbers<N> {
 ///
 /// # Invariants
 ///
-/// Holds what `register_sysctl_sz` has returned.
+/// Holds a table that is registered, or none.
 pub(crate) struct Sysctl(Option<NonNull<bindings::ctl_table_header>>);
 
 // SAFETY: sysctl does its own locking.
@@ -69,7 +69,7 @@ impl Sysctl {
         let header = unsafe {
             bindings::register_sysctl_sz(path.as_char_ptr(), numbers.0.as_ptr(), numbers.0.len())
         };
-        // INVARIANT: As returned.
+        // INVARIANT: Registered above, unless the result is null.
         Self(NonNull::new(header))
     }
 }
@@ -77,7 +77,8 @@ impl Sysctl {
 impl Drop for Sysctl {
     fn drop(&mut self) {
         if let Some(header) = self.0 {
-            // SAFETY: By the type invariants. Waits for those who use the files.
+            // SAFETY: By the type invariants the table is registered, and this is the only place
+            // that unregisters it. The call waits for tasks that use the files.
             unsafe { bindings::unregister_sysctl_table(header.as_ptr()) };
         }
     }

@@ -18,8 +18,8 @@ use crate::bindings;
 ///
 /// `raw` points to a C string that stays valid for `'a`.
 pub(crate) unsafe fn text<'a>(raw: *const c_char) -> &'a CStr {
-    // SAFETY: By the safety requirements of this function `text` is a C string that stays; the
-    // terminator is part of it.
+    // SAFETY: By the safety requirements of this function `raw` points to a C string that stays
+    // valid for `'a`: its length and the terminator behind it are readable.
     unsafe {
         let bytes = bindings::strlen(raw).wrapping_add(1);
         CStr::from_bytes_with_nul_unchecked(slice::from_raw_parts(raw.cast(), bytes))

@@ -104,8 +104,8 @@ pub(super) struct Callbacks {
 ///
 /// `wc` must be valid and of a work request that was posted with a completion entry.
 pub(super) unsafe fn cqe(wc: *mut bindings::ib_wc) -> *mut bindings::ib_cqe {
-    // SAFETY: By the safety requirements of this function; the entry is one of the fields valid in
-    // any completion.
+    // SAFETY: By the safety requirements of this function `wc` is valid and has an entry, which is
+    // one of the fields valid in any completion.
     unsafe { *(*wc).__bindgen_anon_1.wr_cqe.as_ref() }
 }
 

@@ -138,7 +138,7 @@ impl<H: CompletionHandler> Cq<H> {
                 return Err(error);
             }
         };
-        // INVARIANT: Just made with `context`.
+        // INVARIANT: The queue was made above with `context`.
         let cq = Self {
             raw,
             context,
@@ -193,11 +193,11 @@ impl<H: CompletionHandler> Drop for Cq<H> {
 ///
 /// # Safety
 ///
-/// `cq` must be the queue of a live `Cq<H>`.
+/// `cq` must be the queue of a `Cq<H>` that is not dropped yet.
 #[inline]
 unsafe fn context<'a, H: CompletionHandler>(cq: *mut bindings::ib_cq) -> &'a Context<H> {
-    // SAFETY: By the type invariants of `Cq<H>`, which keeps the context at least as long as
-    // completions come.
+    // SAFETY: By the safety requirements of this function and the type invariants of `Cq<H>` the
+    // context of the queue is a `Context<H>`, which is kept at least as long as completions come.
     unsafe { &*(*cq).cq_context.cast::<Context<H>>() }
 }
 

@@ -41,11 +41,12 @@ impl Device {
     pub(crate) unsafe fn get(raw: *mut bindings::ib_device) -> Result<Arc<Self>> {
         let raw = NonNull::new(raw).ok_or(ENODEV)?;
 
-        // SAFETY: `raw` is valid by the caller's promise.
+        // SAFETY: By the safety requirements of this function the memory of the device is valid,
+        // which is all that trying to get a reference needs.
         if !unsafe { bindings::ib_device_try_get(raw.as_ptr()) } {
             return Err(ENODEV);
         }
-        // INVARIANT: The reference taken above.
+        // INVARIANT: The reference was taken above.
         Ok(Arc::new(Self(raw), GFP_KERNEL)?)
     }
 

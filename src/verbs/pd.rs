@@ -92,8 +92,8 @@ impl Pd {
 
 impl Drop for Pd {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants it is ours; everything made in it holds an `Arc<Pd>`, so
-        // nothing is left.
+        // SAFETY: By the type invariants the domain is owned by this value; everything allocated in
+        // it holds an `Arc<Pd>`, so nothing is left.
         unsafe { bindings::ib_dealloc_pd(self.as_ptr()) }
     }
 }

@@ -97,8 +97,8 @@ impl<O: QpOwner> Qp<O> {
     /// # Safety
     ///
     /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd` for which
-    /// [`super::Cq::counters_for`] returned `counters`, and its completions must go to that queue of
-    /// `H`. It must stay valid as long as `owner`, and nothing else may post to it.
+    /// [`super::Cq::counters_for`] returned `counters`, and its completions must go to that queue
+    /// of `H`. It must stay valid as long as `owner`, and nothing else may post to it.
     ///
     /// # Errors
     ///
@@ -127,8 +127,8 @@ impl<O: QpOwner> Qp<O> {
             recv_len: size.recv_len,
         };
         let spare = SendBuffer::new(pd, size.send_len as usize, callbacks.spare)?;
-        // SAFETY: By the safety requirements of this function; this is the only send queue of
-        // `raw`.
+        // SAFETY: By the safety requirements of this function `raw` has the depth of `size`, stays
+        // valid as long as `owner`, and has `counters` to itself; this is its only send queue.
         let sends =
             unsafe { SendQueue::new(raw, owner.clone(), counters.clone(), pool.clone(), size) };
         let mut sends = sends?;
@@ -136,7 +136,8 @@ impl<O: QpOwner> Qp<O> {
             .at_most(size.first_sends, size.first_recvs)
             .make();
         made?;
-        // INVARIANT: Nothing is posted yet; the rest is the caller's promise.
+        // INVARIANT: By the safety requirements of this function `raw` is a valid queue pair that
+        // `owner` keeps; nothing is posted yet.
         let mut qp = Self {
             raw,
             owner,
@@ -221,8 +222,8 @@ impl<O: QpOwner> Qp<O> {
     /// Destroys the registrations that wait for the drain of this queue pair.
     fn purge(&mut self, drained: &Drained<O>) {
         if let Some(chain) = self.failed_invalidate.take() {
-            // SAFETY: It was posted to this queue pair, which both callers know to be the drained
-            // one.
+            // SAFETY: It was posted to this queue pair, and both callers have seen to it that this
+            // is the one that is drained.
             unsafe { chain.orphan() };
         }
         self.pool.purge(drained);
@@ -347,7 +348,8 @@ impl<O: QpOwner> Qp<O> {
             }
             Err(error) => {
                 self.open = false;
-                // SAFETY: The device says that it took none of these.
+                // SAFETY: The requests are those of the chain from the first one on that the device
+                // did not take, so that they are not posted and belong to nothing else.
                 unsafe { RecvBuffer::drop_requests(bad) };
                 Err(PostError::Device(error))
             }

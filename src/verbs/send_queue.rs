@@ -116,7 +116,8 @@ impl<O: QpOwner> SendQueue<O> {
     ) -> Result<Self> {
         let sends = size.sends;
 
-        // INVARIANT: Nothing is posted yet; the rest is promised by the caller.
+        // INVARIANT: By the safety requirements of this function `raw` is a valid queue pair that
+        // `owner` keeps; nothing is posted yet.
         Ok(Self {
             raw,
             owner,
@@ -243,8 +244,8 @@ impl<O: QpOwner> SendQueue<O> {
     /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
     /// chain. There is a Receive for what the message `expects`.
     ///
-    /// The peer may use the registrations when this returns, also on failure, when part of the chain
-    /// may have gone out.
+    /// The peer may use the registrations when this returns, also on failure, when part of the
+    /// chain may have gone out.
     ///
     /// # Errors
     ///

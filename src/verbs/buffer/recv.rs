@@ -147,7 +147,7 @@ unsafe impl Send for RecvChain {}
 impl RecvChain {
     /// No Receives.
     pub(in crate::verbs) const fn new() -> Self {
-        // INVARIANT: Null.
+        // INVARIANT: The pointer is null, and no Receives are counted.
         Self {
             first: core::ptr::null_mut(),
             count: 0,
@@ -193,7 +193,8 @@ impl RecvChain {
 
 impl Drop for RecvChain {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants; requests that belong to this value are not posted.
+        // SAFETY: By the type invariants the requests were made by `into_request` and belong to
+        // this value, so that they are not posted.
         unsafe { RecvBuffer::drop_requests(self.first) };
     }
 }
@@ -209,7 +210,7 @@ pub(in crate::verbs) struct RecvStack(Atomic<*mut bindings::ib_recv_wr>);
 impl RecvStack {
     /// No Receives.
     pub(in crate::verbs) const fn new() -> Self {
-        // INVARIANT: Null.
+        // INVARIANT: The pointer is null.
         Self(Atomic::new(core::ptr::null_mut()))
     }
 
@@ -234,7 +235,8 @@ impl RecvStack {
 
         while !at.is_null() {
             count = count.wrapping_add(1);
-            // SAFETY: By the type invariants; the chain is ours now.
+            // SAFETY: By the type invariants the requests of the chain belonged to the stack, and
+            // belong to this function since the exchange.
             at = unsafe { (*at).next };
         }
         // INVARIANT: Taken from the stack, and counted.

@@ -79,13 +79,13 @@ impl<'p> MrBatch<'p> {
         Ok(())
     }
 
-    /// Registers a head, `pages` and a tail as one, if there is no gap between them: the pages begin
-    /// and, before a tail, end at the border of a page. Returns the region, or `None` if that could
-    /// not be done.
+    /// Registers a head, `pages` and a tail as one, if there is no gap between them: the pages
+    /// begin and, before a tail, end at the border of a page. Returns the region, or `None` if that
+    /// could not be done.
     ///
     /// With a single handle the peer can invalidate all of it with its reply, where several would
-    /// have to be invalidated locally. Head and tail, of the lengths `ends`, are in a bounce page of
-    /// the registration, where `prepare` fills them in before it is mapped.
+    /// have to be invalidated locally. Head and tail, of the lengths `ends`, are in a bounce page
+    /// of the registration, where `prepare` fills them in before it is mapped.
     ///
     /// # Errors
     ///

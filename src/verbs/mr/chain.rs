@@ -64,8 +64,8 @@ impl Unposted for Invalidated {}
 ///
 /// # Invariants
 ///
-/// `head` is the first of a chain of registrations in the state `S`, each from a box, that belong to
-/// this value.
+/// `head` is the first of a chain of registrations in the state `S`, each from a box, that belong
+/// to this value.
 pub(crate) struct Chain<S: MrState> {
     head: NonNull<Mr>,
     _state: PhantomData<S>,
@@ -79,8 +79,8 @@ impl<S: MrState> Chain<S> {
     ///
     /// # Safety
     ///
-    /// `head` must be the first of a chain of registrations in the state `S`, each from a box, which
-    /// nothing else owns.
+    /// `head` must be the first of a chain of registrations in the state `S`, each from a box,
+    /// which nothing else owns.
     #[inline]
     pub(super) unsafe fn from_raw(head: NonNull<Mr>) -> Self {
         // INVARIANT: By the safety requirements of this function the chain is in the state `S`, and
@@ -121,8 +121,8 @@ impl<S: MrState> Chain<S> {
     /// The first registration, to change it.
     #[inline]
     pub(super) fn head_mut(&mut self) -> &mut Mr {
-        // SAFETY: By the type invariants the registration is valid, and belongs to this value, which
-        // is borrowed exclusively.
+        // SAFETY: By the type invariants the registration is valid, and belongs to this value,
+        // which is borrowed exclusively.
         unsafe { self.head.as_mut() }
     }
 
@@ -176,8 +176,8 @@ impl<S: MrState> Chain<S> {
     /// This chain, and `rest` behind it.
     pub(super) fn followed_by(mut self, rest: Option<Self>) -> Self {
         if let Some(last) = self.iter_mut().last() {
-            // INVARIANT: The registrations of `rest` are in the same state, and belong to this value
-            // now.
+            // INVARIANT: The registrations of `rest` are in the same state, and belong to this
+            // value now.
             last.next = rest.map_or(null_mut(), |rest| rest.head.as_ptr());
         }
         self
@@ -201,9 +201,11 @@ impl<S: MrState> Chain<S> {
             // SAFETY: By the type invariants the registration is valid, and belongs to this value.
             let mr = unsafe { at.as_mut() };
             if is_it(mr) {
-                // SAFETY: As a registration of the chain it is valid; it is another one than `mr`.
+                // SAFETY: By the type invariants the registration is valid, and belongs to this
+                // value; it is another one than `mr`.
                 unsafe { before.as_mut() }.next = replace(&mut mr.next, null_mut());
-                // SAFETY: Taken out of the chain, in the state of which it is.
+                // SAFETY: The registration was taken out of the chain, leads to none of it any
+                // more, and is in the same state.
                 return Ok((unsafe { Self::from_raw(at) }, Some(self)));
             }
             before = at;
@@ -217,11 +219,12 @@ impl<S: Unposted> Chain<S> {
     #[inline]
     pub(super) fn pop(chain: &mut Option<Self>) -> Option<KBox<Mr>> {
         let head = chain.take()?.head;
-        // SAFETY: By the type invariants the registration is from a box, and belonged to the chain.
-        // No posted request refers to it.
+        // SAFETY: By the type invariants the registration is from a box, and belonged to the chain;
+        // in the state `S` no posted request refers to it.
         let mr = unsafe { KBox::from_raw(head.as_ptr()) };
 
-        // SAFETY: The others were behind it, and belonged to the chain.
+        // SAFETY: By the type invariants the others were behind it, in the same state, and belonged
+        // to the chain.
         *chain = NonNull::new(mr.next).map(|next| unsafe { Self::from_raw(next) });
         Some(mr)
     }

@@ -69,8 +69,8 @@ impl InvalidateChain {
         // SAFETY: The registration stays until the pool goes. No completion runs any more, so that
         // nothing else uses it unless one has ended the invalidation.
         if unsafe { self.head.as_mut() }.invalidation.take().is_some() {
-            // SAFETY: No completion has ended the invalidation, so that the list is the device's, and
-            // is taken over.
+            // SAFETY: No completion has ended the invalidation, so that the list is the device's,
+            // and is taken over.
             drop(unsafe { registered(self.head) });
         }
     }
@@ -80,10 +80,11 @@ impl InvalidateChain {
 ///
 /// # Safety
 ///
-/// `head` must be the first of them, and the caller the first who takes them back.
+/// `head` must be the first of a chain that [`MrList::into_invalidate`] has left to the device, and
+/// nothing else may have taken it back.
 unsafe fn registered(head: NonNull<Mr>) -> MrList<Registered> {
-    // SAFETY: By the safety requirements of this function: `into_invalidate` has left the chain, with
-    // the reference to its pool, to whoever takes it back.
+    // SAFETY: `into_invalidate` has given up the chain, with the reference to its pool; by the
+    // safety requirements of this function the caller is the first to own it after that.
     MrList::new(unsafe { Chain::from_raw(head) })
 }
 

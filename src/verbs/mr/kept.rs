@@ -37,7 +37,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// None.
     pub(crate) const fn new() -> Self {
-        // INVARIANT: Null.
+        // INVARIANT: `head` is null.
         Self {
             head: Atomic::new(null_mut()),
             count: Atomic::new(0),

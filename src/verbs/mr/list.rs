@@ -138,10 +138,12 @@ impl MrList<Registered> {
 
         // Nearly always there is one.
         if self.chain.is_single() && self.chain.head().handle() == handle {
-            // SAFETY: The peer cannot use its handle any more.
+            // SAFETY: By the type invariants of `InvalidatedHandle` the peer cannot use the only
+            // registration any more; the request for it was carried out, or its handle would not
+            // have been valid.
             return Ok((unsafe { self.into_invalidated() }, None));
         }
-        // SAFETY: The peer cannot use the handle any more.
+        // SAFETY: By the type invariants of `InvalidatedHandle` the peer cannot use the handle.
         unsafe { self.take_out(handle) }
     }
 
@@ -167,7 +169,8 @@ impl MrList<Registered> {
             }
         }
         // SAFETY: By the safety requirements of this function the peer cannot use the registration
-        // that was taken out; the request for it was carried out, or its handle would not be valid.
+        // that was taken out; the request for it was carried out, or its handle would not have been
+        // valid.
         let taken = unsafe { Self::new(taken).into_invalidated() };
         Ok((taken, others.map(Self::new)))
     }
@@ -186,7 +189,8 @@ impl MrList<Registered> {
                 mr.unmap(device);
             }
         }
-        // SAFETY: They are not valid by the safety requirements of this function, and not mapped.
+        // SAFETY: By the safety requirements of this function the peer cannot use them; they are
+        // not mapped any more.
         MrList::new(unsafe { chain.assume() })
     }
 }
@@ -217,7 +221,7 @@ impl MrList<Invalidated> {
         let Ok(region) = mr.map(pool.device(), &extent, access) else {
             return Err(self);
         };
-        // SAFETY: The only registration was mapped above.
+        // SAFETY: The only registration of the list was mapped above, and is not posted.
         let chain = unsafe { self.into_chain().assume() };
         Ok((MrList::new(chain), region))
     }

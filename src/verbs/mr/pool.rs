@@ -125,8 +125,8 @@ impl MrPool {
             .saturating_sub(self.lists.lock().free_count)
     }
 
-    /// Allocates `count` registrations more, but not more than the pool may have. Process context, one
-    /// caller at a time.
+    /// Allocates `count` registrations more, but not more than the pool may have. Process context,
+    /// one caller at a time.
     ///
     /// # Errors
     ///

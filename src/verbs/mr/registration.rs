@@ -111,8 +111,9 @@ pub(super) struct Mr {
     pub(super) next: *mut Mr,
     /// The pool that it is from, as long as it is the first of a list.
     pub(super) pool: Option<Arc<MrPool>>,
-    /// The bounce page for head and tail of a coalesced registration, once there was one: the head at
-    /// its end, the tail at its beginning, so that neither leaves a gap to the pages between them.
+    /// The bounce page for head and tail of a coalesced registration, once there was one: the head
+    /// at its end, the tail at its beginning, so that neither leaves a gap to the pages between
+    /// them.
     bounce: KVec<u8>,
     /// The lengths of these two; none unless it is a coalesced registration.
     pub(super) ends: HeadTail,
