@@ -19,6 +19,29 @@
 //! - [`text()`]: a C string, borrowed.
 //! - [`sysctl`]: numbers under `/proc/sys`.
 //! - [`param`]: module parameters that can be changed while the module is loaded.
+//!
+//! # Examples
+//!
+//! Copying `len` bytes out of an array of pages:
+//!
+//! ```ignore
+//! // SAFETY: `array` has a page of the page cache for each byte, and stays during this function.
+//! for span in unsafe { Pages::new(array, 0, len) } {
+//!     let (part, rest) = to.split_at_mut_checked(span.len() as usize).ok_or(EMSGSIZE)?;
+//!     span.read(part);
+//!     to = rest;
+//! }
+//! ```
+//!
+//! Waiting for an event for five seconds at most:
+//!
+//! ```ignore
+//! let established = KBox::pin_init(Completion::new(), GFP_KERNEL)?;
+//! // In the callback: `established.signal()`.
+//! if !established.wait(secs_to_jiffies(5)) {
+//!     return Err(ETIMEDOUT);
+//! }
+//! ```
 
 pub(crate) mod debugfs;
 mod global;

@@ -22,6 +22,37 @@
 //! completions the [`RecvQueue`]. Neither takes a lock; what they have to know of each other are
 //! numbers with one writer each. The rest, which is needed seldom, is the [`Qp`]'s: its owner keeps
 //! it under a lock, the gate that closes when the connection ends.
+//!
+//! # Examples
+//!
+//! Posting a Send, and seeing its completion. `id` is an identifier of `cm` whose route is
+//! resolved; with a single buffer every Send is signalled.
+//!
+//! ```ignore
+//! impl CompletionHandler for Connection {
+//!     fn sent(&self, result: Result<(), Failure>) {
+//!         if let Err(failure) = result {
+//!             pr_info!("a Send failed: {}\n", failure.as_str());
+//!         }
+//!         self.sent.signal();
+//!     }
+//!     // And received(), invalidated(), registration_failed().
+//! }
+//!
+//! let pd = Pd::new(device.clone())?;
+//! let cq = Cq::new(device, connection.clone(), &size)?;
+//! let (mut qp, mut sends) = Endpoint::new(id, cq, pd, &size)?;
+//! qp.post_first_receives()?;
+//! qp.endpoint().connect(&params)?; // And wait for the event.
+//!
+//! let mut buf = sends.take_any(Expects::Nothing).ok_or(EAGAIN)?;
+//! let len = encode(buf.as_mut_slice());
+//! sends.post(None, buf, len, Expects::Nothing)?;
+//! connection.sent.wait(secs_to_jiffies(1));
+//!
+//! let drained = qp.close(sends)?.drain();
+//! qp.finish(&drained);
+//! ```
 
 mod buffer;
 mod completion;
