@@ -3,19 +3,18 @@
 //! Kernel facilities that the `kernel` crate does not offer yet, each as small as this module needs
 //! it.
 //!
-//! - [`debugfs`]: files that show something.
-//! - [`Completion`]: something that happens and that a task waits for with a time limit (`struct
-//!   completion`).
+//! - [`debugfs`]: read-only files.
+//! - [`Completion`]: an event that a task waits for with a time limit (`struct completion`).
 //! - [`Versioned`]: a value that is replaced while it is read.
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
 //! - [`PageSpan`]: bytes inside one page, the unit of copying.
-//! - [`Pages`], [`LinearRuns`]: memory that is walked over by what lies in consecutive pages, the
-//!   unit of memory registration.
+//! - [`Pages`], [`LinearRuns`]: memory that is visited by runs of consecutive pages, the unit of
+//!   memory registration.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace, borrowed.
 //! - [`transport_queue`]: sunrpc's workqueue for transports.
-//! - [`Stragglers`]: tasks that have not left the module yet when it is unloaded.
+//! - [`Stragglers`]: tasks that are still inside the module when it is unloaded.
 //! - [`text()`]: a C string, borrowed.
 //! - [`sysctl`]: numbers under `/proc/sys`.
 //! - [`param`]: module parameters that can be changed while the module is loaded.

@@ -2,8 +2,8 @@
 
 //! Trace events: `/sys/kernel/tracing/events/rpcrdma_rs`, defined in `include/trace.h`.
 //!
-//! While its event is off a function is a jump over nothing, where helpers are inlined. Events of
-//! every call have a switch besides, so that their values are put together for those who look only.
+//! While its event is off, a function costs a jump that is patched out, where helpers are inlined.
+//! Events of every call have a switch besides, so that their values are computed only for a tracer.
 
 use kernel::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::bindings;
 #[derive(Clone, Copy)]
 pub(crate) struct Trace(pub(crate) u32);
 
-/// A text as C functions take it that are told its length.
+/// A text and its length in bytes, for C functions that take both.
 #[inline]
 fn text(text: &str) -> (*const kernel::ffi::c_char, u32) {
     // CAST: Texts are short.
@@ -58,7 +58,7 @@ impl Trace {
         Self::is_marshal_on() || Self::is_mr_map_on() || Self::is_post_send_on()
     }
 
-    /// A connection is wanted, after `delay` milliseconds.
+    /// A connection is requested, after `delay` milliseconds.
     pub(crate) fn op_connect(self, addr: &CStr, port: &CStr, delay: u32) {
         // SAFETY: Both are C strings; the event copies them.
         unsafe {

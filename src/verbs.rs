@@ -7,21 +7,21 @@
 //! |---|---|---|
 //! | [`Device`] | `struct ib_device` | a reference that keeps the device registered |
 //! | [`Pd`] | `struct ib_pd` | the protection domain of one connection |
-//! | [`Cq`] | `struct ib_cq` | the completion queue, a reference to its handler, the [`RecvQueue`] |
-//! | [`Qp`] | `struct ib_qp` | what neither half has: Receives that are posted, invalidations |
+//! | [`Cq`] | `struct ib_cq` | the completion queue, its handler, the [`RecvQueue`] |
+//! | [`Qp`] | `struct ib_qp` | the part of neither half: posted Receives, invalidations |
 //! | [`SendQueue`] | | the Send buffers, posted or not |
 //! | [`RecvQueue`] | | the Receives that came back |
 //! | [`MrPool`], [`MrBatch`], [`MrList`] | `struct ib_mr` | fast registrations, DMA mappings |
 //!
-//! The rule that the types carry: what was posted belongs to the queue it was posted to. A buffer
-//! comes back when its completion says so, or after the drain; nothing else reaches it in between.
+//! The rule that the types carry: posted memory belongs to the queue it was posted to. A buffer
+//! comes back with its completion, or after the drain; nothing else reaches it in between.
 //! A registration goes `Free -> Mapped -> Registered -> Invalidated -> Free`; a registered one that
 //! is dropped anywhere waits for the drain and is destroyed after it.
 //!
 //! A queue pair has two halves with an owner each: the sender has the [`SendQueue`], the handler of
-//! completions the [`RecvQueue`]. Neither takes a lock; what they have to know of each other are
-//! numbers with one writer each. The rest, which is needed seldom, is the [`Qp`]'s: its owner keeps
-//! it under a lock, the gate that closes when the connection ends.
+//! completions the [`RecvQueue`]. Neither takes a lock; they share numbers with one writer each.
+//! The rest, which is needed seldom, is the [`Qp`]'s: its owner keeps it under a lock, the gate
+//! that closes when the connection ends.
 //!
 //! # Examples
 //!

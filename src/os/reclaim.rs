@@ -8,11 +8,10 @@ use kernel::types::NotThreadSafe;
 
 use crate::bindings;
 
-/// A scope in which every allocation of this task behaves as with `GFP_NOFS`, or does without
-/// reclaim altogether.
+/// A scope in which every allocation of this task behaves as with `GFP_NOFS`, or without reclaim.
 ///
 /// A transport connects and sends on behalf of memory reclaim: an allocation that waits for NFS to
-/// write pages back would wait for itself. Under a swap file any reclaim may.
+/// write pages back would wait for itself. If NFS holds a swap file, any reclaim may.
 #[must_use = "the scope ends when this value is dropped"]
 pub(crate) struct ReclaimScope {
     flags: u32,
@@ -41,7 +40,7 @@ impl ReclaimScope {
 
 impl Drop for ReclaimScope {
     fn drop(&mut self) {
-        // SAFETY: `flags` is what the matching save of this task returned; the type cannot change
+        // SAFETY: `flags` was returned by the matching save of this task; the type cannot change
         // threads.
         unsafe {
             if self.reclaim {

@@ -14,9 +14,9 @@ use super::{
 use crate::bindings;
 
 /// The most bytes of a run, from the start of its first page: as many as the DMA API maps in one
-/// piece for a device that says nothing about that. One page's where the next `struct page` need
-/// not be that of the next page, and with memory tags, since a run is reached by the tag of its
-/// first page.
+/// piece for a device without a limit of its own. One page where the next `struct page` need not be
+/// that of the next page, and with memory tags, since a run is accessed with the tag of its first
+/// page.
 const MOST_BYTES: u32 = if cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
     && !cfg!(any(CONFIG_KASAN_SW_TAGS, CONFIG_KASAN_HW_TAGS))
     && PAGE_SIZE < 65536
@@ -62,7 +62,7 @@ impl PageRun<'_> {
     }
 }
 
-/// Memory that is walked over once, run by run.
+/// Memory that is visited once, run by run.
 pub(crate) trait Runs {
     /// The place of the next byte in its page; `None` if there is none left.
     fn offset(&self) -> Option<u32>;
@@ -72,7 +72,7 @@ pub(crate) trait Runs {
     fn next_run(&mut self, most: u32) -> Option<PageRun<'_>>;
 }
 
-/// Walks over memory in an array of pages, page by page or run by run.
+/// An iterator over memory in an array of pages, page by page or run by run.
 ///
 /// # Invariants
 ///
@@ -87,7 +87,7 @@ pub(crate) struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// Walks over `len` bytes of `pages` from byte `at` on.
+    /// Iterates over `len` bytes of `pages` from byte `at` on.
     ///
     /// # Safety
     ///
@@ -241,7 +241,7 @@ fn before_boundary(number: usize, count: usize) -> usize {
     count.min(BOUNDARY.wrapping_sub(number % BOUNDARY))
 }
 
-/// Walks over memory of the linear map, which has the order of physical memory.
+/// An iterator over memory of the linear map, which has the order of physical memory.
 ///
 /// # Invariants
 ///
@@ -253,7 +253,7 @@ pub(crate) struct LinearRuns<'a> {
 }
 
 impl LinearRuns<'_> {
-    /// Walks over `len` bytes from `at` on.
+    /// Iterates over `len` bytes from `at` on.
     ///
     /// # Safety
     ///
@@ -311,7 +311,7 @@ mod tests {
 
     /// Consecutive pages, and pointers to them.
     fn pages<const COUNT: usize>() -> Result<(KVec<u8>, [*mut bindings::page; COUNT])> {
-        // kmalloc aligns what is a power of two to that.
+        // kmalloc aligns memory of a power of two bytes to that power.
         let len = COUNT.next_power_of_two() * PAGE_SIZE as usize;
         let mut memory = KVec::<u8>::with_capacity(len, GFP_KERNEL)?;
         let start = memory.as_mut_ptr();
@@ -383,7 +383,8 @@ mod tests {
         Ok(())
     }
 
-    /// It has no more than the DMA API maps in one piece, counted from the start of its first page.
+    /// A run has no more bytes than the DMA API maps in one piece, counted from the start of its
+    /// first page.
     #[test]
     fn longest() -> Result {
         let (mut memory, pages) = pages::<40>()?;
@@ -408,7 +409,7 @@ mod tests {
         Ok(())
     }
 
-    /// It does not reach over a multiple of 4 GiB of physical memory.
+    /// A run does not cross a multiple of 4 GiB of physical memory.
     #[test]
     fn boundary() {
         for start in [0, BOUNDARY, 3 * BOUNDARY] {
@@ -420,7 +421,7 @@ mod tests {
         }
     }
 
-    /// It ends before a page that does not follow.
+    /// A run ends before a page that does not follow.
     #[test]
     fn breaks() -> Result {
         let (_memory, [a, b, c, d]) = pages()?;
@@ -458,7 +459,7 @@ mod tests {
         Ok(())
     }
 
-    /// Linear memory is walked over in runs of as many bytes as there may be.
+    /// Linear memory is visited in runs of as many bytes as there may be.
     #[test]
     fn linear() -> Result {
         let (mut memory, [a, b, _, _]) = pages()?;

@@ -11,12 +11,12 @@ use kernel::{
 
 use crate::bindings;
 
-/// The C string at `raw`. As `CStr::from_ptr`, but without a path to a panic: that one checks
-/// whether the length overflows with the terminator added.
+/// The C string at `raw`. As `CStr::from_ptr`, but without a path to a panic: that function checks
+/// the sum of the length and the terminator for an overflow.
 ///
 /// # Safety
 ///
-/// `raw` points to a C string that stays valid for `'a`.
+/// `raw` must point to a C string that stays valid for `'a`.
 pub(crate) unsafe fn text<'a>(raw: *const c_char) -> &'a CStr {
     // SAFETY: By the safety requirements of this function `raw` points to a C string that stays
     // valid for `'a`: its length and the terminator behind it are readable.

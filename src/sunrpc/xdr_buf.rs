@@ -243,7 +243,8 @@ impl<'a> XdrBufMut<'a> {
             if rest.is_empty() {
                 break;
             }
-            // SAFETY: By the type invariants nothing else uses the pages, so `from` is other memory.
+            // SAFETY: By the type invariants nothing else uses the pages, so that `from` is other
+            // memory.
             let written = unsafe { span.write(rest) };
             rest = rest.get(written..).unwrap_or(&[]);
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffers that Sends go out of and Receives come into, mapped for the device for the life of a
-//! connection.
+//! The buffers of Sends and Receives, mapped for the device for the life of a connection.
 
 mod recv;
 
@@ -52,8 +51,8 @@ impl DmaBuffer {
         Self::map(pd, mem, size, dma_data_direction::DMA_TO_DEVICE)
     }
 
-    /// Makes a buffer that the device writes to. It has no bytes before that: to zero what is
-    /// overwritten is a tenth of the cost of a connection.
+    /// Makes a buffer that the device writes to. It has no bytes before that: zeroing memory that
+    /// is overwritten is a tenth of the cost of a connection.
     fn from_device(pd: &Arc<Pd>, size: usize) -> Result<Self> {
         let mem = KVec::with_capacity(size, GFP_KERNEL | __GFP_NOWARN)?;
         Self::map(pd, mem, size, dma_data_direction::DMA_FROM_DEVICE)
@@ -110,7 +109,8 @@ impl Drop for DmaBuffer {
     fn drop(&mut self) {
         let device = self.pd.device().as_ptr();
 
-        // SAFETY: By the type invariants this is what was mapped, and it is unmapped once.
+        // SAFETY: By the type invariants these are the address, the length and the direction of the
+        // mapping, which ends only here.
         unsafe { bindings::ib_dma_unmap_single(device, self.addr, self.size, self.dir) }
     }
 }
@@ -241,7 +241,7 @@ pub(crate) struct BufferSpec {
 }
 
 impl BufferSpec {
-    /// As much of it as that.
+    /// The same order, for no more buffers than that.
     pub(super) fn at_most(&self, sends: u32, recvs: u32) -> Self {
         Self {
             sends: self.sends.min(sends),
@@ -250,8 +250,8 @@ impl BufferSpec {
         }
     }
 
-    /// Makes the buffers. Process context. Returns as many as could be made, Receives first, since
-    /// without these nothing may be sent.
+    /// Allocates the buffers. Process context. Returns those that there was memory for, Receives
+    /// first, since without these nothing may be sent.
     ///
     /// # Errors
     ///
@@ -287,7 +287,7 @@ pub(crate) struct NewBuffers {
 }
 
 impl NewBuffers {
-    /// All of them; none are left.
+    /// Takes all of them.
     pub(super) fn take(&mut self) -> Self {
         let none = Self {
             sends: KVec::new(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The numbers by which the owners of a queue pair's halves learn of each other.
+//! The numbers that the owners of a queue pair's halves share.
 
 use kernel::sync::{
     atomic::{
@@ -77,13 +77,14 @@ impl Counters {
         }
     }
 
-    /// The Send with this number is posted. For the sender.
+    /// Notes that the Send with this number is posted. For the sender.
     #[inline]
     pub(super) fn set_posted(&self, number: u32) {
         self.posted.0.store(number, Relaxed);
     }
 
-    /// The Send with this number, and all before it, are complete. For the completion handler.
+    /// Notes that the Send with this number, and all before it, are complete. For the completion
+    /// handler.
     #[inline]
     pub(super) fn set_completed(&self, number: u32) {
         let sends = &self.completed.0.sends;
@@ -125,7 +126,7 @@ impl Counters {
             .wrapping_sub(reposted)
     }
 
-    /// Takes them, to post them again. For the holder of the gate's lock.
+    /// Takes the Receives that came back, to post them again. For the holder of the gate's lock.
     pub(super) fn take_held(&self) -> RecvChain {
         let chain = self.completed.0.held.take();
         let reposted = &self.gate.0.reposted;
@@ -165,7 +166,7 @@ impl Counters {
         self.gate.0.spare_posted.load(Acquire)
     }
 
-    /// That message is posted now, or has completed.
+    /// Notes that the message is posted now, or has completed. Release: after its buffer was used.
     pub(super) fn set_spare_posted(&self, posted: bool) {
         self.gate.0.spare_posted.store(posted, Release);
     }

@@ -107,7 +107,7 @@ impl<H: CompletionHandler> Cq<H> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for more entries than the device has, else what the driver returns.
+    /// `EINVAL` for more entries than the device has, else the driver's error.
     pub(crate) fn new(device: Arc<Device>, handler: Arc<H>, size: &QpSize) -> Result<Arc<Self>> {
         let entries = c_int::try_from(size.completions())?;
         let counters = Arc::new(Counters::new(), GFP_KERNEL)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Owners of queue pairs, and the end of what was posted.
+//! Owners of queue pairs, and the proof that all posted requests have completed.
 
 use core::ptr::NonNull;
 
@@ -13,7 +13,7 @@ use crate::bindings;
 pub(crate) enum PostError {
     /// The queue pair takes no more requests: its connection is being torn down.
     Closed,
-    /// The device refused. What it took before is unknown, so the connection has to end.
+    /// The device refused. It may have taken part of the requests, so the connection has to end.
     Device(Error),
 }
 
@@ -28,7 +28,7 @@ pub(crate) unsafe trait QpOwner: Clone + Send + Sync {
     fn drain(&self);
 }
 
-/// Says that a queue pair is drained, which it keeps.
+/// A proof that a queue pair is drained. It keeps the queue pair.
 pub(crate) struct Drained<O> {
     raw: NonNull<bindings::ib_qp>,
     _owner: O,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: what their two halves have in common, and their end.
+//! Queue pairs: the part that belongs to neither half, and their end.
 
 use core::ptr::{
     null,
@@ -42,10 +42,10 @@ use crate::bindings;
 /// The buffers of a queue pair, and those of them that the device has.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
-    /// Receives, those included whose message is being looked at.
+    /// Receives, including those whose message is being read.
     pub(crate) receives_posted: u32,
     pub(crate) receives_allocated: u32,
-    /// Sends that have not been seen to complete.
+    /// Sends that are not known to be complete.
     pub(crate) sends_posted: u32,
     pub(crate) sends_allocated: u32,
     /// Bytes of all buffers.
@@ -66,7 +66,7 @@ pub(crate) struct Qp<O: QpOwner> {
     counters: Arc<Counters>,
     open: bool,
     drained: bool,
-    /// Buffers that may still be made.
+    /// Buffers that may still be allocated.
     unallocated: BufferSpec,
     sends_allocated: u32,
     recvs_allocated: u32,
@@ -81,7 +81,7 @@ pub(crate) struct Qp<O: QpOwner> {
     most_unsolicited: u32,
     /// The most Receives that are posted at a time.
     most_batch: u32,
-    /// The buffer for messages of those who do not own the send queue.
+    /// The buffer for a message of a caller that does not own the send queue.
     spare: SendBuffer,
     failed_invalidate: Option<InvalidateChain>,
     pool: Arc<MrPool>,
@@ -102,7 +102,7 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EIO` when a buffer cannot be mapped, or what the driver returns.
+    /// `ENOMEM`, `EIO` when a buffer cannot be mapped, or the driver's error.
     pub(crate) unsafe fn new<H: CompletionHandler>(
         raw: NonNull<bindings::ib_qp>,
         owner: O,
@@ -192,8 +192,8 @@ impl<O: QpOwner> Qp<O> {
         &self.pool
     }
 
-    /// Sees to it that nothing is posted any more. What was posted ends with the drain, which the
-    /// result is for. Gives `sends` back if it is the send queue of another queue pair.
+    /// Closes the queue pair: nothing is posted any more. The requests that are posted end with the
+    /// drain, by [`Closing::drain`]. Returns `sends` if it is the send queue of another queue pair.
     pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Result<Closing<O>, SendQueue<O>> {
         if !sends.is_of(self.raw) {
             return Err(sends);
@@ -211,7 +211,7 @@ impl<O: QpOwner> Qp<O> {
         self.open
     }
 
-    /// Frees everything, since the device has nothing of it any more.
+    /// Frees the buffers and registrations, which the device does not use any more.
     pub(crate) fn finish(mut self, drained: &Drained<O>) {
         if drained.is_of(self.raw) {
             self.drained = true;
@@ -229,15 +229,16 @@ impl<O: QpOwner> Qp<O> {
         self.pool.purge(drained);
     }
 
-    /// Up to `count` buffers of each kind for this queue pair, to be made without its lock and then
-    /// [added](Self::add). `None` if there are as many as may be, or nothing may be posted.
+    /// An order for up to `count` buffers of each kind, to be allocated without the lock of the
+    /// queue pair and then [added](Self::add). `None` if there are as many as may be, or nothing
+    /// may be posted.
     pub(crate) fn order(&mut self, count: u32) -> Option<BufferSpec> {
         let BufferSpec { sends, recvs, .. } = self.unallocated;
         (self.open && (sends != 0 || recvs != 0)).then(|| self.unallocated.at_most(count, count))
     }
 
-    /// Takes buffers that were made for this queue pair out of `buffers`. The Receives are posted.
-    /// What stays, as the queue pair is closed, is to be freed without its lock.
+    /// Takes buffers that were allocated for this queue pair out of `buffers`, and posts the
+    /// Receives. If the queue pair is closed they stay there, to be freed without its lock.
     ///
     /// # Errors
     ///
@@ -299,9 +300,9 @@ impl<O: QpOwner> Qp<O> {
         self.post_chain(first)
     }
 
-    /// Reserves `count` Receives for unsolicited messages, at most those that the queue pair was
-    /// made for. That many fewer calls may be sent until more Receives are posted. Returns whether
-    /// more are reserved than before.
+    /// Reserves `count` Receives for unsolicited messages, at most those of its size. That many
+    /// fewer calls may be sent until more Receives are posted. Returns whether more are reserved
+    /// than before.
     pub(crate) fn keep_for_unsolicited(&mut self, count: u32) -> bool {
         let (before, count) = (self.unsolicited, count.min(self.most_unsolicited));
 
@@ -320,8 +321,8 @@ impl<O: QpOwner> Qp<O> {
         self.counters.set_batch(batch.min(self.most_batch).max(1));
     }
 
-    /// An unsolicited message has used up a Receive: a call less may be sent until another is
-    /// posted.
+    /// Counts a Receive that an unsolicited message has used up: one call less may be sent until
+    /// another is posted.
     pub(crate) fn use_receive(&mut self) {
         self.counters.add_receivable(-1);
     }
@@ -356,8 +357,9 @@ impl<O: QpOwner> Qp<O> {
         }
     }
 
-    /// Sends what `write` writes, for those who do not own the send queue, if the buffer for that
-    /// is not in use. `write` returns the length in bytes. No message is expected in return.
+    /// Sends the message that `write` writes, for a caller that does not own the send queue, unless
+    /// the buffer for such messages is in use. `write` returns the length in bytes. No message is
+    /// expected in return.
     ///
     /// # Errors
     ///

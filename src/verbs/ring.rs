@@ -11,8 +11,8 @@ use kernel::prelude::*;
 
 /// Items that are lent one after the other and come back in the same order.
 ///
-/// A lent item stays in its place, so that nothing moves when it comes back: it is enough to know
-/// how many are still lent.
+/// A lent item stays in its place, so that nothing moves when it comes back: the number of items
+/// that are still lent is enough.
 ///
 /// # Invariants
 ///
@@ -66,7 +66,8 @@ impl<T> Ring<T> {
         self.places.get_mut(self.next)?.take()
     }
 
-    /// Puts back what was taken. Drops anything else: a place that is not empty is not its own.
+    /// Puts back the item that was taken. Drops any other: a place that is not empty is not its
+    /// own.
     #[cold]
     pub(crate) fn put(&mut self, item: T) {
         if let Some(place @ None) = self.places.get_mut(self.next) {
@@ -74,7 +75,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Lends what was taken: it comes back after all that are lent already.
+    /// Lends the item that was taken: it comes back after all that are lent already.
     #[inline(always)]
     pub(crate) fn lend(&mut self, item: T) {
         if let Some(place) = self.places.get_mut(self.next) {
@@ -158,7 +159,7 @@ mod tests {
         Ok(())
     }
 
-    /// What was put back is the next again; none is taken twice.
+    /// An item that was put back is the next again; none is taken twice.
     #[test]
     fn put() -> Result {
         let mut ring = of(&[2, 1])?;
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(turn(&mut ring), Some(1));
         assert_eq!(turn(&mut ring), Some(2));
         assert!(ring.take().is_none());
-        // What was not taken has no place, while all are lent.
+        // An item that was not taken has no place while all are lent.
         ring.put(4);
         assert!(ring.coming_back(0).eq(&[1, 2]));
         Ok(())

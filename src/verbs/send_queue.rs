@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The send queue of a queue pair, for the one who sends.
+//! The send queue of a queue pair, for its sender.
 
 use core::ptr::{
     null,
@@ -36,10 +36,10 @@ use crate::{
     }, //
 };
 
-/// Buffers that a connection in steady use has.
+/// The number of buffers of a connection in steady use.
 const USUAL: usize = 32;
 
-/// A connection is in steady use while as many Sends go out in as many jiffies.
+/// The Sends, and the jiffies in which they go out, of a connection in steady use.
 const STEADY: (u32, usize) = (32, secs_to_jiffies(1));
 
 /// The peer's reaction to a message.
@@ -53,9 +53,9 @@ pub(crate) enum Expects {
 
 /// The sender's half of a queue pair: the Send buffers, those included that the device has.
 ///
-/// Sending takes no lock: the value has one owner, and what it has to know of completions are
-/// numbers ([`Counters`]). Who closes the queue pair needs the value ([`super::Qp::close`]), so
-/// that nothing is sent after that.
+/// Sending takes no lock: the value has one owner, which learns of completions by numbers
+/// ([`Counters`]). Closing the queue pair consumes the value ([`super::Qp::close`]), so that
+/// nothing is sent after that.
 ///
 /// # Invariants
 ///
@@ -69,8 +69,8 @@ pub(crate) struct SendQueue<O: QpOwner> {
     counters: Arc<Counters>,
     pool: Arc<MrPool>,
     bufs: Ring<SendBuffer>,
-    /// Free buffers at or below which more than the usual has to be looked at; `usize::MAX` while
-    /// `room` is short, so that the way of most messages has one comparison for both.
+    /// Number of free buffers at or below which the short path ends; `usize::MAX` while `room` is
+    /// short, so that one comparison covers both.
     few: usize,
     /// Registrations that the send queue has room for.
     room: u32,
@@ -138,8 +138,8 @@ impl<O: QpOwner> SendQueue<O> {
         })
     }
 
-    /// A buffer for the next message, unless few are free or there is no Receive for what the
-    /// message `expects`: then [`Self::take_any`] has to look.
+    /// A buffer for the next message, unless few are free or there is no Receive for the message
+    /// that it `expects` in return: then [`Self::take_any`] decides.
     #[inline(always)]
     pub(crate) fn take(&mut self, expects: Expects) -> Option<SendBuffer> {
         if self.bufs.free() <= self.few || !self.has_receive(expects) {
@@ -149,8 +149,8 @@ impl<O: QpOwner> SendQueue<O> {
     }
 
     /// A buffer for the next message, or `None` while the device has all of them or the send queue
-    /// has no room for its registrations, or while there is no Receive for what the message
-    /// `expects`. The room is there for one buffer at a time.
+    /// has no room for its registrations, or while there is no Receive for the message that it
+    /// `expects` in return. The room is there for one buffer at a time.
     pub(crate) fn take_any(&mut self, expects: Expects) -> Option<SendBuffer> {
         if !self.has_receive(expects) {
             return None;
@@ -162,7 +162,7 @@ impl<O: QpOwner> SendQueue<O> {
         self.bufs.take()
     }
 
-    /// Tells whether there is a Receive for what the next message `expects`.
+    /// Tells whether there is a Receive for the message that the next one `expects` in return.
     #[inline(always)]
     fn has_receive(&self, expects: Expects) -> bool {
         match expects {
@@ -226,13 +226,13 @@ impl<O: QpOwner> SendQueue<O> {
         self.room = freed.fold(self.room, u32::saturating_add);
     }
 
-    /// Gives a buffer back that was not posted after all.
+    /// Takes back a buffer that was not posted.
     #[cold]
     pub(crate) fn put(&mut self, buf: SendBuffer) {
         self.bufs.put(buf);
     }
 
-    /// Adds a buffer that was made for this queue pair.
+    /// Adds a buffer that was allocated for this queue pair.
     pub(super) fn add(&mut self, buf: SendBuffer) {
         self.bufs.add(buf);
         // CAST: As many as are posted at most.
@@ -242,7 +242,7 @@ impl<O: QpOwner> SendQueue<O> {
     }
 
     /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
-    /// chain. There is a Receive for what the message `expects`.
+    /// chain. There is a Receive for the message that it `expects` in return.
     ///
     /// The peer may use the registrations when this returns, also on failure, when part of the
     /// chain may have gone out.
@@ -305,7 +305,7 @@ impl<O: QpOwner> SendQueue<O> {
         self.raw == raw
     }
 
-    /// Frees all buffers, since the device has none of them any more.
+    /// Frees all buffers, which the device does not use any more.
     pub(super) fn finish(mut self, drained: &Drained<O>) {
         self.drained = drained.is_of(self.raw);
     }

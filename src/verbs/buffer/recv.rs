@@ -42,7 +42,7 @@ struct RecvInner {
 
 /// A buffer for one incoming message.
 ///
-/// The owner of the value may read what arrived; posting it gives it to the queue pair.
+/// The owner of the value may read the message; posting it gives it to the queue pair.
 pub(crate) struct RecvBuffer(KBox<RecvInner>);
 
 // SAFETY: The raw pointers inside lead only into the allocation itself.
@@ -214,7 +214,7 @@ impl RecvStack {
         Self(Atomic::new(core::ptr::null_mut()))
     }
 
-    /// Adds a Receive. A full barrier: what is loaded after this is not older than the addition.
+    /// Adds a Receive. A full barrier: loads after this are not older than the addition.
     #[inline]
     pub(in crate::verbs) fn push(&self, buf: RecvBuffer) {
         let mut first = self.0.load(Relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of one call is registered.
+//! Registering the memory of one call.
 
 use kernel::{
     prelude::*,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::os::Runs;
 
-/// Registrations for one call in the making. They are taken from those that an earlier call has
+/// The registrations of one call, as they are made. They come from those that an earlier call has
 /// left, then from the pool.
 pub(crate) struct MrBatch<'p> {
     pool: &'p Arc<MrPool>,
@@ -63,7 +63,7 @@ impl<'p> MrBatch<'p> {
     /// # Errors
     ///
     /// `ENOBUFS` when there are no registrations for now, `EIO` when memory cannot be mapped, and
-    /// what `add` returns. What was registered until then stays so.
+    /// the error of `add`. The memory before that stays registered.
     #[inline]
     pub(crate) fn register(
         &mut self,

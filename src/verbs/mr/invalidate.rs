@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Local invalidation: what keeps the peer from memory when it has not done so itself.
+//! Local invalidation, which keeps the peer from memory whose handle it has not invalidated.
 
 use core::ptr::{
     null_mut,
@@ -83,8 +83,8 @@ impl InvalidateChain {
 /// `head` must be the first of a chain that [`MrList::into_invalidate`] has left to the device, and
 /// nothing else may have taken it back.
 unsafe fn registered(head: NonNull<Mr>) -> MrList<Registered> {
-    // SAFETY: `into_invalidate` has given up the chain, with the reference to its pool; by the
-    // safety requirements of this function the caller is the first to own it after that.
+    // SAFETY: `into_invalidate` has left the chain, with the reference to its pool, to the device;
+    // by the safety requirements of this function the caller is the first to own it after that.
     MrList::new(unsafe { Chain::from_raw(head) })
 }
 

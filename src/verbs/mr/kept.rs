@@ -23,19 +23,19 @@ use super::{
 };
 
 /// A place for registrations that one call leaves for the next. Any task may put some there, or
-/// take what is there.
+/// take them.
 ///
 /// # Invariants
 ///
 /// `head` is null, or the first of a list of invalidated registrations that belongs to this value.
 pub(crate) struct Kept {
     head: Atomic<*mut Mr>,
-    /// About as many as they are.
+    /// Their number, which may be wrong for a moment.
     count: Atomic<u32>,
 }
 
 impl Kept {
-    /// None.
+    /// A place without registrations.
     pub(crate) const fn new() -> Self {
         // INVARIANT: `head` is null.
         Self {
@@ -44,7 +44,7 @@ impl Kept {
         }
     }
 
-    /// Puts `mrs` there; what was there before goes back to its pool.
+    /// Puts `mrs` there; those that were there before go back to their pool.
     #[inline]
     pub(crate) fn put(&self, mrs: MrList<Invalidated>) {
         self.count.store(mrs.count(), Relaxed);
@@ -54,7 +54,7 @@ impl Kept {
         drop(Self::list(old));
     }
 
-    /// Takes what is there.
+    /// Takes the registrations that are there.
     #[inline]
     pub(crate) fn take(&self) -> Option<MrList<Invalidated>> {
         if self.head.load(Relaxed).is_null() {

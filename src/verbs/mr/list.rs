@@ -36,7 +36,7 @@ use crate::{
 
 /// Registrations in the same state, for one call: at least one.
 ///
-/// A single pointer, since a list goes through many hands between a Send and its reply.
+/// A single pointer, since a list has many owners one after the other between a Send and its reply.
 ///
 /// # Invariants
 ///
@@ -96,7 +96,7 @@ impl MrList<Mapped> {
         mut mr: KBox<Mr>,
         reference: impl FnOnce() -> Arc<MrPool>,
     ) {
-        // In front of the others: their order is of no interest.
+        // In front of the others: their order does not matter.
         let mut others = list.take().map(Self::into_chain);
         mr.pool = match &mut others {
             Some(others) => others.head_mut().pool.take(),
@@ -117,7 +117,7 @@ impl MrList<Mapped> {
         first
     }
 
-    /// The requests made by `chain` were handed to the device.
+    /// Notes that the requests made by `chain` were handed to the device.
     #[inline]
     pub(crate) fn posted(self) -> MrList<Registered> {
         // SAFETY: Any registration may be taken for one that the peer may use: it waits for its

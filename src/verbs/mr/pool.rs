@@ -79,7 +79,7 @@ impl MrPool {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what the driver returns.
+    /// `ENOMEM`, or the driver's error.
     pub(in crate::verbs) fn new(
         queue_pair: NonNull<bindings::ib_qp>,
         callbacks: &'static Callbacks,
@@ -130,7 +130,7 @@ impl MrPool {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what the driver returns. Those allocated until then stay.
+    /// `ENOMEM`, or the driver's error. Those allocated until then stay.
     pub(crate) fn grow(&self, count: u32) -> Result {
         let reg_cqe = (&raw const self.reg_cqe).cast_mut();
 

@@ -193,8 +193,8 @@ impl Mr {
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Option<Extent> {
         if self.bounce.is_empty() {
-            // A sender is not to wait for memory that it can do without. kmalloc aligns what is as
-            // large as a page to its size.
+            // A sender must not wait for memory that it can do without. kmalloc aligns memory of
+            // the size of a page to that size.
             self.bounce =
                 KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_NOWAIT | __GFP_NOWARN).ok()?;
         }
@@ -322,8 +322,8 @@ fn bounce_runs(part: &mut [u8]) -> LinearRuns<'_> {
 }
 
 impl Drop for Mr {
-    /// Process context. No posted request refers to the registration, since the chains with those
-    /// that may be posted leak them.
+    /// Process context. No posted request refers to the registration: one that may be posted is
+    /// part of a chain, and becomes a box only after the drain.
     fn drop(&mut self) {
         // SAFETY: By the type invariants the registration is valid; its device is as long.
         let device = unsafe { (*self.raw.as_ptr()).device };

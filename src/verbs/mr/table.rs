@@ -136,7 +136,7 @@ mod tests {
         Ok(())
     }
 
-    /// What begins or ends within a page can only stand at either end.
+    /// Memory that begins or ends within a page can only be at either end.
     #[test]
     fn gaps() -> Result {
         let page = PAGE_SIZE;
