@@ -93,9 +93,9 @@ pub(crate) use self::{
             plan,
             CallMode,
             CallShape,
-            Limits,
             Plan,
             PlanError,
+            PlanLimits,
             ReplyMode, //
         },
         requester::{

@@ -52,7 +52,7 @@ use crate::{
         RemoteInvalidation, //
     },
     proto::{
-        Limits,
+        PlanLimits,
         PrivateData,
         Thresholds, //
     },
@@ -137,7 +137,7 @@ impl Terms {
         let announced = said.unwrap_or_default();
 
         Negotiated {
-            limits: Limits {
+            limits: PlanLimits {
                 thresholds: Thresholds::for_client(&self.own, &announced),
                 page_size: PAGE_SIZE,
                 pages_per_segment: size.mr_pages,

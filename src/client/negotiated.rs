@@ -20,7 +20,7 @@ use crate::{
     },
     proto::{
         v1::header::MIN_LEN,
-        Limits,
+        PlanLimits,
         PrivateData,
         Thresholds, //
     },
@@ -34,7 +34,7 @@ const HEADER_LEN: u32 = MIN_LEN as u32;
 /// The terms that both ends agreed on (PD-19).
 pub(super) struct Negotiated {
     /// The limits with which calls and replies are planned.
-    pub(super) limits: Limits,
+    pub(super) limits: PlanLimits,
     /// Calls that we ask leave to have outstanding.
     pub(super) credits: u32,
     /// Calls that the server may have outstanding.

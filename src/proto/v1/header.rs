@@ -45,13 +45,13 @@ pub(crate) enum DecodeError {
         credits: u32,
     },
     /// The version is ours but the header is not well-formed.
-    Malformed {
+    Defect {
         /// The xid of the message.
         xid: u32,
         /// The credits word of the message, unchecked.
         credits: u32,
         /// The defect.
-        what: Defect,
+        defect: Defect,
     },
     /// An `RDMA_ERROR` that is short or has an unknown code; it must be dropped silently (RFC
     /// 8166, section 4.5).
@@ -122,7 +122,13 @@ impl<'a> Header<'a> {
         } else {
             match Self::decode_lists(proc, rest) {
                 Ok(body) => body,
-                Err(what) => return Err(DecodeError::Malformed { xid, credits, what }),
+                Err(defect) => {
+                    return Err(DecodeError::Defect {
+                        xid,
+                        credits,
+                        defect,
+                    })
+                }
             }
         };
         Ok(Self {
@@ -290,10 +296,10 @@ mod tests {
         let write = Message::new(&TV_V1_4).put(24, 0x0fff_ffff);
         assert!(matches!(
             failure(&write),
-            Some(DecodeError::Malformed {
+            Some(DecodeError::Defect {
                 xid: 0xa1b2_c303,
                 credits: 32,
-                what: Defect::Truncated
+                defect: Defect::Truncated
             })
         ));
     }
@@ -317,12 +323,12 @@ mod tests {
         Header::decode(message.bytes()).err()
     }
 
-    // What is wrong with a spoiled TV-V1-1.
-    fn malformed(what: Defect) -> Option<DecodeError> {
-        Some(DecodeError::Malformed {
+    // The defect of a spoiled TV-V1-1.
+    fn malformed(defect: Defect) -> Option<DecodeError> {
+        Some(DecodeError::Defect {
             xid: 0xa1b2_c301,
             credits: 32,
-            what,
+            defect,
         })
     }
 }

@@ -19,7 +19,7 @@ use super::{
     },
     plan::{
         CallShape,
-        Limits, //
+        PlanLimits, //
     }, //
 };
 
@@ -39,7 +39,7 @@ impl PageChunk {
     /// The chunk of `call` under `limits`; `None` if it may need no chunk, another, or more than
     /// one segment.
     #[inline(always)]
-    pub(crate) fn of(call: &CallShape, limits: &Limits) -> Option<Self> {
+    pub(crate) fn of(call: &CallShape, limits: &PlanLimits) -> Option<Self> {
         let thresholds = &limits.thresholds;
         let (small_call, small_reply) = (
             fits(MIN_LEN, call.send_len, thresholds.call),
@@ -125,7 +125,7 @@ impl PageChunk {
     }
 }
 
-impl Limits {
+impl PlanLimits {
     /// Tells whether `bytes` bytes, more than none, take one segment wherever in a page they begin.
     #[inline(always)]
     fn are_one_segment(&self, bytes: u32) -> bool {
@@ -235,12 +235,12 @@ mod tests {
         ] {
             assert_eq!(PageChunk::of(&call, &LIMITS), None);
         }
-        let none = Limits {
+        let none = PlanLimits {
             max_segments: 0,
             ..LIMITS
         };
         assert_eq!(PageChunk::of(&write, &none), None);
-        let no_pages = Limits {
+        let no_pages = PlanLimits {
             page_size: 0,
             ..LIMITS
         };
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: PlanLimits = PlanLimits {
         thresholds: Thresholds {
             call: 1024,
             reply: 1024,

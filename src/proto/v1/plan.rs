@@ -53,7 +53,7 @@ pub(crate) struct CallShape {
 
 /// The limits of the connection and its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct PlanLimits {
     /// The inline thresholds of the connection.
     pub(crate) thresholds: Thresholds,
     /// Bytes of a page, a power of two.
@@ -141,7 +141,7 @@ pub(crate) fn is_inline(send_len: u32, recv_max: u32, thresholds: &Thresholds) -
 ///
 /// See [`PlanError`]; such a call fails at once.
 #[inline(always)]
-pub(crate) fn plan(call: &CallShape, limits: &Limits) -> Result<Plan, PlanError> {
+pub(crate) fn plan(call: &CallShape, limits: &PlanLimits) -> Result<Plan, PlanError> {
     let (reply, reply_segments, chunks) = plan_reply(call, limits)?;
     let header = BARE_HEADER.saturating_add(chunks);
     let (call, call_segments) = plan_call(call, limits, header)?;
@@ -155,7 +155,7 @@ pub(crate) fn plan(call: &CallShape, limits: &Limits) -> Result<Plan, PlanError>
 
 /// The mode of the reply, its segments, and the bytes that its chunk adds to either header.
 #[inline]
-fn plan_reply(call: &CallShape, limits: &Limits) -> Result<(ReplyMode, u32, u64), PlanError> {
+fn plan_reply(call: &CallShape, limits: &PlanLimits) -> Result<(ReplyMode, u32, u64), PlanError> {
     let threshold = u64::from(limits.thresholds.reply);
     if fits(BARE_HEADER, call.recv_max, threshold) {
         return Ok((ReplyMode::Inline, 0, 0));
@@ -181,7 +181,11 @@ fn plan_reply(call: &CallShape, limits: &Limits) -> Result<(ReplyMode, u32, u64)
 /// The mode of the call and the segments of its Read list; `header` is the bytes of its header
 /// without that list.
 #[inline]
-fn plan_call(call: &CallShape, limits: &Limits, header: u64) -> Result<(CallMode, u32), PlanError> {
+fn plan_call(
+    call: &CallShape,
+    limits: &PlanLimits,
+    header: u64,
+) -> Result<(CallMode, u32), PlanError> {
     let threshold = u64::from(limits.thresholds.call);
     if fits(header, call.send_len, threshold) {
         return Ok((CallMode::Inline, 0));
@@ -209,7 +213,7 @@ fn fits(header: u64, payload: u32, threshold: u64) -> bool {
 }
 
 #[inline]
-fn allow(limits: &Limits, segments: u32) -> Result<u32, PlanError> {
+fn allow(limits: &PlanLimits, segments: u32) -> Result<u32, PlanError> {
     if segments > limits.max_segments {
         Err(PlanError::TooManySegments)
     } else {
@@ -218,8 +222,8 @@ fn allow(limits: &Limits, segments: u32) -> Result<u32, PlanError> {
 }
 
 #[inline]
-fn segments(limits: &Limits, bytes: u32, pieces: u32) -> Result<u32, PlanError> {
-    let Limits {
+fn segments(limits: &PlanLimits, bytes: u32, pieces: u32) -> Result<u32, PlanError> {
+    let PlanLimits {
         page_size,
         pages_per_segment,
         ..
@@ -403,7 +407,7 @@ mod tests {
         assert_eq!(modes(&call, &limits), reduced);
     }
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: PlanLimits = PlanLimits {
         thresholds: Thresholds {
             call: 1024,
             reply: 1024,
@@ -413,15 +417,15 @@ mod tests {
         max_segments: 16,
     };
 
-    fn with_thresholds(call: u32, reply: u32) -> Limits {
-        Limits {
+    fn with_thresholds(call: u32, reply: u32) -> PlanLimits {
+        PlanLimits {
             thresholds: Thresholds { call, reply },
             ..LIMITS
         }
     }
 
-    fn with_segments(pages_per_segment: u32, max_segments: u32) -> Limits {
-        Limits {
+    fn with_segments(pages_per_segment: u32, max_segments: u32) -> PlanLimits {
+        PlanLimits {
             pages_per_segment,
             max_segments,
             ..LIMITS
@@ -461,7 +465,7 @@ mod tests {
 
     fn modes(
         call: &CallShape,
-        limits: &Limits,
+        limits: &PlanLimits,
     ) -> Result<(CallMode, u32, ReplyMode, u32), PlanError> {
         let plan = plan(call, limits)?;
         let Plan {

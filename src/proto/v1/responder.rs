@@ -65,7 +65,7 @@ pub(crate) fn rejection(error: &DecodeError) -> Option<RdmaError> {
             low: VERSION,
             high: VERSION,
         }),
-        DecodeError::Malformed { .. } => Some(RdmaError::BadHeader),
+        DecodeError::Defect { .. } => Some(RdmaError::BadHeader),
     }
 }
 

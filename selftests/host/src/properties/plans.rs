@@ -5,12 +5,12 @@
 use proptest::prelude::*;
 
 use crate::module::proto::{
-    is_inline, plan, segments::most_segments, CallHeader, CallMode, CallShape, Limits, PageChunk,
-    Plan, PlanError, ReadSegment, ReplyMode, Segment, Thresholds,
+    is_inline, plan, segments::most_segments, CallHeader, CallMode, CallShape, PageChunk, Plan,
+    PlanError, PlanLimits, ReadSegment, ReplyMode, Segment, Thresholds,
 };
 
 /// The segments that a piece really takes which starts at byte `start` of a page.
-fn really(limits: &Limits, bytes: u32, start: u32) -> usize {
+fn really(limits: &PlanLimits, bytes: u32, start: u32) -> usize {
     if bytes == 0 {
         return 0;
     }
@@ -48,7 +48,7 @@ fn shape() -> impl Strategy<Value = CallShape> {
     })
 }
 
-fn limits() -> impl Strategy<Value = Limits> {
+fn limits() -> impl Strategy<Value = PlanLimits> {
     let threshold = || prop_oneof![0..600_u32, Just(1024), Just(4096), 1024..262_144_u32];
     let page = prop_oneof![
         Just(4096_u32),
@@ -56,7 +56,7 @@ fn limits() -> impl Strategy<Value = Limits> {
         (0..10_u32).prop_map(|shift| 1 << shift)
     ];
     (threshold(), threshold(), page, 1..300_u32, 0..40_u32).prop_map(
-        |(call, reply, page_size, pages_per_segment, max_segments)| Limits {
+        |(call, reply, page_size, pages_per_segment, max_segments)| PlanLimits {
             thresholds: Thresholds { call, reply },
             page_size,
             pages_per_segment,
@@ -69,7 +69,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 /// lie.
 fn headers(
     call: &CallShape,
-    limits: &Limits,
+    limits: &PlanLimits,
     plan: &Plan,
     starts: [u32; 6],
     split: u32,
@@ -211,7 +211,7 @@ proptest! {
             recv_eligible: flags[1],
             opaque: flags[2],
         };
-        let limits = Limits {
+        let limits = PlanLimits {
             thresholds: Thresholds { call: limits[0], reply: limits[1] },
             page_size: limits[2],
             pages_per_segment: limits[3],
@@ -228,7 +228,7 @@ proptest! {
 #[test]
 fn segment_counts() {
     for (page_size, pages_per_segment) in [(1, 1), (2, 1), (4, 1), (4, 2), (4, 3), (8, 2)] {
-        let limits = Limits {
+        let limits = PlanLimits {
             thresholds: Thresholds { call: 0, reply: 0 },
             page_size,
             pages_per_segment,

@@ -36,13 +36,13 @@ fn messages() {
             Discard::Version,
             Discard::Type,
             Discard::XidMismatch,
-            Discard::Malformed(Defect::Wraps),
+            Discard::Defect(Defect::Wraps),
             Discard::UndecodableError,
         ]
         .map(Discard::as_str),
     );
     for defect in defects {
-        assert_eq!(Discard::Malformed(defect).as_str(), defect.as_str());
+        assert_eq!(Discard::Defect(defect).as_str(), defect.as_str());
     }
 }
 

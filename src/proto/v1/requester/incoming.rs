@@ -93,7 +93,7 @@ pub(crate) enum Discard {
     /// Header and payload name different calls.
     XidMismatch,
     /// The header, or the start of the payload, is not well-formed.
-    Malformed(Defect),
+    Defect(Defect),
     /// An `RDMA_ERROR` that is short or has an unknown code. The specification wants it dropped
     /// silently, so it does not end its call.
     UndecodableError,
@@ -120,7 +120,7 @@ impl Discard {
             Self::Version => 1,
             Self::Type => 2,
             Self::XidMismatch => 3,
-            Self::Malformed(_) => 4,
+            Self::Defect(_) => 4,
             Self::UndecodableError => 5,
         }
     }
@@ -132,16 +132,16 @@ impl Discard {
             Self::Version => "unsupported version",
             Self::Type => Defect::Type.as_str(),
             Self::XidMismatch => Defect::XidMismatch.as_str(),
-            Self::Malformed(what) => what.as_str(),
+            Self::Defect(defect) => defect.as_str(),
             Self::UndecodableError => "undecodable RDMA_ERROR",
         }
     }
 
-    const fn defect(what: Defect) -> Self {
-        match what {
+    const fn of(defect: Defect) -> Self {
+        match defect {
             Defect::Type => Self::Type,
             Defect::XidMismatch => Self::XidMismatch,
-            _ => Self::Malformed(what),
+            _ => Self::Defect(defect),
         }
     }
 }
@@ -172,7 +172,7 @@ pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
                 version: header.version,
             },
             Ok(_) => defective(xid, Defect::Direction),
-            Err(what) => defective(xid, what),
+            Err(defect) => defective(xid, defect),
         },
         Body::NoMsg { chunks } => Incoming::Reply(Reply {
             xid,
@@ -193,15 +193,15 @@ fn unusable(error: DecodeError) -> Incoming<'static> {
     let (xid, why) = match error {
         DecodeError::NoPrefix => return Incoming::Discard(Discard::Short),
         DecodeError::Version { xid, .. } => (xid, Discard::Version),
-        DecodeError::Malformed { xid, what, .. } => (xid, Discard::defect(what)),
+        DecodeError::Defect { xid, defect, .. } => (xid, Discard::of(defect)),
         DecodeError::UndecodableError { xid } => (xid, Discard::UndecodableError),
     };
     Incoming::Unusable { xid, why }
 }
 
 #[cold]
-fn defective(xid: u32, what: Defect) -> Incoming<'static> {
-    let why = Discard::defect(what);
+fn defective(xid: u32, defect: Defect) -> Incoming<'static> {
+    let why = Discard::of(defect);
     Incoming::Unusable { xid, why }
 }
 
@@ -264,7 +264,7 @@ mod tests {
 
     // BI-30, BI-24: a reverse call with any chunk list, here the calls of the other direction.
     #[test]
-    fn backward_call_with_chunks() {
+    fn reverse_call_with_chunks() {
         let calls = [
             (0xa1b2_c302, TV_V1_3.as_slice()),
             (0xa1b2_c303, TV_V1_4.as_slice()),
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn malformed() {
         let call = Message::new(&TV_V1_1);
-        for (at, word, len, what) in [
+        for (at, word, len, defect) in [
             (12, 0, 27, Defect::Truncated),
             (12, 1, 68, Defect::NoLists),
             (16, 2, 68, Defect::OptionalData),
@@ -334,7 +334,7 @@ mod tests {
             let message = call.put(at, word).cut(len);
             let expected = Incoming::Unusable {
                 xid: 0xa1b2_c301,
-                why: Discard::Malformed(what),
+                why: Discard::Defect(defect),
             };
             assert_eq!(classify(message.bytes()), expected);
         }
@@ -352,7 +352,7 @@ mod tests {
             Discard::Version,
             Discard::Type,
             Discard::XidMismatch,
-            Discard::Malformed(Defect::Wraps),
+            Discard::Defect(Defect::Wraps),
             Discard::UndecodableError,
         ];
         assert_eq!(reasons.len(), Discard::REASONS);
