@@ -7,6 +7,8 @@
 pub(crate) enum Defect {
     /// The type is reserved or undefined.
     Type,
+    /// The type is `RDMA_DONE`, which is not used any more.
+    Done,
     /// The message ends inside its header, or a count runs past its end.
     Truncated,
     /// A word that says whether an item is present is neither 0 nor 1.
@@ -38,6 +40,7 @@ impl Defect {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Type => "message type reserved or undefined",
+            Self::Done => "message type RDMA_DONE",
             Self::Truncated => "message ends inside its header",
             Self::OptionalData => "optional-data word neither 0 nor 1",
             Self::NoLists => "RDMA_NOMSG without chunk lists",

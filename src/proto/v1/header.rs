@@ -30,6 +30,10 @@ pub(crate) const VERSION: u32 = 1;
 /// Bytes of the smallest header with chunk lists.
 pub(crate) const MIN_LEN: usize = 28;
 
+/// The type word of `RDMA_DONE`, which no sender uses and every receiver drops silently (RFC 8166,
+/// section 4.6.2).
+const DONE: u32 = 3;
+
 /// The reason why a received message has no [`Header`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
@@ -120,7 +124,7 @@ impl<'a> Header<'a> {
                 credits,
             });
         } else {
-            match Self::decode_lists(proc, rest) {
+            match Self::decode_lists(proc, code, rest) {
                 Ok(body) => body,
                 Err(defect) => {
                     return Err(DecodeError::Defect {
@@ -140,10 +144,11 @@ impl<'a> Header<'a> {
     }
 
     #[inline(always)]
-    fn decode_lists(proc: Option<Proc>, rest: &'a [u8]) -> Result<Body<'a>, Defect> {
+    fn decode_lists(proc: Option<Proc>, code: u32, rest: &'a [u8]) -> Result<Body<'a>, Defect> {
         let inline = match proc {
             Some(Proc::Msg) => true,
             Some(Proc::NoMsg) => false,
+            _ if code == DONE => return Err(Defect::Done),
             _ => return Err(Defect::Type),
         };
         let (chunks, payload) = ChunkLists::decode(rest)?;
@@ -281,10 +286,12 @@ mod tests {
     // TV-M-4, 5, V1-9: reserved and undefined types.
     #[test]
     fn types() {
-        for code in [2, 3, 5, 0x0100_0000, u32::MAX] {
+        for code in [2, 5, 0x0100_0000, u32::MAX] {
             let message = Message::new(&TV_V1_1).put(12, code);
             assert_eq!(failure(&message), malformed(Defect::Type));
         }
+        let message = Message::new(&TV_V1_1).put(12, 3);
+        assert_eq!(failure(&message), malformed(Defect::Done));
     }
 
     // TV-M-6, 7, 11: RDMA_NOMSG without lists, optional data, count.

@@ -60,7 +60,12 @@ pub(crate) fn check(header: &Header<'_>) -> Result<(), Defect> {
 /// The error with which a responder rejects a message that has no header; `None` to drop it.
 pub(crate) fn rejection(error: &DecodeError) -> Option<RdmaError> {
     match error {
-        DecodeError::NoPrefix | DecodeError::UndecodableError { .. } => None,
+        DecodeError::NoPrefix
+        | DecodeError::UndecodableError { .. }
+        | DecodeError::Defect {
+            defect: Defect::Done,
+            ..
+        } => None,
         DecodeError::Version { .. } => Some(RdmaError::Version {
             low: VERSION,
             high: VERSION,
@@ -100,9 +105,10 @@ mod tests {
         assert_eq!(outcome(&call.cut(27)), bad_header);
         let version = RdmaError::Version { low: 1, high: 1 };
         assert_eq!(outcome(&call.put(4, 2)), Err(Some(version)));
-        for code in [1, 2, 3, 5] {
+        for code in [1, 2, 5] {
             assert_eq!(outcome(&call.put(12, code)), bad_header);
         }
+        assert_eq!(outcome(&call.put(12, 3)), Err(None));
         assert_eq!(outcome(&call.put(16, 2)), bad_header);
         assert_eq!(outcome(&Message::new(&TV_V1_9).cut(24)), Err(None));
     }

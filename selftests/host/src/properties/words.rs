@@ -20,6 +20,7 @@ fn all_differ<const N: usize>(texts: [&str; N]) {
 fn messages() {
     let defects = [
         Defect::Type,
+        Defect::Done,
         Defect::Truncated,
         Defect::OptionalData,
         Defect::NoLists,

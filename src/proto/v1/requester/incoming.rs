@@ -139,7 +139,7 @@ impl Discard {
 
     const fn of(defect: Defect) -> Self {
         match defect {
-            Defect::Type => Self::Type,
+            Defect::Type | Defect::Done => Self::Type,
             Defect::XidMismatch => Self::XidMismatch,
             _ => Self::Defect(defect),
         }
