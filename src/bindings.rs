@@ -2,8 +2,8 @@
 
 //! The generated bindings of sunrpc, rdma_cm and ib_verbs, over those of the `kernel` crate.
 //!
-//! Only the safe layers (`os`, `verbs`, `cm`, `sunrpc`) use this module. What it exports is unsafe
-//! to call and says nothing about its contracts; those are in the layers.
+//! Only the safe layers (`os`, `verbs`, `cm`, `sunrpc`) and `trace` use this module. Its functions
+//! are unsafe to call and state no contracts; those are in the layers.
 
 #![allow(
     dead_code,

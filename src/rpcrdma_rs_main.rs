@@ -2,10 +2,14 @@
 
 //! RPC-over-RDMA, version 1, for Linux: the transport under `mount -t nfs -o proto=rdma`.
 //!
-//! Read `proto` for what is said on the wire, `policy` and `config` for what the administrator has
-//! to say about it, `client` for how it leaves the machine, and `verbs`, `cm`, `sunrpc` and `os`
-//! for why that is safe: nothing else contains `unsafe`. `trace` tells what happens. Arrows point
-//! down: the wrappers know nothing of the protocol, nor the protocol of the client.
+//! Read `proto` for the bytes on the wire, `policy` and `config` for the settings of the
+//! administrator, and `client` for the transport itself. `verbs`, `cm`, `sunrpc` and `os` are safe
+//! layers over interfaces of the kernel, and `trace` has the trace events. These five and
+//! `bindings`, which is generated, are the only rooms that contain `unsafe`.
+//!
+//! A room uses only those below it (`Documentation/architecture.rst`): no layer uses `client`, and
+//! `proto` uses no room at all. Of the layers `sunrpc` alone uses `proto`, for the words of an RPC
+//! message.
 
 #![crate_name = "rpcrdma_rs"]
 #![warn(
@@ -32,7 +36,7 @@ mod sunrpc;
 mod trace;
 mod verbs;
 
-/// The loaded module: the transport classes, as long as it is there.
+/// The registrations of the loaded module; dropping it unregisters all.
 #[pin_data]
 struct RpcRdma {
     #[pin]
