@@ -9,7 +9,7 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`private_data`] | the sizes and abilities that both ends announce, and the inline thresholds |
+//! | [`private_data`] | the sizes that both ends announce, and the inline thresholds |
 //! | [`credits`] | the calls that may be outstanding |
 //! | [`prefix`], [`error`] | the first words of a message and `RDMA_ERROR`, alike in all versions |
 //! | [`chunk`], [`segments`] | segments and their lists, and how many a transfer takes |
@@ -22,6 +22,32 @@
 //! | [`v1::requester::reply`] | whether a reply keeps to the chunks that its call offered |
 //! | [`v1::requester::usual`] | both at once, for the usual replies |
 //! | [`v1::responder`] | whether a call can be served, and the error if not |
+//!
+//! # Examples
+//!
+//! A client's read of 64 KiB, from the private data to the reply; the test below is the same.
+//!
+//! ```ignore
+//! let peer = PrivateData::find(accepted).unwrap_or_default();
+//! let limits = PlanLimits {
+//!     thresholds: Thresholds::for_client(&own, &peer),
+//!     page_size: 4096,
+//!     pages_per_segment: 256,
+//!     max_segments: 8,
+//! };
+//! let plan = plan(&shape, &limits)?; // Inline, with a Write chunk of one segment for the reply.
+//!
+//! let write = [segment]; // The memory is registered as planned.
+//! let header = CallHeader { xid, credits: 32, long: false, read: &[], write: &write, reply: &[] };
+//! let len = header.encode(&mut buffer)?; // The RPC call follows.
+//!
+//! let Incoming::Reply(reply) = classify(message) else { return };
+//! let offered = Offered { write: &write, reply: &[] };
+//! match v1::reply::check(&reply, &offered)? {
+//!     Placed::WriteChunk { length } => (), // `length` bytes are in memory, the rest inline.
+//!     Placed::Inline | Placed::ReplyChunk { .. } => (),
+//! }
+//! ```
 //!
 //! Source: RFC 8166 (the protocol), RFC 8167 (both directions on one connection) and RFC 8797
 //! (private data); `Documentation/requirements.rst` lists their requirements.
@@ -117,3 +143,66 @@ pub(crate) use self::{
         }, //
     }, //
 };
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_proto))]
+mod tests {
+    use super::*;
+
+    // The example of the room.
+    #[test]
+    fn a_read_of_64_kib() {
+        let own = PrivateData::default();
+        let peer = PrivateData::find(&[]).unwrap_or_default();
+        let limits = PlanLimits {
+            thresholds: Thresholds::for_client(&own, &peer),
+            page_size: 4096,
+            pages_per_segment: 256,
+            max_segments: 8,
+        };
+        let shape = CallShape {
+            send_len: 132,
+            recv_max: 65_536 + 132,
+            recv_pages: 65_536,
+            recv_eligible: true,
+            ..CallShape::default()
+        };
+        let expected = Plan {
+            call: CallMode::Inline,
+            reply: ReplyMode::WriteChunk,
+            call_segments: 0,
+            reply_segments: 1,
+        };
+        assert_eq!(plan(&shape, &limits), Ok(expected));
+
+        let write = [Segment {
+            handle: 0x2101,
+            length: 65_536,
+            offset: 0x10000,
+        }];
+        let header = CallHeader {
+            xid: 7,
+            credits: 32,
+            long: false,
+            read: &[],
+            write: &write,
+            reply: &[],
+        };
+        let mut buffer = [0; 60];
+        assert_eq!(header.encode(&mut buffer), Ok(52));
+
+        // The reply has the same header, with xid and direction behind it.
+        if let Some(payload) = buffer.last_chunk_mut() {
+            *payload = [0, 0, 0, 7, 0, 0, 0, 1];
+        }
+        let offered = Offered {
+            write: &write,
+            reply: &[],
+        };
+        let placed = Placed::WriteChunk { length: 65_536 };
+        assert!(matches!(
+            classify(&buffer),
+            Incoming::Reply(reply) if v1::reply::check(&reply, &offered) == Ok(placed)
+        ));
+    }
+}
