@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The decisions of the administrator for each connection: rules for single peers, and defaults for
-//! all others. It is read when a connection is made, so that a change holds from the next one on
-//! (RFC 8797, section 4.2).
+//! all others. Each connection reads them once, when it is set up, so that a change holds from the
+//! next one on (RFC 8797, section 4.2).
 //!
 //! - [`prefix`]: the networks that rules are for. Pure.
-//! - [`rule`]: which connections a rule is for, and what it says. Pure.
-//! - [`order`]: the order in which they are kept, and how the one that holds is found. Pure.
-//! - [`table`]: the rules that there are.
+//! - [`rule`]: the connections that a rule is for, and its settings for them. Pure.
+//! - [`order`]: the order of the rules, and the search for the one that applies. Pure.
+//! - [`table`]: the existing rules.
 //! - Here: the defaults, which are module parameters.
 
 // Without configfs there are no rules.
@@ -94,13 +94,13 @@ module_uint!(
     "What the buffers of a connection may take, in KiB, 256 to 1048576 (default 32768)"
 );
 
-/// Settings that the in-tree transport takes without effect as well.
+/// Settings that have no effect in the in-tree transport either.
 static INLINE_WRITE_PADDING: Uint = Uint::new(0, 0, PAGE_SIZE);
 static MEMREG_STRATEGY: Uint = Uint::new(5, 0, 6);
 static PAD_OPTIMIZE: Uint = Uint::new(0, 0, u32::MAX);
 
-/// The defaults under the names of the in-tree transport, in `/proc/sys/sunrpc`: what `sysctl.conf`
-/// says of that one holds for this one, too.
+/// The defaults under the names of the in-tree transport, in `/proc/sys/sunrpc`, so that a
+/// `sysctl.conf` for that one applies to this one, too.
 pub(crate) static NUMBERS: Numbers<6> = Numbers::new([
     (c"rdma_slot_table_entries", &CREDITS),
     (c"rdma_max_inline_read", &MAX_INLINE_RECEIVE),
@@ -110,7 +110,7 @@ pub(crate) static NUMBERS: Numbers<6> = Numbers::new([
     (c"rdma_pad_optimize", &PAD_OPTIMIZE),
 ]);
 
-/// The policy where no rule says otherwise.
+/// The policy for connections that no rule is for.
 pub(crate) fn defaults() -> Policy {
     let size = |bytes| InlineSize::from_bytes(bytes).unwrap_or(InlineSize::DEFAULT);
 

@@ -2,8 +2,8 @@
 
 //! Rules for single peers as directories: `/sys/kernel/config/rpcrdma_rs/<rule>/`.
 //!
-//! Each attribute is a file. What a new rule says nothing about shows as `any` or `default`, which
-//! can be written as well. The table of rules is [`policy::table`]; a directory holds the number of
+//! Each attribute is a file. One that a rule leaves open shows as `any` or `default`, which can be
+//! written as well. The table of rules is [`policy::table`]; a directory holds the number of
 //! its rule there.
 
 use core::fmt::Write;
@@ -143,8 +143,8 @@ fn show_value<T: fmt::Display>(
     }
 }
 
-/// Reads a written text with `parse`, or `none`, and hands it to `set`. Says in the log what is
-/// wrong with it.
+/// Reads a written text with `parse`, or `none`, and passes the value to `set`. Logs a text that is
+/// no value.
 fn store_value<T>(
     directory: &Directory,
     page: &[u8],
@@ -185,8 +185,8 @@ struct Attribute {
     range: &'static str,
 }
 
-/// Declares an attribute: its number and name, where its value is in a rule, how it is read from
-/// text and shown, what is shown when there is none, and what may be written.
+/// Declares an attribute: its number and name, the field of a rule with its value, the functions
+/// that parse and show it, the text for no value, and the texts that may be written.
 macro_rules! attribute {
     (
         $id:literal $name:literal, $($field:ident).+,

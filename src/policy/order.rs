@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The order in which rules are kept, so that of many rules few are looked at. Pure.
+//! The order of the rules, by which the one that applies is found among many. Pure.
 //!
 //! Rules whose patterns have the same prefix and port stand together, and the more specific groups
 //! come first. For a connection only two groups of each length of prefix come into question, which
-//! are found without a look at the others.
+//! are found without walking the others.
 
 use super::rule::{
     Pattern,

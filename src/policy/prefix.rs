@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_prefix_is_refused() {
+    fn other_texts_are_refused() {
         for text in [
             "",
             "/",

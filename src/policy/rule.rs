@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rules: which connections they are for, and what they say about them. Pure.
+//! Rules: the connections that they are for, and the settings of those. Pure.
 //!
 //! A rule matches a connection by the server's address and port, the local device and the network
-//! namespace. Of the rules that match, the most specific one holds ([`Pattern::rank`]); what it
-//! leaves open is as the defaults say.
+//! namespace. Of the rules that match, the most specific one applies ([`Pattern::rank`]); for
+//! settings that it leaves open the defaults do.
 
 use core::{
     cmp::Ordering,
@@ -59,7 +59,7 @@ impl DeviceName {
     }
 }
 
-/// The connections that a rule is for. What is `None` is not looked at.
+/// The connections that a rule is for. A property that is `None` is not compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pattern {
     /// The server's address.
@@ -72,7 +72,7 @@ pub(crate) struct Pattern {
     pub(crate) netns: Option<u32>,
 }
 
-/// A connection that is about to be made.
+/// A connection before it is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     /// The server's address, see [`number`].
@@ -147,11 +147,11 @@ impl Pattern {
 /// The policy of remote invalidation (RFC 8797, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RemoteInvalidation {
-    /// The server is told not to.
+    /// The server must not invalidate registrations.
     Off,
-    /// The server is told that it may, and does as it likes.
+    /// The server may, even if its own private data does not have R set.
     On,
-    /// The server is told that it may; one that did not say that it does the same must not.
+    /// The server may if its own private data has R set, too.
     Strict,
 }
 
@@ -194,7 +194,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// This policy with what `settings` say instead.
+    /// This policy, overridden by `settings`.
     pub(crate) fn with(self, settings: &Settings) -> Self {
         let s = settings;
 
@@ -209,7 +209,7 @@ impl Policy {
         }
     }
 
-    /// The server's knowledge of us: what we tell it, or what holds for a peer that says nothing
+    /// The server's knowledge of us: our private data, or the default of a peer that sends none
     /// (RFC 8797, section 5.1).
     pub(crate) fn own(&self) -> PrivateData {
         if self.private_data {
@@ -223,7 +223,7 @@ impl Policy {
         }
     }
 
-    /// Tells whether the server may invalidate registrations, given what it said about itself.
+    /// Tells whether the server may invalidate registrations, given its private data.
     pub(crate) fn takes_invalidation(&self, peer: &PrivateData) -> bool {
         self.own().remote_invalidation
             && (self.remote_invalidation != RemoteInvalidation::Strict || peer.remote_invalidation)
@@ -283,7 +283,7 @@ mod tests {
         Target::new(address, 20049, Some("rxe0"), 7)
     }
 
-    /// Which of `rules` holds for `target`.
+    /// The index of the one of `rules` that applies to `target`.
     fn chosen(rules: &[Pattern], target: &Target<'_>) -> Option<usize> {
         let places = || {
             rules
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_a_rule_names_decides_between_equal_prefixes() {
+    fn other_properties_decide_between_equal_prefixes() {
         let net = pattern("192.0.2.0/24");
         let device = Pattern {
             device: DeviceName::parse("rxe0"),
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_changes_what_it_says_and_no_more() {
+    fn a_rule_changes_its_own_settings_and_no_more() {
         let settings = Settings {
             inline_send: InlineSize::from_bytes(1024),
             credits: Some(4),
@@ -429,7 +429,7 @@ mod tests {
         assert!(defaults().with(&settings) == expected);
     }
 
-    // PD-1: without private data the defaults hold for both.
+    // PD-1: without private data both ends use the defaults.
     #[test]
     fn without_private_data_the_defaults_of_the_protocol_hold() {
         let silent = Policy {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rules that there are.
+//! The table of rules.
 
 use kernel::{
     fmt,
@@ -32,10 +32,11 @@ impl Name {
     /// The longest name, in bytes.
     const MAX: usize = 63;
 
+    /// Takes the name of a directory.
+    ///
     /// # Errors
     ///
-    /// `ENAMETOOLONG`, and `EINVAL` for what tables and messages could not tell from something
-    /// else.
+    /// `ENAMETOOLONG`, and `EINVAL` for a name that would be ambiguous in tables and messages.
     pub(crate) fn new(text: &CStr) -> Result<Self> {
         let text = text.to_str()?;
         if text == "none" || !text.bytes().all(|c| c.is_ascii_graphic()) {
@@ -70,7 +71,7 @@ pub(crate) struct Rule {
     pub(crate) settings: Settings,
 }
 
-/// Names a rule as long as it is in the table, and never another one.
+/// The number of a rule in the table, which no other rule ever has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RuleId(u64);
 
@@ -82,7 +83,7 @@ impl AsRef<Pattern> for Rule {
 
 /// The rules in their order.
 struct Rules {
-    /// `None` as long as there is no rule: a static value is not freed when the module goes.
+    /// `None` without rules: a static value is not freed when the module is unloaded.
     list: Option<RBTree<Key, Rule>>,
     /// The number of the next rule.
     next: u64,
@@ -107,7 +108,7 @@ impl Rules {
     }
 }
 
-/// Makes the table ready for use.
+/// Initializes the table.
 pub(crate) fn init() {
     RULES.init();
 }
@@ -123,8 +124,8 @@ pub(crate) fn add(name: Name) -> Result<RuleId> {
         pattern: Pattern::default(),
         settings: Settings::default(),
     };
-    // Before the lock: reclaim would wait for dirty pages, they perhaps for a connection, and the
-    // attempt to make it for the lock.
+    // Before the lock: reclaim may wait for dirty pages, those for a connection, and the attempt to
+    // connect for the lock.
     let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
     let mut rules = RULES.lock().ok_or(ENODEV)?;
     let id = rules.next;
@@ -137,7 +138,7 @@ pub(crate) fn add(name: Name) -> Result<RuleId> {
     Ok(RuleId(id))
 }
 
-/// Removes a rule. Connections that it was used for stay as they are.
+/// Removes a rule. Existing connections stay as they are.
 pub(crate) fn remove(id: RuleId) {
     let Some(mut rules) = RULES.lock() else {
         return;
@@ -188,8 +189,7 @@ pub(crate) fn change(id: RuleId, act: impl FnOnce(&mut Rule)) -> Result {
     Ok(())
 }
 
-/// Decides what holds for a connection that is about to be made, and the name of the rule that says
-/// so, if it is one.
+/// The policy for a connection before it is set up, and the name of the rule that applies, if any.
 pub(crate) fn decide(target: &Target<'_>) -> (Policy, Option<Name>) {
     let rule = RULES
         .lock()

@@ -2,8 +2,8 @@
 
 //! Segments, chunks and chunk lists (RFC 8166, sections 3.4 and 4.3).
 //!
-//! The views here borrow bytes of a received message that were checked when the view was made, so
-//! that walking them cannot fail.
+//! The views here borrow bytes of a received message, which their constructors check, so that
+//! walking them cannot fail.
 //!
 //! | view | bytes |
 //! |---|---|
@@ -20,7 +20,7 @@ use super::{
 /// Bytes of a segment in a Write chunk or Reply chunk.
 pub(crate) const SEGMENT_LEN: usize = 16;
 
-/// Bytes of a segment in a Read list, with the word in front that says that there is one.
+/// Bytes of a segment in a Read list, with the word for its presence in front.
 pub(crate) const READ_ENTRY_LEN: usize = 24;
 
 /// Bytes that a Read list of `segments` segments adds to the smallest header.
@@ -29,7 +29,7 @@ pub(crate) const fn read_list_len(segments: u64) -> u64 {
     segments.saturating_mul(24)
 }
 
-/// Bytes that a Write list of one chunk of `segments` segments adds to the smallest header; none
+/// Bytes that a Write list of one chunk of `segments` segments adds to the smallest header; 0
 /// without segments.
 #[inline]
 pub(crate) const fn write_list_len(segments: u64) -> u64 {
@@ -226,7 +226,7 @@ impl<'a> WriteList<'a> {
             end = message.rest().len();
             count = count.saturating_add(1);
         }
-        // INVARIANT: what lies between the start and the end of the last chunk was walked just now.
+        // INVARIANT: the loop walked `count` chunks up to `end`, the end of the last one.
         let len = all.len().saturating_sub(end);
         let entries = all.get(..len).ok_or(Defect::Truncated)?;
         Ok(Self {
@@ -271,7 +271,7 @@ pub(crate) struct ChunkLists<'a> {
 }
 
 impl<'a> ChunkLists<'a> {
-    /// Splits what follows the prefix of a message into the lists and the payload.
+    /// Splits the bytes behind the prefix of a message into the lists and the payload.
     #[inline(always)]
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Defect> {
         // Most messages have no chunks at all.
@@ -299,7 +299,7 @@ impl<'a> ChunkLists<'a> {
     }
 }
 
-/// Takes the word that says whether an item of optional data follows.
+/// Takes the word for the presence of an item of optional data.
 #[inline]
 fn present(message: &mut Reader<'_>) -> Result<bool, Defect> {
     match message.word() {
@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    // TV-M-7, V1-18: every word that says whether there is more is 0 or 1.
+    // TV-M-7, V1-18: every word for the presence of an item is 0 or 1.
     #[test]
     fn optional_data() {
         let read = Message::new(&TV_V1_3);

@@ -2,14 +2,14 @@
 
 //! The number of calls that may be outstanding (RFC 8166, section 3.3.1).
 //!
-//! Both numbers are absolute: the client says in each call how many replies it can take at once,
-//! the server in each reply how many calls. A new connection starts with one credit, so the second
+//! Both numbers are absolute: the client announces in each call the replies that it can take at
+//! once, the server in each reply the calls. A new connection starts with one credit, so the second
 //! call waits for the first reply.
 
 /// The credits that a received grant gives to a requester that asked for `requested`.
 ///
-/// A grant of 0 would stop the connection for ever, so it counts as 1 ([`is_zero`] tells whether it
-/// did); more than requested are not used. A request of 0 counts as 1 as well.
+/// A grant of 0 would stop the connection, so it counts as 1 (see [`is_zero`]); more than requested
+/// are not used. A request of 0 counts as 1 as well.
 #[inline]
 pub(crate) fn grant(wire: u32, requested: u32) -> u32 {
     wire.clamp(1, requested.max(1))
@@ -21,12 +21,12 @@ pub(crate) const fn is_zero(wire: u32) -> bool {
     wire == 0
 }
 
-/// The calls that may be outstanding, as far as the requester still knows of them, when `granted`
-/// are allowed and `abandoned` others have no reply that were cancelled or timed out.
+/// The calls that may be outstanding, besides `abandoned` ones without a reply (cancelled, or timed
+/// out), when `granted` are allowed in all.
 ///
-/// Such a call keeps its credit until its reply arrives or the connection ends, since the responder
-/// may still be at work on it. One call is always let through; before abandoned calls hold all
-/// credits, the connection ends ([`is_exhausted`]).
+/// An abandoned call keeps its credit until its reply arrives or the connection ends, since the
+/// responder may still be at work on it. One call is always allowed; before abandoned calls hold
+/// all credits, the connection ends ([`is_exhausted`]).
 #[inline]
 pub(crate) fn window(granted: u32, abandoned: u32) -> u32 {
     granted.saturating_sub(abandoned).max(1)
@@ -36,7 +36,7 @@ pub(crate) fn window(granted: u32, abandoned: u32) -> u32 {
 /// which frees them all: more than half.
 ///
 /// A responder that never replies to them would otherwise slow the connection down to one call at a
-/// time, and stop it in the end: each reply that may come has a Receive posted for it.
+/// time, and stop it in the end: each reply that may come needs a posted Receive.
 #[inline]
 pub(crate) fn is_exhausted(granted: u32, abandoned: u32) -> bool {
     abandoned > granted / 2
@@ -47,8 +47,8 @@ pub(crate) fn is_exhausted(granted: u32, abandoned: u32) -> bool {
 mod tests {
     use super::*;
 
-    // TV-M-16, 17, V1-24, V1-25, V1-29, V1-37, BI-6: any word gives at least 1 and at most what was
-    // requested.
+    // TV-M-16, 17, V1-24, V1-25, V1-29, V1-37, BI-6: any word gives at least 1 and at most the
+    // credits requested.
     #[test]
     fn grants() {
         for (wire, requested, credits) in [
@@ -69,7 +69,7 @@ mod tests {
         assert!(is_zero(0) && !is_zero(1) && !is_zero(u32::MAX));
     }
 
-    // V1-41: a connection that ends its life before abandoned calls hold all credits.
+    // V1-41: a connection ends before abandoned calls hold all credits.
     #[test]
     fn exhaustion() {
         for (granted, abandoned, exhausted) in [

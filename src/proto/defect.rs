@@ -11,7 +11,7 @@ pub(crate) enum Defect {
     Done,
     /// The message ends inside its header, or a count runs past its end.
     Truncated,
-    /// A word that says whether an item is present is neither 0 nor 1.
+    /// A word for the presence of an item is neither 0 nor 1.
     OptionalData,
     /// `RDMA_NOMSG` without a list that could hold the payload.
     NoLists,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The message that both ends put into the connection manager's private data (RFC 8797).
+//! The message of both ends in the connection manager's private data (RFC 8797).
 //!
 //! | byte | content |
 //! |---|---|
 //! | 0..4 | identifier `f6 ab 0e 18` |
 //! | 4 | version, 1 |
 //! | 5 | bit 0: R, the sender takes remote invalidation; the other bits are sent as 0 and ignored |
-//! | 6 | size code of what the sender can send |
-//! | 7 | size code of what the sender can receive |
+//! | 6 | size code of the largest message that the sender can send |
+//! | 7 | size code of the largest message that the sender can receive |
 //!
 //! It arrives before any authentication, so [`PrivateData::find`] takes any bytes and never
-//! fails a connection: what is no message counts as none, and the defaults hold.
+//! fails a connection: without a well-formed message the defaults hold.
 
 /// An inline threshold as one byte can name it: a multiple of 1024, from 1024 to 262144 bytes
 /// (RFC 8797, section 4.2).
@@ -25,7 +25,7 @@ impl InlineSize {
     /// The largest size, in bytes.
     pub(crate) const MAX: u32 = 262_144;
 
-    /// The size that holds when nothing was said.
+    /// The size of an end that announced none.
     pub(crate) const DEFAULT: Self = Self(0);
 
     /// The largest size that does not exceed `bytes`, clamped to [`InlineSize::MAX`].
@@ -54,9 +54,9 @@ impl InlineSize {
     }
 }
 
-/// The message of one end about itself when the connection is made (RFC 8797, section 4).
+/// The message of one end about itself when it connects or accepts (RFC 8797, section 4).
 ///
-/// The default is what holds for a peer that sent no message (section 5.1).
+/// The default stands for a peer that sent no message (RFC 8797, section 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PrivateData {
     /// The largest message the sender of this will send.
@@ -74,7 +74,7 @@ impl PrivateData {
     const VERSION: u8 = 1;
     const REMOTE_INVALIDATION: u8 = 0x01;
 
-    /// The message, to be put at the front of the private data.
+    /// The bytes of the message, for the front of the private data.
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let flags = if self.remote_invalidation {
             Self::REMOTE_INVALIDATION
@@ -97,12 +97,12 @@ impl PrivateData {
     ///
     /// Other layers put bytes of their own before it and the connection manager pads behind it. A
     /// candidate of another version, or one that runs over the end, is no message and the search
-    /// goes on. `None`: use the default.
+    /// continues. `None`: use the default.
     pub(crate) fn find(bytes: &[u8]) -> Option<Self> {
         bytes.windows(Self::LEN).find_map(Self::decode)
     }
 
-    /// The message that [`PrivateData::find`] finds, as it came: with the flags that are ignored.
+    /// The bytes of the message that [`PrivateData::find`] finds, with the flags that it ignores.
     pub(crate) fn locate(bytes: &[u8]) -> Option<[u8; Self::LEN]> {
         bytes
             .windows(Self::LEN)
@@ -132,8 +132,8 @@ pub(crate) struct Thresholds {
 }
 
 impl Thresholds {
-    /// The thresholds as a client finds them: `own` is what it sent in its connect, `peer` what the
-    /// server replied.
+    /// The thresholds as a client finds them: `own` is the message in its connect, `peer` the one
+    /// in the server's accept.
     pub(crate) fn for_client(own: &PrivateData, peer: &PrivateData) -> Self {
         Self {
             call: own.send.min(peer.receive).bytes(),
@@ -141,8 +141,8 @@ impl Thresholds {
         }
     }
 
-    /// The thresholds as a server finds them: `own` is what it sends in its accept, `peer` what the
-    /// client connected with.
+    /// The thresholds as a server finds them: `own` is the message in its accept, `peer` the one in
+    /// the client's connect.
     #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn for_server(own: &PrivateData, peer: &PrivateData) -> Self {
         Self::for_client(peer, own)
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(PrivateData::find(truncated), None);
     }
 
-    // TV-PD-6, PD-40, PD-41: cut anywhere, it is no message.
+    // TV-PD-6, PD-40, PD-41: no part of a message is one.
     #[test]
     fn truncated() {
         let bytes = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(PrivateData::find(&first), message(8192, 1024, false));
     }
 
-    // TV-PD-14, 15, PD-34, PD-35, PD-44, PD-52: no message, and what holds then.
+    // TV-PD-14, 15, PD-34, PD-35, PD-44, PD-52: no message, and the defaults.
     #[test]
     fn no_message() {
         assert_eq!(PrivateData::find(&[]), None);
@@ -305,7 +305,7 @@ mod tests {
         };
         assert_eq!(Thresholds::for_client(&server, &client), swapped);
 
-        // PD-34: a peer that says nothing.
+        // PD-34: a peer that sends no message.
         let least = Thresholds {
             call: 1024,
             reply: 1024,

@@ -51,7 +51,7 @@ impl Program {
     }
 }
 
-/// An accepted reply that says that the system of the callee has failed.
+/// An accepted reply with the status SYSTEM_ERR: the callee could not serve the call.
 pub(crate) const fn system_error(xid: u32) -> [u32; 6] {
     [xid, REPLY, 0, 0, 0, SYSTEM_ERR]
 }

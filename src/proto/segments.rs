@@ -3,18 +3,17 @@
 //! The most segments that a chunk can take, before its memory is registered.
 //!
 //! One registration, and so one segment, covers a limited number of pages of one piece of a message
-//! (its head, page list or tail). Where in a page a piece starts is not known when a transfer is
-//! planned.
+//! (its head, page list or tail). A plan does not know the offset in its page at which a piece
+//! starts.
 
 /// The most segments that `bytes` bytes in `pieces` pieces take.
 ///
 /// A page has `page_size` bytes, a power of two; a registration covers `pages_per_segment` pages.
-/// `None` if either is 0, or if the number cannot be told in 32 bits.
+/// `None` if either is 0, or if the number exceeds 32 bits.
 ///
 /// A piece of n bytes, n > 0, touches at most floor((n + page - 2) / page) + 1 pages, and so takes
-/// at most floor((n + page - 2) / (page * pages per segment)) + 1 segments. How the bytes are
-/// split between the pieces is not known, but the floors add up to no more than the floor of the
-/// sum.
+/// at most floor((n + page - 2) / (page * pages per segment)) + 1 segments. The split of the bytes
+/// between the pieces is not known, but the floors add up to no more than the floor of the sum.
 #[inline]
 pub(crate) fn most_segments(
     bytes: u32,
@@ -65,7 +64,7 @@ mod tests {
         }
     }
 
-    // V1-153: limits that make no sense, and numbers too large to tell.
+    // V1-153: limits that make no sense, and numbers beyond 32 bits.
     #[test]
     fn nonsense() {
         assert_eq!(most_segments(1, 1, 0, 1), None);

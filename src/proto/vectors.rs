@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages for the tests: vectors word by word, and a buffer in which they can be spoiled.
+//! Messages for the tests: vectors word by word, and a buffer in which a test may spoil them.
 //!
 //! The vectors come from another encoder than ours and were read back by a decoder independent of
 //! both. Their names are those in the list of requirements.
@@ -10,8 +10,7 @@ use super::{
     xdr::Writer, //
 };
 
-/// A message that a test may spoil. What cannot be done to it leaves it empty, which no test
-/// expects.
+/// A message that a test may spoil. An impossible change leaves it empty, which no test expects.
 #[derive(Clone, Copy)]
 pub(crate) struct Message {
     bytes: [u8; 208],

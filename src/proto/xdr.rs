@@ -3,7 +3,7 @@
 //! Cursors over the bytes of a transport header, which is XDR: big-endian words of 4 bytes
 //! (RFC 8166, section 4; RFC 4506).
 //!
-//! Both cursors move by fixed-size blocks and check the room once for each block, not for each
+//! Both cursors move by fixed-size blocks and check the bounds once for each block, not for each
 //! word.
 
 /// There is less room in the buffer than the next block needs.
@@ -79,7 +79,7 @@ impl<'a> Writer<'a> {
     /// The number of bytes written.
     #[inline]
     pub(crate) fn written(&self) -> usize {
-        // NO-OVERFLOW: `rest` is a tail of what `room` counts.
+        // NO-OVERFLOW: `rest` is a tail of the slice whose length is `room`.
         self.room.wrapping_sub(self.rest.len())
     }
 
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(reader.rest(), [0xee].as_slice());
     }
 
-    // V1-19: what is not there is not read, and the cursor stays.
+    // V1-19: nothing is read past the end, and the cursor stays.
     #[test]
     fn reading_past_the_end() {
         let bytes = [0, 0, 0, 7, 0, 0, 0];

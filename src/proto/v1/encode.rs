@@ -28,7 +28,7 @@ use super::{
 pub(crate) enum EncodeError {
     /// It does not fit into the buffer.
     NoRoom,
-    /// A chunk has more segments than its count word can say.
+    /// A chunk has more segments than its count word can hold.
     TooManySegments,
     /// `RDMA_NOMSG` without a chunk that could hold the payload.
     NoLists,
@@ -135,8 +135,8 @@ impl ListsHeader<'_> {
 
 /// Writes the header of a message without chunks and returns its length, 28 bytes.
 ///
-/// `credits` is what a call asks for or, of a reply in the reverse direction, the grant: how many
-/// reverse calls the client takes at once, at least 1 (RFC 8167, section 4.1).
+/// `credits` are those requested by a call or, for a reply in the reverse direction, the grant: the
+/// number of reverse calls that the client can serve at once, at least 1 (RFC 8167, section 4.1).
 ///
 /// # Errors
 ///
@@ -184,7 +184,7 @@ fn put_read_list(out: &mut Writer<'_>, list: &[ReadSegment]) -> Result<(), NoRoo
     out.words([0])
 }
 
-/// The word that says that a chunk is there, and the chunk.
+/// Writes a chunk behind the word for its presence.
 #[inline]
 fn put_chunk(out: &mut Writer<'_>, chunk: &[Segment]) -> Result<(), EncodeError> {
     let count = u32::try_from(chunk.len()).map_err(|_| EncodeError::TooManySegments)?;
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(reply.encode(&mut [0; 64]), Err(EncodeError::NoLists));
     }
 
-    // V1-54: the lengths that plans are made with are those of the encoder.
+    // V1-54: plans count with the lengths of the encoder.
     #[test]
     fn planned_lengths() {
         let read = [ReadSegment::default(); 3];

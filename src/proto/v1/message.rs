@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The messages that a transport writes itself, without an upper layer. Each goes inline, behind a
+//! The messages that a transport writes itself, without an upper layer. Each is inline, behind a
 //! transport header without chunks.
 
 use super::{
@@ -18,8 +18,8 @@ use super::{
     }, //
 };
 
-/// Writes a reply in the reverse direction that says that no reply fits (BI-32), and returns the
-/// length of the message in bytes.
+/// Writes the reply in the reverse direction for a call whose own reply does not fit (BI-32), and
+/// returns the length of the message in bytes.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ mod tests {
         *, //
     };
 
-    // BI-32, BI-26: what the server gets is a bare reply to its call.
+    // BI-32, BI-26: the server gets a bare reply to its call.
     #[test]
     fn system_errors() {
         let mut out = [0xee; 56];

@@ -2,9 +2,9 @@
 
 //! Calls whose page data moves in one segment, and all else inline: nearly all that read or write.
 //!
-//! What is decided here in a few comparisons, [`plan`](super::plan::plan) and
-//! [`CallHeader`](super::encode::CallHeader) decide in the same way for any call. Whatever is not
-//! of this form is left to them.
+//! A few comparisons come to the same result as [`plan`](super::plan::plan) and
+//! [`CallHeader`](super::encode::CallHeader), which take any call. Calls of another form are left
+//! to them.
 
 use super::{
     super::{
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(PageChunk::of(&call, &LIMITS), Some(PageChunk::Read));
         call.send_len = 4096 + 973;
         assert_eq!(PageChunk::of(&call, &LIMITS), None);
-        // What goes inline both ways has no chunk, and what does in neither has two.
+        // A call that is inline both ways has no chunk, and one that is in neither has two.
         (call.send_len, call.send_pages) = (996, 900);
         assert_eq!(PageChunk::of(&call, &LIMITS), None);
         (call.send_len, call.recv_max) = (4096, 4096);

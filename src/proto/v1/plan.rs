@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which transfer mode a call and its reply use (RFC 8166, sections 3.5 and 4.3.3).
+//! The transfer modes of a call and its reply (RFC 8166, sections 3.5 and 4.3.3).
 //!
 //! The reply is planned first, because the chunks offered for it are in the header of the call:
 //!
@@ -12,9 +12,8 @@
 //! Read chunk at position 0 (a Long message).
 //!
 //! "Fits" always means that transport header and payload together do not exceed the threshold of
-//! their direction; equal fits. How many segments a chunk will have is known only when memory is
-//! registered, so the plan counts with the most it can take: what the header then really needs is
-//! never more.
+//! their direction; equal fits. The segments of a chunk are known only when its memory is
+//! registered, so the plan counts with the most it can take, and the header never needs more.
 
 use super::super::{
     chunk::{
@@ -89,9 +88,9 @@ pub(crate) enum ReplyMode {
 /// The transfer modes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// That of the call.
+    /// The transfer mode of the call.
     pub(crate) call: CallMode,
-    /// The transfer mode of a reply.
+    /// The transfer mode of the reply.
     pub(crate) reply: ReplyMode,
     /// The most segments of the Read list; 0 without one.
     pub(crate) call_segments: u32,
@@ -169,7 +168,7 @@ fn plan_reply(call: &CallShape, limits: &PlanLimits) -> Result<(ReplyMode, u32, 
             return Ok((ReplyMode::WriteChunk, allow(limits, page_segments)?, chunk));
         }
     }
-    // The upper layer says nothing about the split of the rest; both a head and a tail may come.
+    // The upper layer does not tell the split of the rest; both a head and a tail may come.
     let count = page_segments.saturating_add(segments(limits, rest, 2)?);
     let chunk = reply_chunk_len(u64::from(count));
     if !fits(BARE_HEADER.saturating_add(chunk), 0, threshold) {
@@ -322,7 +321,7 @@ mod tests {
         assert_eq!(modes(&call, &LIMITS), inline);
     }
 
-    // V1-153: segments and headers of calls that cannot be made to fit.
+    // V1-153: calls with too many segments, and with headers that do not fit.
     #[test]
     fn large_calls() {
         // 39 pages anywhere touch 40, and one byte more is in a segment of its own.
@@ -345,7 +344,7 @@ mod tests {
         assert_eq!(found, Err(PlanError::TooManySegments));
     }
 
-    // V1-153: segments and headers of replies that cannot be made to fit.
+    // V1-153: replies with too many segments, and with headers that do not fit.
     #[test]
     fn large_replies() {
         // 62 segments are 996 bytes of Reply chunk; they leave no room for a call.

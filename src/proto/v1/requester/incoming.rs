@@ -3,10 +3,10 @@
 //! Classification of messages that a client receives.
 //!
 //! A server may send us replies, calls in the reverse direction, and errors about our calls.
-//! Everything else is counted and gets no message in return: a requester sends an `RDMA_ERROR` only
-//! for what is recognisably a reverse call, because one for a bad reply would look like one for a
-//! call that the server never sent. If it names a call of ours, that call ends with it: the server
-//! has said all that it is going to say.
+//! Everything else is counted and gets no message in return: a client sends an `RDMA_ERROR` only
+//! for a message that is recognisably a reverse call, because one for a bad reply would look like
+//! one for a call that the server never sent. A message that names a call of ours ends that call,
+//! since no other reply to it will come.
 
 use super::super::{
     super::{
@@ -38,15 +38,15 @@ pub(crate) struct Reply<'a> {
 
 /// A received message, as a client sees it.
 ///
-/// That its xid is one of a call of ours remains to be seen; one that is not is dropped and
-/// counted, too.
+/// Its xid is not looked up yet; a message that belongs to no call of ours is dropped and counted,
+/// too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Incoming<'a> {
     /// A reply to one of our calls.
     Reply(Reply<'a>),
     /// A call in the reverse direction (RFC 8167, section 5.1).
     ReverseCall {
-        /// Its xid; the numbers of the two directions have nothing to do with each other.
+        /// Its xid; the xids of the two directions are independent.
         xid: u32,
         /// The replies that the server can take at once, unchecked.
         credits: u32,
@@ -61,7 +61,7 @@ pub(crate) enum Incoming<'a> {
         /// Its version word, to be repeated in the reply.
         version: u32,
     },
-    /// The server could not process one of our calls; the call ends with that.
+    /// The server could not process one of our calls, which ends the call.
     Error {
         /// The xid of the call.
         xid: u32,
@@ -94,7 +94,7 @@ pub(crate) enum Discard {
     XidMismatch,
     /// The header, or the start of the payload, is not well-formed.
     Defect(Defect),
-    /// An `RDMA_ERROR` that is short or has an unknown code. The specification wants it dropped
+    /// An `RDMA_ERROR` that is short or has an unknown code. RFC 8166, section 4.5, has it dropped
     /// silently, so it does not end its call.
     UndecodableError,
 }
@@ -238,7 +238,7 @@ mod tests {
         ));
     }
 
-    // TV-M-16, 17: any credits word is a matter of the credits, not of the message.
+    // TV-M-16, 17: a message with any credits word is used.
     #[test]
     fn credits() {
         for word in [0, u32::MAX] {
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    // TV-BI-1, BI-25, BI-28: a reverse call; TV-BI-2 is what a server gets.
+    // TV-BI-1, BI-25, BI-28: a reverse call; TV-BI-2 is for a server.
     #[test]
     fn reverse_call() {
         let message = Message::new(&TV_BI_1);
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(classify(message.bytes()), expected);
     }
 
-    // TV-M-1, 3..5, 8, 18..20, V1-108, V1-117: no use, and for which call.
+    // TV-M-1, 3..5, 8, 18..20, V1-108, V1-117: unusable messages, and their calls.
     #[test]
     fn discards() {
         let call = Message::new(&TV_V1_1);

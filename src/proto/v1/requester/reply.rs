@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Comparison of a reply with what its call offered (RFC 8166, sections 3.4.6, 4.3.2 and
+//! Comparison of a reply with the chunks that its call offered (RFC 8166, sections 3.4.6, 4.3.2 and
 //! 4.3.3).
 //!
-//! A responder returns the chunks of a call with the lengths rewritten to what it placed. The
+//! A responder returns the chunks of a call with the lengths rewritten to the bytes it placed. The
 //! lengths are the only words of a returned segment that are used, and only after it is certain
-//! that they lie within what was offered and that the bytes placed have no hole in them. Handles
+//! that they lie within the offered ones and that the bytes placed have no hole in them. Handles
 //! and offsets are always ours.
 
 use super::{
@@ -86,7 +86,7 @@ impl Malformed {
     }
 }
 
-/// Compares `reply` with what its call `offered` and says where its bytes are.
+/// Compares `reply` with the chunks that its call `offered` and finds the place of its bytes.
 ///
 /// # Errors
 ///
@@ -133,11 +133,11 @@ fn check_chunks(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Placed, Malf
 /// Compares a returned Write list with the `offered` one and returns the bytes placed in all its
 /// chunks.
 ///
-/// An empty list says that no chunk was used.
+/// An empty list means that no chunk was used.
 ///
 /// # Errors
 ///
-/// [`Malformed::WriteChunkCount`], or what [`check_chunk`] finds.
+/// [`Malformed::WriteChunkCount`], and those of [`check_chunk`].
 #[inline]
 pub(crate) fn check_write_list(
     returned: &WriteList<'_>,
@@ -205,7 +205,7 @@ pub(crate) fn renamed(reply: &Reply<'_>, offered: &Offered<'_>) -> bool {
             .is_some_and(|chunk| differs(chunk, offered.reply))
 }
 
-/// More bytes than one RPC message can have were offered, and used.
+/// The length of an RPC message; an error if more bytes than one can have were offered, and used.
 #[inline]
 fn total(bytes: u64) -> Result<u32, Malformed> {
     u32::try_from(bytes).map_err(|_| Malformed::TooLong)
@@ -225,7 +225,7 @@ mod tests {
         *, //
     };
 
-    // V1-100, V1-101, TV-M-15: without chunks a reply is inline, whatever was offered.
+    // V1-100, V1-101, TV-M-15: without chunks a reply is inline, with any offer.
     #[test]
     fn inline() {
         let message = Message::new(&TV_V1_2);
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(result, Some(Ok(expected)));
     }
 
-    // V1-93: other handles and offsets are no error, but seen.
+    // V1-93: other handles and offsets are no error, but are reported.
     #[test]
     fn renamed_segments() {
         let expected = Placed::WriteChunk { length: 4196 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The replies that servers send nearly always, told in one look.
+//! The usual replies, decoded and checked at once.
 //!
 //! Most replies are an `RDMA_MSG` without chunks, or with a Write chunk of one segment. Their words
-//! stand at fixed places. Anything else, and anything that is wrong with a message, is left to
-//! [`super::incoming::classify`] and [`super::reply::check`], with which this agrees about all that
-//! it tells.
+//! stand at fixed places. Other messages, and defective ones, are left to
+//! [`super::incoming::classify`] and [`super::reply::check`], which come to the same result for the
+//! usual ones.
 
 use super::{
     super::{
@@ -36,7 +36,7 @@ pub(crate) struct UsualReply {
     pub(crate) payload: usize,
 }
 
-/// Takes `message` for a reply of the usual form; `None` if it is anything else.
+/// Decodes `message` if it is a reply of the usual form; `None` if it is anything else.
 #[inline(always)]
 pub(crate) fn usual(message: &[u8]) -> Option<UsualReply> {
     let mut message = Reader::new(message);
@@ -71,7 +71,8 @@ pub(crate) fn usual(message: &[u8]) -> Option<UsualReply> {
 
 impl UsualReply {
     /// Tells where the reply is, and whether its segment repeats another handle or offset than was
-    /// `offered`. `None` if it does not keep to what its call `offered`, or is not as simple.
+    /// `offered`. `None` if it contradicts the chunks that its call `offered`, or those are not as
+    /// simple.
     #[inline(always)]
     pub(crate) fn check(&self, offered: &Offered<'_>) -> Option<(Placed, bool)> {
         let Some(written) = &self.written else {
