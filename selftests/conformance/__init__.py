@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The table of conformance: each requirement, where it is met, and which tests would notice its loss."""
+"""The table of conformance: for each requirement the place that meets it, and the tests that would notice its loss."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Writes Documentation/conformance.rst, or with --check compares it with what there is. Usage: python3 -m conformance [--check]"""
+"""Writes Documentation/conformance.rst, or with --check compares it with the file. Usage: python3 -m conformance [--check]"""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Conformance
 ===========
 
 Where each requirement of ``requirements.rst`` is met, and which tests would notice its loss. This page is made by
-``make conformance`` from what code and tests cite; ``make lint`` fails when it is out of date, when a client's requirement has
+``make conformance`` from the citations in code and tests; ``make lint`` fails when it is out of date, when a client's requirement has
 neither a test nor a reason, and when one is cited that does not exist.
 """
 
 
 class Table:
-    """All that is known of the requirements."""
+    """The requirements with their places and tests."""
 
     def __init__(self) -> None:
         self.requirements = requirements.load(TOP)
@@ -44,11 +44,11 @@ class Table:
             self.places[name] += [file for file in files if file not in named]
 
     def tested(self, name: str) -> bool:
-        """Whether a test cites it."""
+        """Tells if a test cites it."""
         return any(name in found for found in self.tests.values())
 
     def problems(self) -> list[str]:
-        """What is wrong with the table itself."""
+        """The errors of the table itself."""
         found = [
             f"{place}: no such requirement or hazard"
             for place in citations.unknown(TOP, {*self.requirements, *requirements.hazards(TOP)})
@@ -73,7 +73,7 @@ class Table:
         return found
 
     def count(self) -> str:
-        """How many there are of each kind."""
+        """A sentence with the number of each kind."""
         kinds: Counter[str] = Counter()
         for name in self.requirements:
             if name in self.apart:
@@ -89,13 +89,13 @@ class Table:
         )
 
     def entry(self, name: str) -> str:
-        """What there is to say of one."""
+        """The paragraph for one requirement."""
         if name in self.apart:
             return f"Not a client's: {self.apart[name]}."
         said = ["In " + ", ".join(f"``{place}``" for place in self.places[name]) + "."]
-        for what, title in (("unit", "Unit tests"), ("guest", "Tests in guests")):
+        for kind, title in (("unit", "Unit tests"), ("guest", "Tests in guests")):
             by_file: dict[str, list[str]] = defaultdict(list)
-            for test in self.tests[what].get(name, []):
+            for test in self.tests[kind].get(name, []):
                 file, _, function = test.partition(": ")
                 by_file[file].append(function)
             if by_file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who cites a requirement: code, unit tests, properties, and tests in guests."""
+"""Citations of requirements: in code, unit tests, properties, and tests in guests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from .requirements import HAZARD, ID
 
-# Where the tests of a Rust file begin; they stand last.
+# The beginning of the tests in a Rust file; they stand last.
 TESTS = "#[cfg(any(test"
-# A test with what stands before and in it.
+# A test with its attributes and comments, and its body.
 RUST_TEST = re.compile(
     r"((?:^[ \t]*//[^\n]*\n|^[ \t]*#\[[^\n]*\n)*)^[ \t]*#\[test\]\n(?:^[ \t]*#\[[^\n]*\n)*^[ \t]*fn (\w+)(.*?)(?=^    }\n|^}\n)",
     re.M | re.S,
@@ -67,7 +67,7 @@ def guest_tests(top: Path) -> Citations:
 
 
 def unknown(top: Path, known: set[str]) -> list[str]:
-    """Where IDs are named that no requirement, and no hazard, has."""
+    """The places that name an ID which no requirement, and no hazard, has."""
     places = []
     for path in sorted(
         [*(top / "src").rglob("*.rs"), *(top / "selftests").rglob("*.py"), *(top / "selftests").rglob("*.rs")]

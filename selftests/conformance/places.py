@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What neither the code nor the tests say of themselves."""
+"""The facts about requirements that neither code nor tests cite."""
 
 from __future__ import annotations
 
-# Where requirements are met, besides the files that name them: an item of a file, and what it meets.
+# Items of files and the requirements that each meets, besides the files that cite them.
 PLACES = {
     "src/client/connect.rs: attempt": "BI-1 PD-1 PD-3 PD-21 PD-44 PD-46 PD-52 V1-38 V1-43 V1-141",
     "src/client/connect/size.rs: Sizing": "PD-13 PD-17 V1-29 V1-33 V1-42 BI-11 BI-12",
@@ -61,7 +61,7 @@ PLACES = {
     "src/client/connection/progress.rs: announce_loss": "V1-122 PD-20",
 }
 
-# Requirements whose loss no test could show, and why.
+# Requirements whose loss no test can show, and the reason.
 UNTESTABLE = {
     "V1-57": "the wrapper of verbs has no work request that reads or writes a peer's memory",
     "V1-67": "a call without them cannot be posted: the plan, the buffer and the credit are arguments of the post",
@@ -73,7 +73,7 @@ UNTESTABLE = {
 # Requirements that wait for their test.
 OPEN = ""
 
-# Requirements that are none of a client's.
+# Requirements that do not concern a client.
 SERVER = "the server's"
 UPPER = "the upper layer's"
 UNUSED = "optional, and not used"
