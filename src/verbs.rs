@@ -67,6 +67,7 @@ mod recv_queue;
 mod ring;
 mod send_queue;
 mod size;
+mod stack;
 
 pub(crate) use buffer::{
     RecvBuffer,

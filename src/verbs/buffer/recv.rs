@@ -10,20 +10,13 @@ use core::mem::{
 use kernel::{
     container_of,
     prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 
 use super::{
     super::{
         completion::Callback,
+        stack::Stack,
         Pd, //
     },
     DmaBuffer, //
@@ -203,34 +196,30 @@ impl Drop for RecvChain {
 ///
 /// # Invariants
 ///
-/// The pointer is null, or the first of a chain of requests made by [`RecvBuffer::into_request`],
-/// which belong to this value.
-pub(in crate::verbs) struct RecvStack(Atomic<*mut bindings::ib_recv_wr>);
+/// The nodes are requests made by [`RecvBuffer::into_request`], which belong to this value.
+pub(in crate::verbs) struct RecvStack(Stack<bindings::ib_recv_wr>);
 
 impl RecvStack {
     /// No Receives.
     pub(in crate::verbs) const fn new() -> Self {
-        // INVARIANT: The pointer is null.
-        Self(Atomic::new(core::ptr::null_mut()))
+        // INVARIANT: No nodes.
+        Self(Stack::new())
     }
 
     /// Adds a Receive. A full barrier: loads after this are not older than the addition.
     #[inline]
     pub(in crate::verbs) fn push(&self, buf: RecvBuffer) {
-        let mut first = self.0.load(Relaxed);
-        let request = buf.into_request(first);
-
-        // INVARIANT: The request is the first of the chain that it is followed by.
-        while let Err(now) = self.0.cmpxchg(first, request, Full) {
-            first = now;
-            // SAFETY: The request belongs to this function until it is on the stack.
-            unsafe { (*request).next = first };
-        }
+        // INVARIANT: The request is followed by the chain that was on the stack.
+        self.0.push(
+            |first| buf.into_request(first),
+            // SAFETY: The request belongs to the caller until it is on the stack.
+            |request, first| unsafe { (*request).next = first },
+        );
     }
 
     /// Takes all Receives.
     pub(in crate::verbs) fn take(&self) -> RecvChain {
-        let first = self.0.xchg(core::ptr::null_mut(), Acquire);
+        let first = self.0.take();
         let (mut count, mut at) = (0u32, first);
 
         while !at.is_null() {

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The words that the two halves of a queue pair share, and the sender that waits for room.
+
+use std::sync::{
+    atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    Mutex,
+};
+
+use super::{
+    buffer::{RecvBuffer, RecvStack},
+    counters::Counters,
+    mr::kept::Kept,
+};
+use crate::{
+    explorer::{
+        atomic::{smp_mb, Acquire, Atomic, Full, Relaxed, Release},
+        explore, fail, Explore, How, Lock, Outcome, Plain, Scenario,
+    },
+    stand_ins::{
+        list::{Invalidated, MrList},
+        pool::MrPool,
+        sync::Arc,
+    },
+};
+
+/// Values that the threads of a scenario take, each once. They are alike: it does not matter which
+/// thread takes which.
+struct Given<T>(Mutex<Vec<T>>);
+
+impl<T> Given<T> {
+    fn new<const N: usize>(given: [T; N]) -> Self {
+        Self(Mutex::new(given.into()))
+    }
+
+    fn take(&self) -> T {
+        self.0
+            .lock()
+            .unwrap()
+            .pop()
+            .expect("one for each that takes")
+    }
+}
+
+// Registrations that a call leaves for the next one.
+
+struct Registrations {
+    kept: Kept,
+    lists: Given<MrList<Invalidated>>,
+    pool: Arc<MrPool>,
+    taken: AtomicUsize,
+}
+
+impl Registrations {
+    fn new() -> Self {
+        let kept = Kept::new();
+        assert!(kept.take().is_none() && kept.count() == 0);
+        let pool = Arc::new(MrPool::default());
+        let lists = Given::new([MrList::of(&pool), MrList::of(&pool)]);
+        Self {
+            kept,
+            lists,
+            pool,
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    fn put(&self) {
+        self.kept.put(self.lists.take());
+    }
+
+    fn take(&self) {
+        if let Some(list) = self.kept.take() {
+            // Uses them.
+            let _ = list.into_head();
+            self.taken.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn check(&self) {
+        let kept = usize::from(self.kept.take().is_some_and(|list| {
+            std::mem::forget(list);
+            true
+        }));
+        if self.pool.reclaimed() + self.taken.load(SeqCst) + kept != 2 {
+            fail("registrations are lost, or have two owners");
+        }
+    }
+}
+
+const REGISTRATIONS: Scenario<Registrations> = Scenario {
+    name: "two calls leave registrations, and two take them",
+    make: Registrations::new,
+    threads: &[
+        ("replied", Registrations::put),
+        ("replied", Registrations::put),
+        ("sender", Registrations::take),
+        ("teardown", Registrations::take),
+    ],
+    check: Registrations::check,
+};
+
+// Receives that come back.
+
+struct Receives {
+    stack: RecvStack,
+    bufs: Given<RecvBuffer>,
+    taken: AtomicUsize,
+}
+
+impl Receives {
+    fn new() -> Self {
+        let stack = RecvStack::new();
+        assert_eq!(stack.take().count(), 0);
+        Self {
+            stack,
+            bufs: Given::new([RecvBuffer::new(), RecvBuffer::new(), RecvBuffer::new()]),
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    fn push(&self) {
+        self.stack.push(self.bufs.take());
+    }
+
+    fn take(&self) {
+        let count = self.stack.take().count() as usize;
+        self.taken.fetch_add(count, SeqCst);
+    }
+
+    fn check(&self) {
+        if self.taken.load(SeqCst) + self.stack.take().count() as usize != 3 {
+            fail("Receives are lost, or have two owners");
+        }
+    }
+}
+
+const RECEIVES: Scenario<Receives> = Scenario {
+    name: "Receives come back, and are taken twice",
+    make: Receives::new,
+    threads: &[
+        ("handler", |world| {
+            world.push();
+            world.push();
+        }),
+        ("another", Receives::push),
+        ("poster", Receives::take),
+        ("sender", Receives::take),
+    ],
+    check: Receives::check,
+};
+
+// Numbers.
+
+struct Numbers {
+    counters: Counters,
+    bufs: Given<RecvBuffer>,
+    gate: Lock,
+    /// The device's way from the poster to the handler.
+    device: Atomic<u32>,
+    /// The buffer of a Send, or the Receives that are posted.
+    memory: Plain,
+    /// Spare messages less their completions.
+    spares: AtomicUsize,
+}
+
+impl Numbers {
+    fn new() -> Self {
+        let counters = Counters::new();
+        counters.set_batch(2);
+        counters.set_posted(0);
+        let untouched = [
+            counters.completed(),
+            counters.held(),
+            counters.take_held().count(),
+            counters.receivable(),
+            counters.is_batch_held().into(),
+            counters.is_spare_posted().into(),
+        ];
+        assert_eq!(untouched, [0; 6]);
+        let device = Atomic::new(0);
+        device.load(Relaxed);
+        Self {
+            counters,
+            bufs: Given::new([RecvBuffer::new(), RecvBuffer::new()]),
+            gate: Lock::new(),
+            device,
+            memory: Plain::new("the buffer"),
+            spares: AtomicUsize::new(0),
+        }
+    }
+
+    fn hold(&self) {
+        self.counters.hold(self.bufs.take());
+    }
+
+    /// `Qp::post_held`. Returns the number of Receives.
+    fn post_held(&self) -> u32 {
+        self.gate.with(|| {
+            let count = self.counters.take_held().count();
+            if self.counters.held() > 2 {
+                fail("more Receives are posted than came back");
+            }
+            if count != 0 {
+                self.memory.write();
+                self.counters.add_receivable(count as i32);
+            }
+            count
+        })
+    }
+
+    /// `SendQueue::post`, and the next `SendQueue::reclaim`.
+    fn send(&self) {
+        self.memory.write();
+        self.counters.set_posted(1);
+        self.device.store(1, Release);
+        if self.counters.completed() == 1 {
+            self.memory.write();
+        }
+    }
+
+    /// The completion of that Send.
+    fn sent(&self) {
+        if self.device.load(Acquire) == 1 {
+            self.memory.read();
+            self.counters.set_completed(1);
+        }
+    }
+
+    /// `Qp::send_spare`.
+    fn send_spare(&self) {
+        if !self.counters.is_spare_posted() {
+            self.memory.write();
+            self.spares.fetch_add(1, SeqCst);
+            self.counters.set_spare_posted(true);
+            self.device.store(1, Release);
+        }
+    }
+}
+
+const REPOSTED: Scenario<Numbers> = Scenario {
+    name: "Receives are posted again, for a call",
+    make: Numbers::new,
+    threads: &[
+        ("handler", |world| {
+            world.hold();
+            world.hold();
+        }),
+        ("poster", |world| {
+            world.post_held();
+        }),
+        ("sender", |world| {
+            if world.counters.receivable() > 0 {
+                world.memory.read();
+            }
+        }),
+    ],
+    check: |world| {
+        world.post_held();
+        if (world.counters.receivable(), world.counters.held()) != (2, 0) {
+            fail("Receives are lost");
+        }
+    },
+};
+
+const SENDS: Scenario<Numbers> = Scenario {
+    name: "a buffer is used again when its Send is complete",
+    make: Numbers::new,
+    threads: &[
+        ("sender", Numbers::send),
+        ("handler", Numbers::sent),
+        ("reader", |world| {
+            if world.counters.outstanding_sends() > 1 {
+                fail("more Sends are complete than were posted");
+            }
+        }),
+    ],
+    check: |_| (),
+};
+
+const SPARE: Scenario<Numbers> = Scenario {
+    name: "the spare message is sent twice",
+    make: Numbers::new,
+    threads: &[
+        ("gate", |world| {
+            world.send_spare();
+            world.send_spare();
+        }),
+        ("handler", |world| {
+            if world.device.load(Acquire) == 1 {
+                world.memory.read();
+                world.spares.fetch_sub(1, SeqCst);
+                world.counters.set_spare_posted(false);
+            }
+        }),
+    ],
+    check: |world| {
+        let is_posted = world.spares.load(SeqCst) != 0;
+        if world.counters.is_spare_posted() != is_posted {
+            fail("the spare message counts as posted, and is not");
+        }
+    },
+};
+
+// A sender that waits until there is room.
+
+struct Space {
+    waiting: Atomic<bool>,
+    is_told: AtomicBool,
+    numbers: Numbers,
+    registrations: Registrations,
+}
+
+impl Space {
+    fn new() -> Self {
+        let waiting = Atomic::new(false);
+        waiting.load(Relaxed);
+        Self {
+            waiting,
+            is_told: AtomicBool::new(false),
+            numbers: Numbers::new(),
+            registrations: Registrations::new(),
+        }
+    }
+
+    /// `Sender::find_buffer` and `Sender::build_again`.
+    fn wait_unless(&self, look: impl FnOnce() -> bool) {
+        // xprt_wait_for_buffer_space()
+        self.waiting.store(true, Relaxed);
+        smp_mb();
+        if look() {
+            self.tell();
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.waiting.load(Relaxed)
+    }
+
+    /// xprt_write_space()
+    fn tell(&self) {
+        if self.is_wanted() && self.waiting.xchg(false, Full) {
+            self.is_told.store(true, SeqCst);
+        }
+    }
+
+    /// `Connection::sent`, after the queue has counted it.
+    fn sent(&self) {
+        self.numbers.counters.set_completed(1);
+        smp_mb();
+        self.tell();
+    }
+
+    /// `Connection::recycle`.
+    fn recycle(&self) {
+        self.numbers.hold();
+        if self.numbers.counters.is_batch_held() || self.is_wanted() {
+            self.post_receives();
+        }
+    }
+
+    /// `Connection::post_receives`.
+    fn post_receives(&self) {
+        self.numbers.post_held();
+        smp_mb(); // the gate's lock orders this, too
+        self.tell();
+    }
+
+    fn check(&self) {
+        if !self.is_told.load(SeqCst) {
+            fail("a sender waits although there is room");
+        }
+    }
+}
+
+const SEND_SPACE: Scenario<Space> = Scenario {
+    name: "a sender waits for a Send",
+    make: Space::new,
+    threads: &[
+        ("sender", |world| {
+            world.wait_unless(|| world.numbers.counters.completed() == 1);
+        }),
+        ("handler", Space::sent),
+    ],
+    check: Space::check,
+};
+
+const RECEIVE_SPACE: Scenario<Space> = Scenario {
+    name: "a sender waits for a Receive",
+    make: Space::new,
+    threads: &[
+        ("sender", |world| {
+            world.wait_unless(|| {
+                world.numbers.post_held();
+                world.numbers.counters.receivable() > 0
+            });
+        }),
+        ("handler", Space::recycle),
+    ],
+    check: Space::check,
+};
+
+const REGISTRATION_SPACE: Scenario<Space> = Scenario {
+    name: "a sender waits for registrations",
+    make: Space::new,
+    threads: &[
+        ("sender", |world| {
+            world.wait_unless(|| world.registrations.kept.take().is_some());
+        }),
+        ("handler", |world| {
+            // `Connection::usual_reply`.
+            world.registrations.put();
+            world.recycle();
+        }),
+    ],
+    check: Space::check,
+};
+
+/// The same, when Receives are posted one at a time.
+const RECEIVE_POSTED: Scenario<Space> = Scenario {
+    name: "a sender waits for a Receive that is posted",
+    make: || {
+        let world = Space::new();
+        world.numbers.counters.set_batch(1);
+        world
+    },
+    ..RECEIVE_SPACE
+};
+
+#[test]
+fn kept_registrations() {
+    let scenarios: [&dyn Explore; 2] = [&REGISTRATIONS, &REGISTRATION_SPACE];
+    let harmless = [
+        // Only about right.
+        (How::Late, "self.count.store(mrs.count(), Relaxed)"),
+        (How::Late, "self.count.store(0, Relaxed)"),
+        // The Receive of the reply is recycled next, which is a barrier, too.
+        (
+            How::NoBarrier,
+            "self.head.xchg(mrs.into_head().as_ptr(), Full)",
+        ),
+        // A sender that waits has had its barrier.
+        (How::NoBarrier, "self.head.xchg(null_mut(), Full)"),
+    ];
+    explore(
+        "kept registrations",
+        "verbs/mr/kept.rs",
+        &scenarios,
+        &harmless,
+    );
+}
+
+#[test]
+fn stack() {
+    let scenarios: [&dyn Explore; 2] = [&RECEIVES, &RECEIVE_SPACE];
+    let harmless = [
+        // A sender that waits takes all, whose place in the order of exchanges is before or after.
+        (How::NoBarrier, "self.0.cmpxchg(first, node, Full)"),
+    ];
+    explore("stack of Receives", "verbs/stack.rs", &scenarios, &harmless);
+}
+
+#[test]
+fn counters() {
+    let scenarios: [&dyn Explore; 5] = [&REPOSTED, &SENDS, &SPARE, &SEND_SPACE, &RECEIVE_SPACE];
+    let harmless = [
+        // Nothing but the holder of the gate's lock needs the exact number.
+        (How::Late, "reposted.store("),
+    ];
+    explore("counters", "verbs/counters.rs", &scenarios, &harmless);
+}
+
+#[test]
+fn space() {
+    let scenarios: [&dyn Explore; 4] = [
+        &SEND_SPACE,
+        &RECEIVE_SPACE,
+        &RECEIVE_POSTED,
+        &REGISTRATION_SPACE,
+    ];
+    let harmless = [
+        // sunrpc's own.
+        (How::Relaxed, "self.waiting.xchg(false, Full)"),
+        (How::NoBarrier, "self.waiting.xchg(false, Full)"),
+        (How::Torn, "self.waiting.xchg(false, Full)"),
+        // The gate's lock orders the sender's look and the handler's.
+        (How::Relaxed, "smp_mb(); // the gate"),
+    ];
+    Outcome::of(&scenarios)
+        .mistakes("words/verbs.rs", &scenarios, &harmless)
+        .everywhere(How::NoBarrier, &scenarios)
+        .report("sender that waits");
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A stack of linked nodes in one word. The host tests explore it.
+
+use core::ptr::null_mut;
+
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Full,
+    Relaxed, //
+};
+
+/// The first node of a chain, to which any thread adds a node while others take all of them.
+///
+/// A node is never taken alone, so that it does not matter if the first one has been taken and has
+/// come back meanwhile: what follows it is linked to it when it is added.
+pub(super) struct Stack<T>(Atomic<*mut T>);
+
+impl<T> Stack<T> {
+    /// No nodes.
+    pub(super) const fn new() -> Self {
+        Self(Atomic::new(null_mut()))
+    }
+
+    /// Adds the node that `node` makes, which must be followed by the chain that it is given: its
+    /// first node, or null. `link` has the node followed by another chain, which came meanwhile. A
+    /// full barrier.
+    #[inline(always)]
+    pub(super) fn push(&self, node: impl FnOnce(*mut T) -> *mut T, link: impl Fn(*mut T, *mut T)) {
+        let mut first = self.0.load(Relaxed);
+        let node = node(first);
+
+        while let Err(now) = self.0.cmpxchg(first, node, Full) {
+            first = now;
+            link(node, first);
+        }
+    }
+
+    /// Takes the whole chain: its first node, or null.
+    #[inline(always)]
+    pub(super) fn take(&self) -> *mut T {
+        self.0.xchg(null_mut(), Acquire)
+    }
+}
