@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads what llvm-cov exports, and tells which regions of src/proto no test reaches, the tests' own code left out."""
+"""Reads an export of llvm-cov, and lists the regions of src/proto that no test reaches, the tests themselves left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(path: str) -> None:
             if kind == CODE:
                 reached[file][tuple(place)] += count
     regions = missed = 0
-    # vectors.rs is what the unit tests are made of.
+    # vectors.rs has the data of the unit tests.
     for file, its in sorted(item for item in reached.items() if item[0].name != "vectors.rs"):
         lines = file.read_text(encoding="utf-8").splitlines()
         tests = next((n for n, line in enumerate(lines, 1) if line.startswith("mod tests")), len(lines) + 1)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Inside the tree: how much of the protocol core the tests of the host crate reach, by regions of code without the tests'
-# own. Lists the lines that none reaches. The last line is the share of regions.
+# Inside the tree: the share of the protocol core that the tests of the host crate reach, by regions of code without the
+# tests' own. Lists the lines that none reaches. The last line is the share of regions.
 
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Runs each fuzz target for SECONDS, from the corpus beside it and from what earlier runs have found. A crash fails the
+# Runs each fuzz target for SECONDS, from the corpus beside it and from the finds of earlier runs. A crash fails the
 # script and leaves its input below $FUZZ_DIR. Needs rustc, cargo and clang: run it in the tool tree.
 #
 # usage: fuzz.sh SECONDS [TARGET...]
@@ -19,7 +19,7 @@ targets=("$@")
 export CARGO_TARGET_DIR
 triple=$(rustc -vV | sed -n 's/^host: //p')
 
-# What cargo-fuzz would pass, as far as a stable compiler takes it. Naming the target keeps the flags away from build
+# The flags of cargo-fuzz, as far as a stable compiler takes them. Naming the target keeps the flags away from build
 # scripts.
 export CXX=clang++-19
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What holds for all inputs, tried on random ones.
+//! Properties of all inputs, tried on random ones.
 
 mod connection;
 mod lives;
@@ -33,7 +33,7 @@ fn read_segment() -> impl Strategy<Value = ReadSegment> {
     (any::<u32>(), segment()).prop_map(|(position, segment)| ReadSegment { position, segment })
 }
 
-/// Everything that a header with chunk lists holds, owned.
+/// The fields of a header with chunk lists, owned.
 #[derive(Clone, Debug)]
 struct Lists {
     xid: u32,

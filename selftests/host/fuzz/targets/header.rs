@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any bytes as a message: what decodes, encodes to the same bytes again (V1-1, V1-15..V1-20,
+//! Any bytes as a message: a decoded header encodes to the same bytes again (V1-1, V1-15..V1-20,
 //! V1-105).
 
 #![no_main]

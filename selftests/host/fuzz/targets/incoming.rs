@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any bytes as a message to a client with an unanswered call (V1-82, V1-89..V1-102, BI-28).
+//! Any bytes as a message to a client with a call without a reply (V1-82, V1-89..V1-102, BI-28).
 //!
 //! The first two bytes say how many segments the call offered in a Write chunk and in a Reply
 //! chunk; then comes the length of each, then the message.
@@ -79,7 +79,7 @@ fn check(reply: &module::proto::Reply<'_>, offered: &Offered<'_>) {
     }
 }
 
-/// Up to 15 segments with lengths from the front of `bytes`, and what follows.
+/// Up to 15 segments with lengths from the front of `bytes`, and the bytes after them.
 fn segments(count: u8, bytes: &[u8]) -> Option<(Vec<Segment>, &[u8])> {
     let (lengths, rest) = bytes.split_at_checked(usize::from(count % 16) * 4)?;
     let segments = lengths.chunks_exact(4).map(|length| Segment {

@@ -28,7 +28,7 @@ fn foreign(len: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    // PD-3..PD-9, PD-36, PD-43: found at any offset, whatever surrounds it.
+    // PD-3..PD-9, PD-36, PD-43: found at any offset, among any bytes.
     #[test]
     fn found_anywhere(
         message in private_data(),
@@ -64,7 +64,7 @@ proptest! {
         prop_assert_eq!(PrivateData::find(&bytes).is_some(), there);
     }
 
-    // PD-14..PD-16, PD-50: both ends find the same thresholds, within what each said.
+    // PD-14..PD-16, PD-50: both ends find the same thresholds, within the sizes that each announced.
     #[test]
     fn thresholds(client in private_data(), server in private_data()) {
         let found = Thresholds::for_client(&client, &server);
@@ -85,7 +85,7 @@ proptest! {
         }
     }
 
-    // V1-24..V1-32, V1-41: never more unanswered calls than the last grant, and never stuck.
+    // V1-24..V1-32, V1-41: never more calls without a reply than the last grant, and never stuck.
     #[test]
     fn credits(requested: u32, wire: u32, abandoned: u32) {
         let granted = grant(wire, requested);

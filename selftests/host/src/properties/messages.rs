@@ -43,7 +43,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What must hold for whatever comes from the wire.
+/// Properties of any bytes that come from the wire.
 fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Some(short) = usual(bytes) {
         let Incoming::Reply(reply) = classify(bytes) else {
@@ -66,7 +66,7 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
     let header = match Header::decode(bytes) {
         Ok(header) => header,
         Err(error) => {
-            // V1-114: no reply to an error, whatever is wrong with it.
+            // V1-114: no reply to an error, valid or not.
             if bytes.get(12..16) == Some(&[0, 0, 0, 4]) {
                 prop_assert_eq!(responder::rejection(&error), None);
             }
@@ -91,7 +91,7 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    // V1-1, V1-10, V1-11: what was encoded decodes to the same.
+    // V1-1, V1-10, V1-11: an encoded header decodes to the same.
     #[test]
     fn lists_round_trip(lists in lists(), payload in vec(any::<u8>(), 0..100)) {
         let mut bytes = lists.bytes();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Plans: what they promise holds for the headers that are really sent and returned.
+//! Plans: their promises hold for the headers that are really sent and returned.
 
 use proptest::prelude::*;
 
@@ -113,7 +113,7 @@ fn headers(
         write: &write,
         reply: &reply,
     };
-    // What comes back has the same chunks, but for the Read list.
+    // The reply has the same chunks, but for the Read list.
     let returned = CallHeader {
         long: false,
         read: &[],
@@ -144,7 +144,7 @@ proptest! {
         let found = match plan(&call, &limits) {
             Ok(found) => found,
             Err(error) => {
-                // Two bare headers with everything inline are possible whatever the limits are.
+                // Two bare headers with everything inline are possible within any limits.
                 prop_assert!(!(call_fits && reply_fits), "{error:?}");
                 prop_assert!(error != PlanError::Shape && error != PlanError::Limits);
                 return Ok(());

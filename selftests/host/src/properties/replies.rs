@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Replies: whatever was placed lies within what was offered, and without a hole.
+//! Replies: all bytes that were placed lie within the offered segments, without a hole.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -19,7 +19,7 @@ fn filled(offered: &[Segment], mut bytes: u64) -> Vec<u32> {
     offered.iter().map(fill).collect()
 }
 
-/// A chunk: what is offered, and what comes back, mostly filled as it should be.
+/// A chunk: the offered segments and the returned ones, mostly filled as they should be.
 fn chunk() -> impl Strategy<Value = (Vec<Segment>, Vec<Segment>)> {
     let length = prop_oneof![0..4_u32, 0..5000_u32, Just(u32::MAX)];
     let spoil = proptest::option::weighted(0.3, (any::<prop::sample::Index>(), 0..5000_u32));
@@ -60,7 +60,7 @@ fn sum(segments: &[Segment]) -> u64 {
         .sum()
 }
 
-/// The bytes that `returned` says were placed, if it is what a correct responder can return.
+/// The bytes that were placed according to `returned`, if a correct responder can return that.
 fn model(offered: &[Segment], returned: &[Segment]) -> Option<u64> {
     let lengths: Vec<u32> = returned.iter().map(|segment| segment.length).collect();
     let bytes = sum(returned);
@@ -101,8 +101,8 @@ fn check(bytes: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
     }
 }
 
-/// What is told of a usual reply in one look is what comes out in the long way; and of those
-/// without chunks, or with one segment, which keeps to the offer, it is told.
+/// The short way to read a usual reply leads to the same as the long one; and it reads all replies
+/// without chunks, and those with one segment that keeps to the offer.
 fn agrees(bytes: &[u8], reply: &Reply<'_>, offered: &Offered<'_>) {
     let checked = reply::check(reply, offered);
     let Some(short) = usual(bytes) else {
@@ -177,7 +177,7 @@ proptest! {
         }
     }
 
-    // V1-19, V1-82, V1-90: lists of any kind, and whatever is accepted of them.
+    // V1-19, V1-82, V1-90: lists of any kind, and the accepted part of them.
     #[test]
     fn any_lists(
         lists in super::lists(),

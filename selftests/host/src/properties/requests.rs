@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Everything that may happen to one call, in every order: its sender, the completion handlers of two
-//! connections, its task, which may be killed at any time, the teardown of the connections, and a peer
-//! and a device that do their worst.
+//! One call, in every order of its sender, the completion handlers of two connections, its task, which
+//! may be killed at any time, the teardown of the connections, and a peer and a device that do their
+//! worst.
 //!
-//! The state is that of the module; what its callers do around it is modelled here, one step for each
-//! stretch under the request's lock. In all orders:
+//! The state is that of the module; its callers are modelled here, one step for each stretch under the
+//! request's lock. In all orders:
 //!
 //! - the memory of a call is released, and its reply delivered, when no peer can reach the memory (V1-126,
 //!   V1-128);
 //! - a call is sent again when nothing of it can be reached over the connection before, and it gets one reply;
 //! - a call whose Send failed depends on no connection;
 //! - abandoned calls are counted down as often as up (V1-41);
-//! - the task gets to its end, and if nobody kills it, with a reply.
+//! - the task gets to its end, with a reply unless it is killed.
 //!
 //! Each mistake that is seeded into the state breaks one of these.
 
@@ -36,7 +36,7 @@ struct Reply;
 type Request = RequestState<Mrs, Reply>;
 type Reach = Option<Mrs>;
 
-/// What a reply says that it has invalidated.
+/// The handle that a reply has invalidated, as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Handle {
     None,
@@ -50,7 +50,7 @@ enum Completion {
     Invalidation(bool),
 }
 
-/// What a completion handler is about to do.
+/// The next step of a completion handler.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Handler {
     Idle,
@@ -77,7 +77,7 @@ enum Teardown {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Conn {
     teardown: Teardown,
-    /// Whether the peer could use the registrations of the call.
+    /// Set while the peer can use the registrations of the call.
     reachable: bool,
     /// Replies that the peer may still send.
     replies: u8,
@@ -165,14 +165,14 @@ enum Op {
     Drained,
 }
 
-/// What is wrong with a state machine.
+/// A mistake in the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
-    /// The step returns what it should, and changes nothing.
+    /// The step returns the right value, and changes nothing.
     Forgets(Op),
     /// Nothing may be sent again.
     SendableOnce,
-    /// What is sent counts as exposing nothing.
+    /// A call that is sent counts as exposing nothing.
     ExposesNothing,
     /// A second late reply counts like the first.
     LateTwice,
@@ -233,7 +233,7 @@ impl World {
 type Next = Vec<(&'static str, World)>;
 
 impl Model {
-    /// Does a step of the state machine, unless that is what is forgotten.
+    /// Does a step of the state machine, unless that step is forgotten.
     fn step<T>(&self, op: Op, request: &mut Request, act: impl FnOnce(&mut Request) -> T) -> T {
         if self.mistake == Some(Mistake::Forgets(op)) {
             return act(&mut request.clone());
@@ -241,7 +241,7 @@ impl Model {
         act(request)
     }
 
-    /// Whether nothing goes wrong on this connection, so that a call that nobody kills gets its reply.
+    /// Tells whether nothing goes wrong on this connection, so that a call that is not killed gets its reply.
     fn is_tame(&self, generation: u64) -> bool {
         !self.killable && generation == 2
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rules: the order that they are kept in finds the one that a look at all of them finds.
+//! Rules: a search in the order in which they are kept finds the same one as a search through all.
 
 use std::{cell::Cell, collections::BTreeMap, net::IpAddr};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the log, a trace and an end of a connection say: each reason in words of its own.
+//! The words of the log, of a trace and of the end of a connection: different for each reason.
 
 use std::collections::BTreeSet;
 

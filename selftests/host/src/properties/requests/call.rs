@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two ends of a call: who sends it, and its task.
+//! The two ends of a call: its sender and its task.
 
 use super::*;
 
@@ -21,7 +21,7 @@ impl Model {
                 new.sender = if here { Sender::Close } else { Sender::Build };
                 next.push(("sender begins", new));
             }
-            // Whoever sends has waited for the teardown of the connection before, so what the module checks here is true.
+            // The sender has waited for the teardown of the connection before, so that the module's check holds.
             Sender::Build | Sender::Post if !sendable => {
                 return Err("to be sent, and cannot be".into())
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens on a connection: the peer and the device, the completion handler, the teardown.
+//! The parties on a connection: the peer and the device, the completion handler, the teardown.
 
 use super::*;
 
@@ -144,12 +144,12 @@ impl Model {
                     return Err("a reply is delivered while memory is reachable".into());
                 }
                 if world.replied || world.pins == 0 || world.task == Task::Done {
-                    return Err("a second reply is delivered, or nobody waits for it".into());
+                    return Err("a second reply is delivered, or one that no task waits for".into());
                 }
                 conn.handler = Handler::Idle;
                 new.replied = true;
                 new.waiting = false;
-                // sunrpc does not send what has its reply.
+                // sunrpc does not send a call that has its reply.
                 new.to_send = false;
                 new.unpin();
             }
@@ -222,7 +222,7 @@ impl Model {
         match conn.teardown {
             Teardown::No | Teardown::Over => return,
             Teardown::Closed => {
-                // What is posted completes, this way or that.
+                // All that is posted completes, or is flushed.
                 conn.teardown = Teardown::Flushed;
                 conn.replies = 0;
                 if conn.invalidating {

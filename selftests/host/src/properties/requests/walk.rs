@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::*;
 
 impl Model {
-    /// All that can happen next.
+    /// The possible next steps.
     fn successors(&self, world: &World) -> Result<Next, String> {
         let mut next = Vec::new();
         self.sender(world, &mut next)?;
@@ -17,7 +17,7 @@ impl Model {
             self.handler(world, generation, &mut next)?;
             self.teardown(world, generation, &mut next);
         }
-        // Who connects holds the lock under which calls are sent.
+        // The connect worker holds the lock under which calls are sent.
         if world.current == 1
             && world.conns[0].teardown == Teardown::Over
             && world.sender == Sender::Idle
@@ -33,13 +33,13 @@ impl Model {
         Ok(next)
     }
 
-    /// All that can happen next, if what holds everywhere holds here.
+    /// The possible next steps, if the rules hold here.
     fn look(&self, world: &World) -> Result<Next, String> {
         let next = self.successors(world)?;
         if next.is_empty() {
             self.check_end(world)?;
         }
-        // Once the task is gone, those that count on a connection in use are those that are remembered.
+        // Once the task is gone, the calls that count on a connection in use are those with a record.
         let odd = |conn: &&Conn| conn.teardown == OPEN && conn.abandoned != i8::from(conn.record);
         if let Some(conn) = world
             .conns
@@ -58,13 +58,13 @@ impl Model {
         }
     }
 
-    /// What is wrong where nothing can happen any more.
+    /// Checks a state without a next step.
     fn check_end(&self, world: &World) -> Result<(), String> {
         if world.task != Task::Done {
             return Err(format!("stuck in {:?}", world.task));
         }
         if !self.killable && !world.replied {
-            return Err("no reply, and nobody has killed the call".into());
+            return Err("no reply, and the call was not killed".into());
         }
         if world.pins != 0 {
             return Err("the call stays pinned".into());
