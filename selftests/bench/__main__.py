@@ -14,7 +14,7 @@ from pathlib import Path
 from harness import accel, klog, network
 from harness.awake import awake
 
-from . import clients, document, speed, table
+from . import clients, document, loads, speed, table
 from .lab import BUILT, BenchOptions, Lab, counted
 from .measure import Measurement, clock
 from .rows import select
@@ -26,7 +26,17 @@ FUNCTIONS = BUILT / "functions.csv"
 def arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="bench", description="Compares our client transport with the in-tree one.")
-    parser.add_argument("pattern", nargs="*", help="measure only rows whose name contains one of these")
+    parser.add_argument(
+        "pattern",
+        nargs="*",
+        help="count only rows whose name contains one of these; with --only speed, the same for loads",
+    )
+    parser.add_argument(
+        "--more",
+        action="store_true",
+        help="also measure larger inline sizes, mixed loads, nconnect=1 and 16, a longer round trip, and busy connections"
+        " by their number (half an hour more); a pattern finds these without it",
+    )
     parser.add_argument("--visits", type=int, default=2, help="how often each transport has its turn")
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for what is measured by the clock")
     parser.add_argument("--only", choices=("count", "speed", "memory"), help="leave the rest out")
@@ -71,7 +81,7 @@ def count(args: argparse.Namespace, accelerator: str) -> str:
     options.module = args.module or options.module
     options, counting = counted(options)
     with started(Lab(options, compared(args.clients, args, options), counting)) as lab:
-        Measurement(lab, select(args.pattern), args.visits, RESULTS, FUNCTIONS).run()
+        Measurement(lab, select(args.pattern, args.more), args.visits, RESULTS, FUNCTIONS).run()
         return lab.client.run("uname -r").out.strip()
 
 
@@ -80,18 +90,21 @@ def by_the_clock(args: argparse.Namespace, accelerator: str) -> speed.Values:
     options = BenchOptions(accel=accelerator, memory=speed.CROWD_GUEST)
     options.module = args.module or options.module
     with started(Lab(options, compared(args.timed, args, options))) as lab:
-        return speed.Speed(lab, args.speed_visits, memory_only=args.only == "memory").run()
+        return speed.Speed(lab, args.speed_visits, args.pattern, args.only == "memory", args.more).run()
 
 
 def main() -> int:
     """Runs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args = arguments()
+    found = [row.name for row in select(args.pattern, args.more)]
+    if args.only == "speed":
+        found = [name for load in loads.select(args.pattern, args.more) for name in load.names]
     if args.list:
-        print("\n".join(row.name for row in select(args.pattern)))
+        print("\n".join(found))
         return 0
-    if not select(args.pattern):
-        sys.exit(f"error: no row has {' or '.join(args.pattern)} in its name")
+    if not found:
+        sys.exit(f"error: nothing has {' or '.join(args.pattern)} in its name")
     start = time.monotonic()
     network.make()
     accelerator = accel.choose(BenchOptions())
@@ -99,7 +112,7 @@ def main() -> int:
     with awake():
         if args.only in (None, "count"):
             kernel = count(args, accelerator)
-        if args.only != "count" and not args.pattern:
+        if args.only in ("speed", "memory") or (not args.only and not args.pattern):
             values = by_the_clock(args, accelerator)
     print()
     if kernel:
@@ -108,8 +121,9 @@ def main() -> int:
         (BUILT / "profile.txt").write_text(profile + "\n")
         if args.profile:
             print(profile)
-        print(table.table(records) + "\n\n" + table.summary(records))
-        command = " ".join(["make bench", *([f'ROWS="{" ".join(args.pattern)}"'] if args.pattern else [])])
+        print("\n\n".join(filter(None, (table.table(records), table.tuned(records), table.summary(records)))))
+        words = [*(["--more"] if args.more else []), *args.pattern]
+        command = " ".join(["make bench", *([f'ROWS="{" ".join(words)}"'] if words else [])])
         (BUILT / "performance.rst").write_text(
             document.page(records, table.read_csv(FUNCTIONS), values, kernel, command)
         )

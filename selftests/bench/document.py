@@ -57,7 +57,7 @@ into the buffers of Sends and out of those of Receives, and those that the adapt
 ::
 
 {counts}
-
+{tuned}
 Where the transport's own instructions go
 =========================================
 
@@ -144,6 +144,7 @@ def page(
         kernel=kernel,
         verdict="\n".join(f"| {line}" for line in verdict),
         counts=indented(table.table(records)),
+        tuned=f"\n::\n\n{indented(tuned)}\n" if (tuned := table.tuned(records)) else "",
         least=LEAST,
         own=indented("\n\n".join(own(functions, row) for row in SHOWN if row in {f["row"] for f in functions})),
         speeds=indented(speed.table(values)) if values else "    (not measured in this run)",

@@ -46,6 +46,13 @@ for number in $(seq {count}); do
 done
 """
 
+# How large messages without chunks may be: both clients go by the same names.
+INLINE = "for way in read write; do echo {size} >/proc/sys/sunrpc/rdma_max_inline_$way; done"
+SERVER_INLINE = "echo {size} >/proc/sys/sunrpc/svc_rdma/max_req_size"
+DEFAULT_INLINE = 4096
+
+DELAY = "modprobe sch_netem; tc qdisc replace dev eth0 root netem delay {delay}us limit 10000"
+
 # Files that nobody writes to belong in the client's memory: what is read there costs no network. A thread that feeds the
 # random number generator runs often in a guest's first minutes. What is known of a neighbour gets old, and each frame to it
 # dearer then.
@@ -126,6 +133,11 @@ class Lab:
     @contextmanager
     def setting(self, setting: rows.Setting) -> Iterator[None]:
         """Mounts, or opens an RPC client, for the time of the block. After a failure the guests go anyway."""
+        if setting.inline:
+            self._inline(setting.inline)
+        if setting.delay:
+            for guest in self.pair.guests:
+                guest.run(DELAY.format(delay=setting.delay // 2))
         # Builds of ours from before there were rules have no place for them.
         ruled = setting.rules and self.client.run(f"[ -d {ROOT} ]", check=False).rc == 0
         if ruled:
@@ -142,6 +154,16 @@ class Lab:
             self.client.run(f"rm -rf {rows.COPY} {rows.OUT}; umount {MOUNT_POINT}", 300)
         if ruled:
             self.client.run(f"rmdir {ROOT}/other-*", 120)
+        if setting.delay:
+            for guest in self.pair.guests:
+                guest.run("tc qdisc del dev eth0 root")
+        if setting.inline:
+            self._inline(DEFAULT_INLINE)
+
+    def _inline(self, size: int) -> None:
+        """Sets the inline sizes of both sides, for connections from then on."""
+        self.client.run(INLINE.format(size=size))
+        self.server.run(SERVER_INLINE.format(size=size))
 
     def _note_modules(self) -> None:
         """Modules land at other addresses each time they are loaded."""

@@ -9,6 +9,9 @@
  *	load create DIR WARM COUNT		make and remove a file
  *	load readdir DIR			one reading of the directory
  *	load read|write FILE WARM COUNT SIZE DEPTH	direct I/O
+ *	load huge-read|huge-write ...		the same, with memory in huge pages
+ *	load mix FILE WARM COUNT DEPTH PATTERN	direct I/O, again and again a pattern
+ *						of r and w (4 KiB), R and W (1 MiB)
  *	load put FILE TEXT			write a text into a control file
  *	load run COMMAND...			any command
  *
@@ -22,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -30,6 +34,8 @@
 #include "mark.h"
 
 #define MAX_DEPTH 256
+#define MAX_STEPS 16
+#define HUGE_PAGE (2ul << 20)
 
 static void getattr(int fd)
 {
@@ -92,17 +98,20 @@ static void readdir_all(const char *path)
 	printf("%ld\n", count);
 }
 
-static void submit(aio_context_t context, struct iocb *cb, off_t offset)
-{
-	cb->aio_offset = offset;
-	if (syscall(SYS_io_submit, context, 1, &cb) != 1)
-		err(1, "io_submit");
-}
+struct step {
+	int write;
+	size_t size;
+};
 
-/* Blocks of a file that are moved one after the other, `depth` of them at a time. */
+/*
+ * Blocks of a file that are moved one after the other, `depth` of them at a time.
+ * The kinds of them follow a pattern of steps; each has room for the largest.
+ */
 struct blocks {
 	aio_context_t context;
 	struct iocb cbs[MAX_DEPTH];
+	struct step steps[MAX_STEPS];
+	size_t step_count;
 	size_t size;
 	long slots, next;
 	int depth;
@@ -110,7 +119,13 @@ struct blocks {
 
 static void next_block(struct blocks *blocks, struct iocb *cb)
 {
-	submit(blocks->context, cb, blocks->next++ % blocks->slots * blocks->size);
+	const struct step *step = &blocks->steps[blocks->next % blocks->step_count];
+
+	cb->aio_lio_opcode = step->write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD;
+	cb->aio_nbytes = step->size;
+	cb->aio_offset = blocks->next++ % blocks->slots * blocks->size;
+	if (syscall(SYS_io_submit, blocks->context, 1, &cb) != 1)
+		err(1, "io_submit");
 }
 
 /*
@@ -126,44 +141,65 @@ static void move(struct blocks *blocks, long number)
 	for (begun = 0; begun < number && begun < blocks->depth; begun++)
 		next_block(blocks, &blocks->cbs[begun]);
 	for (long done = 0; done < number; done++) {
+		struct iocb *cb;
+
 		if (syscall(SYS_io_getevents, blocks->context, 1, 1, &event, NULL) != 1)
 			err(1, "io_getevents");
-		if (event.res != (long)blocks->size)
-			errx(1, "%lld of %zu bytes moved", (long long)event.res, blocks->size);
+		cb = (struct iocb *)(uintptr_t)event.obj;
+		if (event.res != (long)cb->aio_nbytes)
+			errx(1, "%lld of %llu bytes moved", (long long)event.res,
+			     (unsigned long long)cb->aio_nbytes);
 		if (begun < number) {
-			next_block(blocks, (struct iocb *)(uintptr_t)event.obj);
+			next_block(blocks, cb);
 			begun++;
 		}
 	}
 }
 
-static void direct(int write, int fd, long warm, long count, size_t size, int depth)
+static void add_step(struct blocks *blocks, int write, size_t size)
 {
-	static struct blocks blocks;
+	if (blocks->step_count == MAX_STEPS)
+		errx(1, "the pattern is too long");
+	blocks->steps[blocks->step_count++] = (struct step){ write, size };
+	if (size > blocks->size)
+		blocks->size = size;
+}
+
+static char *memory_of(size_t bytes, int huge)
+{
+	char *memory;
+
+	if (posix_memalign((void **)&memory, huge ? HUGE_PAGE : 4096, bytes))
+		errx(1, "not enough memory");
+	if (huge && madvise(memory, bytes, MADV_HUGEPAGE))
+		err(1, "huge pages");
+	memset(memory, 0x5a, bytes);
+	return memory;
+}
+
+static void direct(struct blocks *blocks, int fd, long warm, long count, int depth, int huge)
+{
 	struct stat attributes;
 	char *memory;
 
-	if (depth < 1 || depth > MAX_DEPTH || fstat(fd, &attributes))
+	if (depth < 1 || depth > MAX_DEPTH || !blocks->size || fstat(fd, &attributes))
 		err(1, "depth or size");
-	blocks.size = size;
-	blocks.slots = attributes.st_size / size;
-	blocks.depth = depth;
-	if (!blocks.slots || posix_memalign((void **)&memory, 4096, size * depth))
+	blocks->slots = attributes.st_size / blocks->size;
+	blocks->depth = depth;
+	if (!blocks->slots)
 		errx(1, "the file is too small");
-	memset(memory, 0x5a, size * depth);
-	if (syscall(SYS_io_setup, depth, &blocks.context))
+	memory = memory_of(blocks->size * depth, huge);
+	if (syscall(SYS_io_setup, depth, &blocks->context))
 		err(1, "io_setup");
 	for (int i = 0; i < depth; i++) {
-		blocks.cbs[i].aio_fildes = fd;
-		blocks.cbs[i].aio_lio_opcode = write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD;
-		blocks.cbs[i].aio_buf = (uintptr_t)(memory + i * size);
-		blocks.cbs[i].aio_nbytes = size;
+		blocks->cbs[i].aio_fildes = fd;
+		blocks->cbs[i].aio_buf = (uintptr_t)(memory + i * blocks->size);
 	}
-	move(&blocks, warm);
+	move(blocks, warm);
 	mark_start();
-	move(&blocks, count);
+	move(blocks, count);
 	mark_stop();
-	syscall(SYS_io_destroy, blocks.context);
+	syscall(SYS_io_destroy, blocks->context);
 	printf("%ld\n", count);
 }
 
@@ -209,6 +245,31 @@ static int open_or_fail(const char *path, int flags)
 	return fd;
 }
 
+/* Direct I/O of one kind, or of a pattern of kinds. */
+static int direct_of(int argc, char **argv)
+{
+	static struct blocks blocks;
+	const char *what = argv[1];
+	int huge = !strncmp(what, "huge-", 5);
+
+	what += huge ? 5 : 0;
+	if (argc != 7)
+		return 0;
+	if (!strcmp(what, "read") || !strcmp(what, "write")) {
+		add_step(&blocks, *what == 'w', atol(argv[5]));
+		direct(&blocks, open_or_fail(argv[2], O_RDWR | O_DIRECT), atol(argv[3]), atol(argv[4]),
+		       atoi(argv[6]), huge);
+		return 1;
+	}
+	if (strcmp(what, "mix"))
+		return 0;
+	for (const char *letter = argv[6]; *letter; letter++)
+		add_step(&blocks, strchr("wW", *letter) != NULL, strchr("RW", *letter) ? 1 << 20 : 4096);
+	direct(&blocks, open_or_fail(argv[2], O_RDWR | O_DIRECT), atol(argv[3]), atol(argv[4]),
+	       atoi(argv[5]), 0);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "";
@@ -219,13 +280,10 @@ int main(int argc, char **argv)
 		readdir_all(argv[2]);
 	else if (!strcmp(what, "put") && argc == 4)
 		put(argv[2], argv[3]);
-	else if (argc == 7 && (!strcmp(what, "read") || !strcmp(what, "write")))
-		direct(*what == 'w', open_or_fail(argv[2], O_RDWR | O_DIRECT), atol(argv[3]),
-		       atol(argv[4]), atol(argv[5]), atoi(argv[6]));
 	else if (argc == 5 && (!strcmp(what, "getattr") || !strcmp(what, "lookup") ||
 			       !strcmp(what, "create")))
 		names(what, open_or_fail(argv[2], O_RDONLY), atol(argv[3]), atol(argv[4]));
-	else
+	else if (argc < 3 || !direct_of(argc, argv))
 		errx(2, "see the head of load.c for how to call this");
 	return 0;
 }

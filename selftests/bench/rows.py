@@ -9,6 +9,8 @@ from harness import rpcload
 from harness.network import SERVER
 from harness.pair import MOUNT_POINT
 
+from .table import TUNED, untuned
+
 CONTROL = f"{rpcload.FILES}/control"
 DATA = f"{MOUNT_POINT}/data"  # 64 MiB
 MANY = f"{MOUNT_POINT}/many"  # 3,000 empty files
@@ -31,6 +33,8 @@ class Setting:
     options: str = ""
     program: str = ""
     rules: int = 0  # for other servers, where the transport has rules
+    inline: int = 0  # the inline sizes of both sides, where they are not the default
+    delay: int = 0  # microseconds that the network adds to a round trip
 
     @property
     def client(self) -> str:
@@ -65,8 +69,12 @@ NFS3 = Setting("NFSv3", vers="3")
 NFS42 = Setting("NFSv4.2", vers="4.2")
 NFS3_4 = Setting("NFSv3 nconnect=4", vers="3", options="nconnect=4")
 NFS42_4 = Setting("NFSv4.2 nconnect=4", vers="4.2", options="nconnect=4")
+NFS3_16 = Setting("NFSv3 nconnect=16", vers="3", options="nconnect=16")
 NULL = Setting("RPC null", program="nfs")
 ECHO = Setting("RPC echo", program="echo")
+TUNED_SIZE = 16 * KIB
+TUNED_NULL = Setting("RPC null", program="nfs", inline=TUNED_SIZE)
+TUNED_NFS3 = Setting(f"NFSv3 {TUNED}".rstrip(), vers="3", inline=TUNED_SIZE)
 RULED = Setting("RPC echo with rules", program="echo", rules=1000)
 
 SMALL = 0.90  # the limit of what small calls cost, on which all that a call costs falls
@@ -96,6 +104,23 @@ def direct(what: str, setting: Setting, bytes: int, depth: int) -> Row:
     name = f"{setting.name} {what} {size(bytes)}, depth {depth}"
     rehearsal = load(max(warm, STEADY)) if bytes < MIB else ""
     return Row(name, setting, (load(count),), rehearsal=rehearsal, own=SMALL if bytes <= 8 * KIB else LARGE)
+
+
+def contiguous(what: str, setting: Setting) -> Row:
+    """Direct reads or writes of huge pages."""
+    count, depth = 64, 8
+    load = f"huge-{what} {DATA} {depth} {count} {MIB} {depth}"
+    return Row(f"{setting.name} {what} {size(MIB)}, contiguous, depth {depth}", setting, (load,), own=SMALL)
+
+
+def mixed(name: str, setting: Setting, pattern: str, depth: int, own: float) -> Row:
+    """Direct I/O of several kinds: a pattern of them (load.c), again and again. An operation is any of them."""
+    count = 64 * len(pattern)
+
+    def load(number: int) -> str:
+        return f"mix {DATA} {4 * len(pattern)} {number} {depth} {pattern}"
+
+    return Row(f"{setting.name} {name}, depth {depth}", setting, (load(count),), rehearsal=load(STEADY), own=own)
 
 
 def names(
@@ -189,6 +214,9 @@ def transport() -> list[Row]:
             count = max(24, min(128, 8 * MIB // bytes))
             own = SMALL if bytes < 4 * KIB else LARGE
             rows.append(calls(f"RPC {mode} {size(bytes)}", ECHO, f"proc=echo {words.format(bytes)}", 1, count, own))
+        if "ddp" in words:
+            name = f"RPC {mode} 1 MiB, contiguous"
+            rows.append(calls(name, ECHO, f"proc=echo contiguous=1 {words.format(MIB)}", 1, 24, SMALL))
         rows.append(calls(f"RPC {mode} 16 KiB, depth 64", ECHO, f"proc=echo {words.format(16 * KIB)}", 64, 192))
     # The first in the life of a module, or after other sizes, finds the allocator's caches empty.
     again = f"put {CONTROL} reconnect"
@@ -197,9 +225,45 @@ def transport() -> list[Row]:
     return rows
 
 
-ROWS: list[Row] = [*transport(), *nfs(NFS3), *nfs(NFS42), *nconnect(NFS3_4), *nconnect(NFS42_4)]
+def tuned() -> list[Row]:
+    """What calls cost that go inline only if both sides take up to 16 KiB."""
+    rows = [calls(f"RPC {TUNED}NULL, depth {depth}", TUNED_NULL, "proc=null", depth, 256, SMALL) for depth in (1, 64)]
+    return [
+        *rows,
+        *(
+            direct(what, TUNED_NFS3, bytes, depth)
+            for bytes in (4 * KIB, 8 * KIB)
+            for depth in (1, 64)
+            for what in ("read", "write")
+        ),
+    ]
 
 
-def select(patterns: list[str]) -> list[Row]:
-    """The rows whose names contain one of the patterns; all without any."""
-    return [row for row in ROWS if not patterns or any(pattern.lower() in row.name.lower() for pattern in patterns)]
+ROWS: list[Row] = [
+    *transport(),
+    *nfs(NFS3),
+    *(contiguous(what, NFS3) for what in ("read", "write")),
+    *nfs(NFS42),
+    *nconnect(NFS3_4),
+    *nconnect(NFS42_4),
+]
+# Those that only --more and patterns ask for.
+MORE: list[Row] = [
+    *tuned(),
+    *nconnect(NFS3_16),
+    mixed("70 % read, 30 % write 4 KiB", NFS3, "rrwrrwrrwr", 8, SMALL),
+    mixed("read 4 KiB beside 1 MiB", NFS3, "rrrrrrrR", 8, LARGE),
+    mixed("write 4 KiB beside 1 MiB", NFS3, "wwwwwwwW", 8, LARGE),
+]
+
+
+def select(patterns: list[str], more: bool = False) -> list[Row]:
+    """The rows whose names contain one of the patterns, of all rows; without any, all that are measured by default.
+
+    With a row of larger inline sizes comes the one that it is compared with.
+    """
+    if not patterns:
+        return [*ROWS, *MORE] if more else ROWS
+    found = {row.name for row in [*ROWS, *MORE] if any(pattern.lower() in row.name.lower() for pattern in patterns)}
+    found |= {untuned(name) for name in found}
+    return [row for row in [*ROWS, *MORE] if row.name in found]

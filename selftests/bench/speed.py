@@ -12,6 +12,7 @@ import math
 import random
 import time
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean, median
 
 from harness import resources
@@ -21,13 +22,15 @@ from . import rows
 from . import table as tables
 from .clients import CONTROL
 from .lab import LOAD, Lab, numbers
+from .loads import Load, select
 from .measure import Progress
 
-SECONDS = 2
 CONNECTIONS = 15  # besides the first, nconnect's most
 RECONNECTS = 4
 BUSY = 8  # requests of 1 MiB on each of them at a time
-CROWD = 1000  # clients with a connection each, of which sixteen say too little
+CROWD = (1, 16, 64, 256, 1000)  # clients with a connection each, after as many of which memory is looked at
+BUSY_CROWDS = (16, 64, 256)  # that --more adds, each with its connections busy
+JUDGED_CROWD = 16  # of fewer, memory says more about the kernel's allocator
 CROWD_VISITS = 1
 CROWD_GUEST = 8192  # MiB that a guest needs for them
 BUSY_CROWD = (
@@ -49,79 +52,59 @@ BUSY_MEMORY = "memory of a busy connection"
 RESAMPLES = 4000
 
 
-@dataclass(frozen=True)
-class Load:
-    """One load of fio."""
-
-    what: str
-    bytes: int
-    depth: int
-
-    @property
-    def name(self) -> str:
-        """Its line in the table."""
-        return f"{self.what} {rows.size(self.bytes)}, depth {self.depth}"
-
-    @property
-    def command(self) -> str:
-        """fio, with its results as JSON.
-
-        It stays on the processor that the network adapter interrupts: which one it would be on is a matter of chance, and
-        made a difference of a tenth.
-        """
-        return (
-            f"taskset -c 0 fio --name=x --filename={rows.DATA} --rw=rand{self.what} --bs={self.bytes} --iodepth={self.depth} --direct=1"
-            f" --ioengine=libaio --time_based --ramp_time=500ms --runtime={SECONDS} --size=64M --output-format=json"
-        )
-
-
-LOADS = [
-    Load(what, bytes, depth)
-    for bytes, depth in ((4096, 1), (4096, 16), (65536, 8), (1 << 20, 4))
-    for what in ("read", "write")
-]
-
 Values = dict[str, dict[str, list[float]]]  # by what, then by transport
 
 
 class Speed:
-    """All that is measured by the clock."""
+    """All that is measured by the clock, or the loads whose names have one of the patterns."""
 
-    def __init__(self, lab: Lab, visits: int, memory_only: bool = False):
+    def __init__(self, lab: Lab, visits: int, patterns: list[str], memory_only: bool = False, more: bool = False):
         self.lab = lab
         self.visits = MEMORY_VISITS if memory_only else visits
-        self.loads = [] if memory_only else LOADS
+        self.loads = [] if memory_only else select(patterns, more)
+        self.loads_only = bool(patterns) and not memory_only
+        self.crowds = [CROWD, *((size,) for size in BUSY_CROWDS if more)]
         self.values: Values = {}
-        self.progress = Progress(
-            len(lab.clients) * (self.visits * (len(self.loads) + 1) + MEMORY_VISITS + CROWD_VISITS)
-        )
+        others = 0 if self.loads_only else self.visits + MEMORY_VISITS + CROWD_VISITS * len(self.crowds)
+        self.progress = Progress(len(lab.clients) * (self.visits * len(self.loads) + others))
 
     def run(self) -> Values:
         """All visits, in short turns; memory does not depend on how busy the machine is."""
         for visit in range(self.visits):
             for client in self.lab.turns(visit):
                 self.lab.use(client)
-                with self.lab.setting(rows.NFS3):
-                    for load in self.loads:
-                        self._fio(load, client.name)
-                self._connections(client.name)
-                if visit < MEMORY_VISITS:
-                    self._memory(client.name)
-                if visit < CROWD_VISITS:
-                    self._crowd(client.name)
+                for setting, some in groupby(self.loads, key=lambda load: load.setting):
+                    with self.lab.setting(setting):
+                        for load in some:
+                            self._fio(load, client.name)
+                if not self.loads_only:
+                    self._others(visit, client.name)
         return self.values
+
+    def _others(self, visit: int, transport: str) -> None:
+        self._connections(transport)
+        if visit < MEMORY_VISITS:
+            self._memory(transport)
+        if visit < CROWD_VISITS:
+            for crowd in self.crowds:
+                self._crowd(crowd, transport)
 
     def _note(self, what: str, transport: str, value: float) -> None:
         self.values.setdefault(what, {client.name: [] for client in self.lab.clients})[transport].append(value)
 
     def _fio(self, load: Load, transport: str) -> None:
         text = self.lab.client.run(load.command, 30).out
-        result = json.loads(text[text.index("{") :])["jobs"][0][load.what]
-        percentiles = result["clat_ns"]["percentile"]
-        self._note(load.name + IOPS, transport, result["iops"])
-        for name in ("50.000000", "99.000000"):
-            self._note(f"{load.name}: p{name[:2]} us", transport, percentiles[name] / 1000)
-        self.progress.step(f"{transport:7} {load.name}: {result['iops']:.0f} IOPS")
+        results = json.loads(text[text.index("{") :])["jobs"]
+        told = []
+        for name, job, result in zip(load.names, load.jobs, results, strict=True):
+            ways = ("read", "write") if job.rw == "mixed" else (job.rw,)
+            iops = sum(result[way]["iops"] for way in ways)
+            self._note(name + IOPS, transport, iops)
+            percentiles = result[ways[0]]["clat_ns"]["percentile"]
+            for which in ("50.000000", "99.000000"):
+                self._note(f"{name}: p{which[:2]} us", transport, percentiles[which] / 1000)
+            told.append(f"{name}: {iops:.0f} IOPS")
+        self.progress.step(f"{transport:7} {'; '.join(told)}")
 
     def _connections(self, transport: str) -> None:
         with self.lab.setting(rows.ECHO):
@@ -138,28 +121,35 @@ class Speed:
             self._note(f"{name}, KiB", transport, (after - before) / CONNECTIONS)
         self.progress.step(f"{transport:7} memory")
 
-    def _crowd(self, transport: str) -> None:
-        """Memory of each of a thousand connections, how long it takes to make them, and to end them."""
+    def _crowd(self, sizes: tuple[int, ...], transport: str) -> None:
+        """Memory of each of many connections, how long it takes to make them, and to end them."""
         control = f"echo '{{}}' >{rows.CONTROL}"
+        most = sizes[-1]
         self.lab.client.run(FREE_LISTS.format(FEW))
         with self.lab.setting(rows.ECHO):
             before = sum(resources.memory(self.lab.client).values())
             pairs = resources.rdma(self.lab.client)["qp"]
-            self.lab.client.run(control.format(f"crowd clients={CROWD}"), 600)
-            self._note(f"{CROWD} connections: made, us each", transport, numbers(self.lab)["connect_ns"] / 1000 / CROWD)
-            for name in (IDLE_MEMORY, BUSY_MEMORY):
-                held = sum(resources.memory(self.lab.client).values()) - before
-                self._note(f"{name}, one of {CROWD}, KiB", transport, held / CROWD)
-                if name == IDLE_MEMORY:
-                    self.lab.client.run(control.format(BUSY_CROWD), 900)
+            made = 0
+            for fewer, size in zip((0, *sizes), sizes, strict=False):
+                self.lab.client.run(control.format(f"crowd clients={size - fewer}"), 600)
+                made += numbers(self.lab)["connect_ns"]
+                self._note_held(IDLE_MEMORY, size, before, transport)
+            self._note(f"{most} connections: made, us each", transport, made / 1000 / most)
+            self.lab.client.run(control.format(BUSY_CROWD), 900)
+            self._note_held(BUSY_MEMORY, most, before, transport)
             start = time.monotonic()
             self.lab.client.run(control.format("close"), 600)
             # sunrpc ends them on its work queues; what comes next is not to be measured beside that.
             wait_until(lambda: resources.rdma(self.lab.client)["qp"] < pairs, "queue pairs are left", 600)
-            self._note(f"{CROWD} connections: ended, us each", transport, (time.monotonic() - start) * 1e6 / CROWD)
+            self._note(f"{most} connections: ended, us each", transport, (time.monotonic() - start) * 1e6 / most)
             self.lab.client.run(control.format(rows.ECHO.client))
         self.lab.client.run(FREE_LISTS.format(0))
-        self.progress.step(f"{transport:7} {CROWD} connections")
+        self.progress.step(f"{transport:7} {most} connections")
+
+    def _note_held(self, what: str, connections: int, before: int, transport: str) -> None:
+        """Notes the memory of each of so many connections."""
+        held = sum(resources.memory(self.lab.client).values()) - before
+        self._note(f"{what}, one of {connections:,}, KiB", transport, held / connections)
 
     def _held(self, connections: int) -> tuple[int, int]:
         """KiB that the client holds with so many connections, before and after they were busy."""

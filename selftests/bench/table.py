@@ -19,6 +19,7 @@ NEAR = 0.02  # of the median: samples this near to one another agree
 SHOWN = 20  # functions that are not the transport's in a row's profile
 
 PAIR = ("ours", "in-tree")  # the two that every table has
+TUNED = "inline 16 KiB "  # in the name of a row whose inline sizes are larger than by default
 
 # What each row is judged by; the limit of the own instructions comes with the row.
 HOST_PART = 0.95  # ours / in-tree
@@ -192,6 +193,37 @@ def table(records: list[Record]) -> str:
         )
         for title, columns in (("instructions per operation", costs(others)), ("per operation", HAPPENED))
     )
+
+
+def untuned(name: str) -> str:
+    """The row that one of larger inline sizes is compared with."""
+    return name.replace(TUNED, "", 1)
+
+
+# Each is a fraction: the client with larger inline sizes, and the one with those of the default that it is compared with.
+TUNED_RATIOS = (("ours", "ours"), ("in-tree", "in-tree"), ("ours", "in-tree"))
+
+
+def tuned(records: list[Record]) -> str:
+    """What larger inline sizes change, if rows with them were measured."""
+    found = {line.name: line for line in lines(records)}
+    pairs = [
+        (line, found[name]) for line in found.values() if (name := untuned(line.name)) != line.name and name in found
+    ]
+    if not pairs:
+        return ""
+    text = [
+        f"{'inline 16 KiB against 4 KiB':38} {'all instructions':^40} {'host part':^40} {'registrations':>15}",
+        f"{'':38} " + 2 * f"{'ours':>10}{'in-tree':>10}{'ours/in-t.':>10}{'both 16':>10} ",
+    ]
+    for large, small in pairs:
+        words = [f"{large.name:38}"]
+        for column in ("instructions", "host part"):
+            ratios = [large.middle(mine, column) / small.middle(theirs, column) for mine, theirs in TUNED_RATIOS]
+            words.append("".join(f"{ratio:10.3f}" for ratio in ratios) + f"{large.shown(column=column):>10}")
+        words.append(f"{small.both('registrations', 1)} to {large.both('registrations', 1)}".rjust(15))
+        text.append(" ".join(words))
+    return "\n".join(text)
 
 
 def profile(records: list[Record], functions: list[Record]) -> str:

@@ -45,15 +45,23 @@ u32 rpcload_pages_of(const struct rpcload_shape *shape, u32 vary)
 }
 
 /* A null pointer ends the array, so that half of one can be freed as well. */
-static bool alloc_pages_of(struct page ***array, u32 n)
+static bool alloc_pages_of(struct page ***array, u32 n, bool contiguous)
 {
 	const gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 	struct page **pages = kvzalloc_objs(struct page *, n + 1);
+	void *block;
 	u32 i;
 
 	*array = pages;
 	if (!pages)
 		return false;
+	if (contiguous && n) {
+		/* Each page of it can be freed by itself. */
+		block = alloc_pages_exact(n * PAGE_SIZE, gfp);
+		for (i = 0; block && i < n; i++)
+			pages[i] = virt_to_page(block + i * PAGE_SIZE);
+		return block;
+	}
 	for (i = 0; i < n; i++) {
 		pages[i] = alloc_page(gfp);
 		if (!pages[i])
@@ -81,8 +89,8 @@ bool rpcload_call_init(struct rpcload_call *call, const struct rpcload_params *p
 		pages = rpcload_pages_of(&params->call, params->vary);
 		reply_pages = rpcload_pages_of(&params->reply, params->vary);
 	}
-	return alloc_pages_of(&call->call_pages, pages) &&
-	       alloc_pages_of(&call->reply_pages, reply_pages);
+	return alloc_pages_of(&call->call_pages, pages, params->contiguous) &&
+	       alloc_pages_of(&call->reply_pages, reply_pages, params->contiguous);
 }
 
 void rpcload_call_exit(struct rpcload_call *call)

@@ -45,6 +45,7 @@ struct rpcload_params {
 	u32 vary;
 	u32 end;
 	u32 answer;
+	u32 contiguous;
 	struct rpcload_shape call;
 	struct rpcload_shape reply;
 };
