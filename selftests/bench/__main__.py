@@ -37,24 +37,26 @@ def arguments() -> argparse.Namespace:
         help="also measure larger inline sizes, mixed loads, nconnect=1 and 16, a longer round trip, and busy connections"
         " by their number (half an hour more); a pattern finds these without it",
     )
-    parser.add_argument("--visits", type=int, default=2, help="how often each transport has its turn")
-    parser.add_argument("--speed-visits", type=int, default=8, help="the same for what is measured by the clock")
+    parser.add_argument("--visits", type=int, default=2, help="turns of each transport")
+    parser.add_argument("--speed-visits", type=int, default=8, help="the same for measurements by the clock")
     parser.add_argument("--only", choices=("count", "speed", "memory"), help="leave the rest out")
     parser.add_argument("--kernel", choices=("test", "stock"), default="stock", help="the kernel of both guests")
-    parser.add_argument("--clients", default="ours,in-tree,repaired", help="whose instructions are counted")
-    parser.add_argument("--timed", default="ours,in-tree,control", help="whose speed is measured by the clock")
+    parser.add_argument("--clients", default="ours,in-tree,repaired", help="the clients to count instructions of")
+    parser.add_argument("--timed", default="ours,in-tree,control", help="the clients to measure by the clock")
     parser.add_argument(
         "--other", action="append", default=[], metavar="NAME=FILE", help="one more, another build of ours"
     )
     parser.add_argument("--module", type=Path, help="another build of the module")
     parser.add_argument("--list", action="store_true", help="list the rows")
-    parser.add_argument("--profile", action="store_true", help="tell where the instructions of each row go")
+    parser.add_argument(
+        "--profile", action="store_true", help="print the instructions of each row by part and function"
+    )
     return parser.parse_args()
 
 
 @contextmanager
 def started(lab: Lab) -> Iterator[Lab]:
-    """A lab for the time of the block; what its kernels report is told at the end."""
+    """A lab for the time of the block; reports of its kernels are printed at the end."""
     try:
         lab.start()
         yield lab
@@ -86,7 +88,7 @@ def count(args: argparse.Namespace, accelerator: str) -> str:
 
 
 def by_the_clock(args: argparse.Namespace, accelerator: str) -> speed.Values:
-    """Measures what cannot be counted."""
+    """Measures by the clock."""
     options = BenchOptions(accel=accelerator, memory=speed.CROWD_GUEST)
     options.module = args.module or options.module
     with started(Lab(options, compared(args.timed, args, options))) as lab:

@@ -29,7 +29,7 @@ class Client:
             shutil.copy(self.module, there / f"{MODULES[self.family]}.ko")
 
     def load(self, pair: Pair) -> None:
-        """Loads the module; of what it needs, the one in the guest has had all loaded before."""
+        """Loads the module; those it depends on were loaded with the one in the guest."""
         if self.module is None:
             pair.load_module()
         else:
@@ -39,8 +39,8 @@ class Client:
 def chosen(names: list[str], repaired: Path, ours: Path, others: list[str]) -> list[Client]:
     """The clients of a run, in the order of their turns.
 
-    `repaired` is the in-tree module that signals as few Sends as it means to; `control` is ours under another name, and what
-    the two seem to differ by is the error of the method. `others` are NAME=FILE, other builds of ours.
+    `repaired` is the in-tree module that signals as few Sends as it means to; `control` is ours under another name, so any
+    difference between the two is the error of the method. `others` are NAME=FILE, other builds of ours.
     """
     known = {
         OURS: Client(OURS, "ours"),

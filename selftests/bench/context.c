@@ -33,7 +33,7 @@ static const char *const kind_names[KINDS] = {
 #define MOST		(HASH_SIZE / 2)
 #define DEPTH		4
 
-/* What the code of blocks looks at and changes by itself. */
+/* Read and changed by the code of blocks itself. */
 struct live {
 	uint64_t insns;
 	uint64_t awaited;
@@ -115,7 +115,7 @@ static enum kind kind_of(const struct task *task)
 	return task->depth ? task->frames[task->depth - 1].kind : OTHER;
 }
 
-/* Counts what was executed since the last change to the context of then. */
+/* Counts the instructions since the last change for the context of then. */
 static void settle(void)
 {
 	uint64_t now = live()->insns;
@@ -124,7 +124,7 @@ static void settle(void)
 	settled = now;
 }
 
-/* Tells the code of blocks what to look for. */
+/* Tells the code of blocks which address to wait for. */
 static void arm(void)
 {
 	live()->awaited = current->depth ? current->frames[current->depth - 1].ret : 0;
@@ -238,7 +238,7 @@ void context_follow(struct qemu_plugin_tb *tb, uint64_t addr, size_t count)
 {
 	struct probe *probe = probe_of(addr);
 
-	/* What ends or begins here comes before what the block counts. */
+	/* A context that ends or begins here does so before the block is counted. */
 	qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_return, QEMU_PLUGIN_CB_R_REGS,
 						  QEMU_PLUGIN_COND_EQ,
 						  place(offsetof(struct live, awaited)), addr, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * In which context the guest's kernel executes: in the software adapter and its
- * network, or else under the lock that serializes a connection's sends, or in
+ * The context in which the guest's kernel executes: in the software adapter and
+ * its network, or else under the lock that serializes a connection's sends, or in
  * the handler of its completions.
  */
 #ifndef BENCH_CONTEXT_H
@@ -11,11 +11,11 @@
 
 #include "qemu-plugin.h"
 
-/* The name of the file that the addresses come in, and what reads the guest. */
+/* The name of the file that the addresses come in, and the registers of the guest. */
 void context_init(const char *file);
 void context_register(const char *name, struct qemu_plugin_register *reg);
 
-/* Whether new addresses have come: what was translated before lacks them. */
+/* True when new addresses have come: blocks translated before lack them. */
 bool context_load(void);
 
 /* Follows a translated block of the kernel. */
@@ -24,10 +24,10 @@ void context_follow(struct qemu_plugin_tb *tb, uint64_t addr, size_t insns);
 /* The name of the context that is executing. */
 const char *context_now(void);
 
-/* Whether the function at this address registers memory for the adapter. */
+/* True for the address of the function that registers memory for the adapter. */
 bool context_registers(uint64_t addr);
 
-/* Begins to count, and writes what has been counted since. */
+/* Begins to count, and writes the counts since then. */
 void context_start(void);
 void context_write(FILE *file);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A plugin for QEMU's emulator that counts what a guest with one CPU executes.
+ * A plugin for QEMU's emulator that counts the instructions of a guest with one CPU.
  *
  * Every translated block of the kernel has a counter of its own, every block of
  * user space one in common. Blocks have a known number of instructions and end
@@ -8,9 +8,9 @@
  * how often each function was entered. An idle CPU executes nothing and costs
  * nothing.
  *
- * The guest tells what is to be counted by two instructions that do nothing
- * (see mark.h): START remembers the counters, STOP writes what has been added
- * since to a new file, OUT.1, OUT.2 and so on:
+ * The guest begins and ends a count by two instructions that do nothing (see
+ * mark.h): START remembers the counters, STOP writes the difference since then
+ * to a new file, OUT.1, OUT.2 and so on:
  *
  *	user INSTRUCTIONS
  *	b ADDRESS INSTRUCTIONS-OF-THE-BLOCK EXECUTIONS
@@ -41,8 +41,8 @@
 #define MAX_COPIES	4096
 
 /*
- * Where soft-RoCE's work request has the region that it registers, and the
- * region its length: offsets in struct rxe_send_wqe and in struct ib_mr.
+ * Offsets of the region that soft-RoCE's work request registers, in struct
+ * rxe_send_wqe, and of the length of a region, in struct ib_mr.
  */
 #define WQE_REG_MR	24
 #define MR_LENGTH	32
@@ -301,7 +301,7 @@ static void on_vcpu(uint64_t id, unsigned int cpu)
 			fail("no such register");
 }
 
-/* What is translated from here on is counted. */
+/* Blocks translated from here on are counted. */
 static void follow(uint64_t id)
 {
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

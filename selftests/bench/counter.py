@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The counting emulator: QEMU's arguments for it, and what its files say (count.c describes them)."""
+"""The counting emulator: QEMU's arguments for it, and a reader of its files (count.c describes them)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ COPIES = {"memcpy": "rdx", "memmove": "rdx", "rep_movs_alternative": "rcx"}
 
 @dataclass
 class Tally:
-    """What the guest executed between two marks, or a difference or mean of such."""
+    """The instructions and events of the guest between two marks, or a difference or mean of such."""
 
     operations: float = 0
     instructions: Counter[Function] = field(default_factory=Counter)
     entries: Counter[Function] = field(default_factory=Counter)
-    copied: Counter[Function] = field(default_factory=Counter)  # bytes, by who had them copied
+    copied: Counter[Function] = field(default_factory=Counter)  # bytes, by the caller of the copy
     copies: Counter[Function] = field(default_factory=Counter)  # calls, likewise
 
     @property
@@ -37,11 +37,11 @@ class Tally:
         return result
 
     def entered(self, *names: str) -> float:
-        """How often the functions of these names were entered."""
+        """Entries of the functions of these names."""
         return sum(count for function, count in self.entries.items() if function.name in names)
 
     def minus(self, other: Tally) -> Tally:
-        """What this has more than the other: the slope between a long and a short run."""
+        """This less the other: the slope between a long and a short run."""
         result = Tally(self.operations - other.operations)
         for mine, theirs, into in (
             (self.instructions, other.instructions, result.instructions),
@@ -71,7 +71,7 @@ class Tally:
 
 
 USER = Function("(user space)", "", "user space")
-# What the transport does itself, counted as if they were functions.
+# Events of the transport itself, counted as if they were functions.
 LOCK, ATOMIC = (Function(name, "", "transport") for name in ("(lock)", "(atomic)"))
 REGISTERED = Function("(registered bytes)", "", "rest")
 
@@ -111,7 +111,7 @@ class Counting:
             self._contexts = contexts
 
     def take(self) -> list[Tally]:
-        """What was counted since the last call, one Tally for each pair of marks."""
+        """The counts since the last call, one Tally for each pair of marks."""
         result = []
         while (path := Path(f"{self.out}.{self._taken + 1}")).exists():
             result.append(self.read(path))

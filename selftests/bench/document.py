@@ -17,19 +17,19 @@ Performance
 
 ``make bench`` runs the same operations over this module and over the in-tree one, in the same client guest and against
 the same in-tree server, and counts the instructions that the client executes: kernel and user space, drivers and
-soft-RoCE included. Such figures do not depend on how busy the machine is. They say nothing about time spent waiting,
-which is what the second table is for, and nothing about real RDMA hardware, which does in silicon much of what is
-counted here.
+soft-RoCE included. Such figures do not depend on the load of the machine. They say nothing about time spent waiting,
+for which there is the section `By the clock`_, and nothing about real RDMA hardware, which does in silicon much of the
+work that is counted here.
 
 This page was made on {date} by ``{command}`` with Linux {kernel}. Ratios are ours / in-tree, of medians; the spread is
 the distance between the smallest and the largest sample. Rows of which not most samples are alike are measured again.
 
 The in-tree module means to signal one Send in many; once it has registered memory, a slip of its count makes it signal
-every second one, or every one. The column ``/ repaired`` compares with the same module without the slip (one line, which
-``make bench`` changes in a copy). ``its host`` compares the host parts of both.
+every second one, or every one. The column ``/ repaired`` compares with the same module without the slip (one line,
+which ``make bench`` changes in a copy). ``its host`` compares the host parts of both.
 
-What the figures are to be is said with each of the following counts; the rows that miss it come with their figures. The
-limit of the own instructions is {small:.2f} for calls without payload or with up to 8 KiB of it, and of 1 MiB in contiguous
+Each of the following lines has a limit, and the rows outside of it with their figures, the worst first. The limit of
+the own instructions is {small:.2f} for calls without payload or with up to 8 KiB of it, and of 1 MiB in contiguous
 memory, {large:.2f} for all others.
 
 {verdict}
@@ -37,29 +37,29 @@ memory, {large:.2f} for all others.
 Instructions
 ============
 
-The host part is all but what the processor does for the software adapter and its network, by context: whatever runs between
-the call of a function of soft-RoCE, an interrupt of a device or the poll of the network adapter's queue, and the return from
-it. It still has the changes to and from the workers of soft-RoCE, thousands of instructions that hardware does not need, and
-not what soft-RoCE does to wake the handler of completions, which hardware leaves to the host. What the transport column has is
-the code of the transport alone.
+The host part leaves out the work for the software adapter and its network, by context: all instructions between the
+call of a function of soft-RoCE, an interrupt of a device or the poll of the network adapter's queue, and the return
+from it. It still includes the switches to and from the workers of soft-RoCE, thousands of instructions that hardware
+does not need, and lacks the wake-up of the handler of completions, which hardware leaves to the host. The column of the
+transport is its code alone.
 
-The stages are what bounds a connection: what sunrpc and the transport do to send, under the lock of the transport, and what
-they do in handlers of completions, both without the adapter. This module has one such handler for each connection; the
+The stages bound a connection: the work of sunrpc and the transport to send, under the lock of the transport, and their
+work in handlers of completions, both without the adapter. This module has one such handler for each connection; the
 in-tree one has two, for Sends and for Receives, that may run side by side, and the column has their sum. In rows of
 reconnects the connection manager's are among them.
 
-Locks are those that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix. Doorbells
-are those of the send queue and of the receive queue; ``Sends each`` is the number of Sends for each of the first, to which
-local invalidations that are posted by themselves belong. A burst is the operations for each run of a handler. Doorbells,
-completions, registrations and bytes are per operation: the bytes of the registered memory, those that the transport copies
-into the buffers of Sends and out of those of Receives, and those that the adapter copies.
+Locks are those that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix.
+Doorbells are those of the send queue and of the receive queue; ``Sends each`` is the number of Sends for each of the
+first, to which local invalidations that are posted by themselves belong. A burst is the operations for each run of a
+handler. Doorbells, completions, registrations and bytes are per operation: the bytes of the registered memory, those
+that the transport copies into the buffers of Sends and out of those of Receives, and those that the adapter copies.
 
 ::
 
 {counts}
 {tuned}
-Where the transport's own instructions go
-=========================================
+The transport's own instructions
+================================
 
 By function, those of at least {least} instructions, in rows that stand for many.
 
@@ -72,9 +72,9 @@ By the clock
 
 Measured without counting, in turns of a few seconds. Under emulation only the ratios mean anything; they are means over
 the turns, each compared with the one of the other transport next to it, with the interval in which they lie by a chance of
-95 %. The last column compares this module with itself, loaded once more: what it differs from 1 is the error of the method.
-The memory of a connection is that of fifteen more of a mount, and of a thousand clients with one each; busy ones have moved
-payloads in both directions.
+95 %. The last column compares this module with itself, loaded once more: its distance from 1 is the error of the method.
+The memory of a connection is that of fifteen more of a mount, and of up to a thousand clients with one each; busy ones
+have moved payloads in both directions.
 
 ::
 
@@ -82,13 +82,13 @@ payloads in both directions.
 """
 
 
-# Rows whose own instructions are told by function.
+# Rows whose own instructions are shown by function.
 SHOWN = ("RPC NULL, depth 64", "NFSv3 read 4 KiB, depth 64", "NFSv3 write 4 KiB, depth 64", "RPC Reply chunk 1 MiB")
 LEAST = 10
 
 
 def own(functions: list[table.Record], row: str) -> str:
-    """What the functions of both transports cost, in two lists."""
+    """The cost of the functions of both transports, in two lists."""
     text = []
     for client in table.PAIR:
         costs: Counter[str] = Counter()
@@ -110,7 +110,7 @@ def short(name: str) -> str:
 
 
 def matching(text: str) -> int:
-    """Where the bracket ends that the text begins with."""
+    """The index of the bracket that closes the first."""
     depth = 0
     for at, letter in enumerate(text):
         depth += {"<": 1, ">": -1}.get(letter, 0)
@@ -120,7 +120,7 @@ def matching(text: str) -> int:
 
 
 def bare(text: str) -> str:
-    """A path without what is in brackets."""
+    """A path without its brackets and their contents."""
     while (begin := text.find("<")) >= 0:
         text = text[:begin] + text[begin + matching(text[begin:]) + 1 :]
     return text.removesuffix("::")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What happens in an operation, counted in the drivers below the transport: the same way whichever transport runs."""
+"""The events of an operation, counted in the drivers below the transport: the same way for all transports."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from .counter import Tally
 
-# Who invalidates on behalf of a work request of the client itself; whoever else does, does it for the server.
+# The callers that invalidate for a work request of the client itself; all others do it for the server.
 LOCAL = ("rxe_requester", "rxe_do_local_ops", "rxe_sender")
 
 
 def copies_by(*names: str) -> Callable[[Tally], float]:
-    """How many copies these functions had made."""
+    """Copies that these functions called for."""
     return lambda tally: sum(count for function, count in tally.copies.items() if function.name in names)
 
 
@@ -22,12 +22,12 @@ def bytes_by(*parts: str) -> Callable[[Tally], float]:
 
 
 def entries_of(*names: str) -> Callable[[Tally], float]:
-    """How often functions were entered."""
+    """Entries of functions."""
     return lambda tally: tally.entered(*names)
 
 
 def invalidations(local: bool) -> Callable[[Tally], float]:
-    """Invalidations by who asked for them."""
+    """Invalidations of one origin."""
 
     def count(tally: Tally) -> float:
         prefix = "rxe_invalidate_mr<"

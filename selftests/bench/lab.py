@@ -46,16 +46,15 @@ for number in $(seq {count}); do
 done
 """
 
-# How large messages without chunks may be: both clients go by the same names.
+# The size limits of messages without chunks, under the same names for both clients.
 INLINE = "for way in read write; do echo {size} >/proc/sys/sunrpc/rdma_max_inline_$way; done"
 SERVER_INLINE = "echo {size} >/proc/sys/sunrpc/svc_rdma/max_req_size"
 DEFAULT_INLINE = 4096
 
 DELAY = "modprobe sch_netem; tc qdisc replace dev eth0 root netem delay {delay}us limit 10000"
 
-# Files that nobody writes to belong in the client's memory: what is read there costs no network. A thread that feeds the
-# random number generator runs often in a guest's first minutes. What is known of a neighbour gets old, and each frame to it
-# dearer then.
+# Files that are only read belong in the client's memory, where reading costs no network. A thread that feeds the random number
+# generator runs often in a guest's first minutes. The entry of a neighbour expires, and each frame to it is dearer then.
 CLIENT_DATA = """
 ip neigh replace {server.ipv4} lladdr {server.mac} nud permanent dev eth0
 echo none >/sys/class/misc/hw_random/rng_current || true
@@ -69,7 +68,7 @@ find . -type d >{directories}
 
 
 class BenchOptions(Options):
-    """Options whose time limits are only there to end what hangs: a counting guest on a busy machine is slow."""
+    """Options whose time limits only end a hang: a counting guest on a busy machine is slow."""
 
     slowness = 20.0
 
@@ -119,7 +118,7 @@ class Lab:
         self.pair.stop()
 
     def turns(self, visit: int) -> list[Client]:
-        """The clients in the order of a visit, A B B A: whatever drifts in the course of a run hits all of them."""
+        """The clients in the order of a visit, A B B A: a drift in the course of a run hits all of them."""
         return self.clients if visit % 2 == 0 else self.clients[::-1]
 
     def use(self, client: Client) -> None:
@@ -198,11 +197,11 @@ class Lab:
 def counted(options: Options) -> tuple[Options, Counting]:
     """Options with a client guest that counts.
 
-    Its time is made of instructions (-icount), so that ticks of the timer are as many as the work is long, however slow
-    the emulator is: eight nanoseconds each, which is about how fast it is, and with which the kernel's calibration of its
+    Its time is made of instructions (-icount), so that the number of timer ticks follows from the work, however slow the
+    emulator is: eight nanoseconds each, which is about how fast it is, and with which the kernel's calibration of its
     timer at boot, a loop of 0.1 s, is short enough. It has one CPU, and none that copies with one long instruction, as
-    which any copy would cost nothing. Its network driver frees what it has sent when it sends again: an interrupt for that
-    comes whenever the host gets round to it, which differed between runs by two percent of all instructions.
+    which any copy would cost nothing. Its network driver frees sent buffers when it sends again: an interrupt for that
+    comes when the host gets round to it, which differed between runs by two percent of all instructions.
     """
     options.work.mkdir(parents=True, exist_ok=True)
     driver = next(options.modules.rglob("rdma_rxe.ko*"))
@@ -234,6 +233,6 @@ def image_symbols(options: Options) -> str:
 
 
 def numbers(lab: Lab) -> dict[str, int]:
-    """What the test module says about its last command."""
+    """The numbers of the test module about its last command."""
     text = lab.client.run(f"cat {rows.CONTROL}").out
     return {name: int(value) for name, value in re.findall(r"^(\w+)=(-?\d+)$", text, re.M)}

@@ -26,7 +26,7 @@ class Body:
 
     start: int
     offsets: list[int] = field(default_factory=list)
-    # How many of those before each take a lock, and how many are atomic; one more than there are offsets.
+    # The number of those before each that take a lock, and that are atomic; one more than there are offsets.
     locks: list[int] = field(default_factory=lambda: [0])
     atomics: list[int] = field(default_factory=lambda: [0])
 
@@ -55,7 +55,7 @@ class Listing:
         self._bodies = dict(zip(demangled(list(bodies)), bodies.values(), strict=True))
 
     def within(self, function: str, offset: int, instructions: int) -> tuple[int, int]:
-        """The locks that so many instructions take, from an offset on, and the atomic ones among them."""
+        """The locks that a number of instructions take, from an offset on, and the atomic ones among them."""
         body = self._bodies.get(function)
         if body is None:
             return 0, 0

@@ -15,7 +15,7 @@
  *	load put FILE TEXT			write a text into a control file
  *	load run COMMAND...			any command
  *
- * Prints how many operations lay between the marks.
+ * Prints the number of operations between the marks.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -131,7 +131,7 @@ static void next_block(struct blocks *blocks, struct iocb *cb)
 /*
  * One block is taken and one submitted at a time: the number of system calls
  * does not depend on how many completions happen to be there. At the end
- * nothing is on its way, so that what is counted is what this many blocks cost.
+ * nothing is on its way, so that the count is the cost of this many blocks.
  */
 static void move(struct blocks *blocks, long number)
 {

@@ -70,7 +70,7 @@ def loads(
 
 
 def delayed(microseconds: int) -> rows.Setting:
-    """A mount behind a network that makes each round trip so much longer."""
+    """A mount behind a network that makes each round trip longer."""
     return rows.Setting("", vers="3", delay=microseconds)
 
 

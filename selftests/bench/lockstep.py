@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Makes what the client executes independent of how fast the machine is: it and the server take turns.
+"""Makes the instructions of the client independent of the speed of the machine: it and the server take turns.
 
-How many interrupts, polls and task switches a reply costs depends on whether its frames come one by one or together,
-and that on how the host schedules two emulators. How many ticks of its timer the client sees depends on how long it
-waits for them. So a client that has nothing left to do is stopped, clock and all; frames for it are held back until the
-server has nothing left to do, either; then it gets them all at once and goes on. The server is stopped meanwhile: the
-emulated client takes seconds to answer requests for many megabytes, which the server would repeat before that.
+The number of interrupts, polls and task switches for a reply depends on its frames coming one by one or together, and that
+on the host's scheduling of two emulators. The number of timer ticks that the client sees depends on its time spent waiting.
+So a client that has nothing left to do is stopped, clock and all; frames for it are held back until the server has nothing
+left to do, either; then it gets them all at once and goes on. The server is stopped meanwhile: the emulated client takes
+seconds to reply to requests for many megabytes, which the server would repeat before that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAUSE = 0.00005  # seconds between two looks
 
 
 class Lockstep:
-    """Whoever lets the guests take turns, in a thread of its own."""
+    """Lets the guests take turns, in a thread of its own."""
 
     def __init__(self, client: Guest, server: Guest):
         self._client = client
@@ -101,7 +101,7 @@ class Lockstep:
             time.sleep(PAUSE)
 
     def _idle(self, guest: Guest) -> bool:
-        """Whether no thread of an emulator runs or wants to: one that waits for a processor counts as running.
+        """True when no thread of an emulator runs or wants to: one that waits for a processor counts as running.
 
         One thread may set another going before it is looked at and after the other was, so there are two looks.
         """

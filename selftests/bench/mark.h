@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two instructions that do nothing and that nobody else uses: long no-ops whose
+ * Two instructions that do nothing and occur nowhere else: long no-ops whose
  * unused address is a number of our own. The program in the guest executes them,
  * the plugin of the emulator waits for them.
  */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Goes through the rows, transport by transport and back again, and notes what each costs."""
+"""Goes through the rows, transport by transport and back again, and notes the cost of each."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def functions(samples: list[Sample]) -> Iterator[dict[str, str | float]]:
 
 
 class Progress:
-    """Tells how far the run is, one line for each row and visit."""
+    """Prints the progress of the run, one line for each row and visit."""
 
     def __init__(self, total: int):
         self.total = total
@@ -122,7 +122,7 @@ class Measurement:
                 with self.lab.setting(setting):
                     for row in some:
                         self._row(row, client.name, visit)
-                # What there is counts, should the run be ended before its time.
+                # The samples so far are kept, should the run be ended before its time.
                 table.write_csv(self.results, self._records())
                 table.write_csv(self.functions, list(functions(self.samples)))
 
@@ -142,7 +142,7 @@ class Measurement:
         self.progress.step(f"{transport:7} {row.name}: {' '.join(totals)} ({took:.1f} s)")
 
     def samples_of(self, row: Row) -> list[Sample]:
-        """What there is of a row, with either transport."""
+        """The samples of a row, with any transport."""
         return [sample for sample in self.samples if sample.row is row]
 
     def _repeats(self, row: Row) -> Iterator[Tally]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Draws the results: ratios with their spread, and where the instructions go. Usage: python -m bench.plots DIRECTORY"""
+"""Draws the results: ratios with their spread, and the instructions by part of the kernel. Usage: python -m bench.plots DIRECTORY"""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def save(figure: pyplot.Figure, path: Path) -> None:
 
 
 def main(directory: Path) -> None:
-    """Draws what there is."""
+    """Draws the results that a run has left."""
     lines = table.lines(table.read_csv(directory / "results.csv"))
     for kind in ("transport", "nfs", "connection"):
         if some := [line for line in lines if line.kind == kind]:

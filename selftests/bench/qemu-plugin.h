@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What count.c uses of QEMU's plugin interface, version 4 (QEMU 9.2 and later).
+ * The part of QEMU's plugin interface, version 4 (QEMU 9.2 and later), that count.c uses.
  *
  * The guest tree has QEMU without its development header, so these few
  * declarations follow QEMU's documentation of the interface.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is measured: each row is a load on a mount or on an RPC client, and how to have it counted."""
+"""The rows of the comparison: each is a load on a mount or on an RPC client, with the means to count it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ OUT = "/tmp/out"
 
 KIB, MIB = 1 << 10, 1 << 20
 DEEP = 2048  # calls that are made when several are on their way
-STEADY = 64  # calls after which a connection has what it is going to use
+STEADY = 64  # calls after which a connection has all that it is going to use
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What rows have in common: a mount, or an RPC client of the test module."""
+    """A mount, or an RPC client of the test module, that rows have in common."""
 
     name: str
     vers: str = ""
@@ -48,7 +48,7 @@ class Row:
     """One line of the table.
 
     `loads` are arguments of the load program. Of two loads of different length the difference is taken, which rids the
-    row of what each run costs once. `rehearsal` is a load that comes before any that counts: what is done first in the life
+    row of the cost that each run has once. `rehearsal` is a load that comes before any that counts: the first work in the life
     of a guest costs more, and our connections get most of their buffers when they are used (`STEADY` of send_queue.rs).
     `own` is the limit of the transport's own instructions, ours / in-tree.
     """
@@ -77,7 +77,7 @@ TUNED_NULL = Setting("RPC null", program="nfs", inline=TUNED_SIZE)
 TUNED_NFS3 = Setting(f"NFSv3 {TUNED}".rstrip(), vers="3", inline=TUNED_SIZE)
 RULED = Setting("RPC echo with rules", program="echo", rules=1000)
 
-SMALL = 0.90  # the limit of what small calls cost, on which all that a call costs falls
+SMALL = 0.90  # the limit of small calls, which have nothing but the cost of a call
 LARGE = 1.00  # that of calls whose pages outweigh it
 
 FORGET = "sync; echo 3 >/proc/sys/vm/drop_caches"
@@ -100,7 +100,7 @@ def direct(what: str, setting: Setting, bytes: int, depth: int) -> Row:
     def load(number: int) -> str:
         return f"{what} {DATA} {warm} {number} {bytes} {depth}"
 
-    # For the largest, what comes before the marks is rehearsal enough.
+    # For the largest, the calls before the marks are rehearsal enough.
     name = f"{setting.name} {what} {size(bytes)}, depth {depth}"
     rehearsal = load(max(warm, STEADY)) if bytes < MIB else ""
     return Row(name, setting, (load(count),), rehearsal=rehearsal, own=SMALL if bytes <= 8 * KIB else LARGE)
@@ -156,12 +156,12 @@ def nfs(setting: Setting) -> list[Row]:
     inward, outward = (f"run sh -c '{copy(*ends)}; sync'" for ends in ((TREE, COPY), (COPY, OUT)))
     there = f"[ -e {COPY} ] || cp -r {TREE} {COPY}; rm -rf {OUT}; {FORGET}"
     clear = f"rm -rf {COPY} {OUT}; {FORGET}"
-    # The programs come from a file system of the host: what that costs is not to be counted.
+    # The programs come from a file system of the host, the cost of which is not to be counted.
     programs = "for program in cp mkdir xargs; do $program --version >/dev/null; done; sync"
     there, clear = (f"{script}; {programs}" for script in (there, clear))
     return [
         *rows,
-        # So many operations are alike in every visit.
+        # With as many operations all visits are alike.
         Row(f"{setting.name} tree in, per file", setting, (inward,), (2000,), clear, visits=1),
         Row(f"{setting.name} tree out, per file", setting, (outward,), (2000,), there, visits=1),
     ]
@@ -181,8 +181,8 @@ def nconnect(setting: Setting) -> list[Row]:
 
 
 def calls(name: str, setting: Setting, words: str, depth: int, count: int, own: float = LARGE) -> Row:
-    """Calls of the test module: what comes on top of the calls is the same for a short and a long run."""
-    # At a depth the tasks of the client compete for its processor, and it takes many calls to see what that costs.
+    """Calls of the test module: the cost on top of the calls is the same for a short and a long run."""
+    # At a depth the tasks of the client compete for its processor, and it takes many calls to see the cost of that.
     short, count = (2 * depth, max(count, DEEP)) if depth > 1 else (16, count)
     numbers = (short, short + count)
     first, *loads = (
@@ -192,7 +192,7 @@ def calls(name: str, setting: Setting, words: str, depth: int, count: int, own: 
     return Row(name, setting, tuple(loads), numbers, kind="transport", rehearsal=first, own=own)
 
 
-# Where data goes and how it is marked, and with that the transfer mode of a large one.
+# The place of the data and its mark, and with that the transfer mode of a large message.
 MODES = {
     "Read chunk": "call={} call_in=pages call_ddp=1",
     "Write chunk": "reply={} reply_in=pages reply_ddp=1",
@@ -226,7 +226,7 @@ def transport() -> list[Row]:
 
 
 def tuned() -> list[Row]:
-    """What calls cost that go inline only if both sides take up to 16 KiB."""
+    """Calls that go inline only if both sides take up to 16 KiB."""
     rows = [calls(f"RPC {TUNED}NULL, depth {depth}", TUNED_NULL, "proc=null", depth, 256, SMALL) for depth in (1, 64)]
     return [
         *rows,

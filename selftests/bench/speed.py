@@ -49,16 +49,16 @@ from .measure import Progress
 CONNECTIONS = 15  # besides the first, nconnect's most
 RECONNECTS = 4
 BUSY = 8  # requests of 1 MiB on each of them at a time
-CROWD = (1, 16, 64, 256, 1000)  # clients with a connection each, after as many of which memory is looked at
+CROWD = (1, 16, 64, 256, 1000)  # clients with a connection each, at which numbers memory is measured
 BUSY_CROWDS = (16, 64, 256)  # that --more adds, each with its connections busy
-JUDGED_CROWD = 16  # of fewer, memory says more about the kernel's allocator
+JUDGED_CROWD = 16  # with fewer, the memory is mostly that of the kernel's allocator
 CROWD_VISITS = 1
 CROWD_GUEST = 8192  # MiB that a guest needs for them
 BUSY_CROWD = (
     "run each=1 verify=0 count=4 depth=4 call=65536 call_in=pages call_ddp=1 reply=65536 reply_in=pages reply_ddp=1"
 )
-# Free pages in the lists of each processor count as used: one page in so many may be there. 0 lets the kernel choose, and
-# it chooses many times what a connection takes.
+# Free pages in the lists of each processor count as used: one page in this number may be there. 0 lets the kernel choose, and
+# it chooses many times the size of a connection.
 FREE_LISTS = "echo {} >/proc/sys/vm/percpu_pagelist_high_fraction"
 FEW = 100_000
 IOPS = ": IOPS"  # at the end of a value's name
@@ -136,7 +136,7 @@ class Speed:
         self.progress.step(f"{transport:7} connections")
 
     def _memory(self, transport: str) -> None:
-        """What each of many connections takes: idle, and after it was busy in both directions."""
+        """The memory of each of many connections: idle, and after it was busy in both directions."""
         one, many = (self._held(connections) for connections in (1, 1 + CONNECTIONS))
         for name, before, after in zip((IDLE_MEMORY, BUSY_MEMORY), one, many, strict=True):
             self._note(f"{name}, KiB", transport, (after - before) / CONNECTIONS)
@@ -160,7 +160,7 @@ class Speed:
             self._note_held(BUSY_MEMORY, most, before, transport)
             start = time.monotonic()
             self.lab.client.run(control.format("close"), 600)
-            # sunrpc ends them on its work queues; what comes next is not to be measured beside that.
+            # sunrpc ends them on its work queues; nothing else is to be measured beside that.
             wait_until(lambda: resources.rdma(self.lab.client)["qp"] < pairs, "queue pairs are left", 600)
             self._note(f"{most} connections: ended, us each", transport, (time.monotonic() - start) * 1e6 / most)
             self.lab.client.run(control.format(rows.ECHO.client))
@@ -168,12 +168,12 @@ class Speed:
         self.progress.step(f"{transport:7} {most} connections")
 
     def _note_held(self, what: str, connections: int, before: int, transport: str) -> None:
-        """Notes the memory of each of so many connections."""
+        """Notes the memory of each of a number of connections."""
         held = sum(resources.memory(self.lab.client).values()) - before
         self._note(f"{what}, one of {connections:,}, KiB", transport, held / connections)
 
     def _held(self, connections: int) -> tuple[int, int]:
-        """KiB that the client holds with so many connections, before and after they were busy."""
+        """KiB that the client holds with a number of connections, before and after they were busy."""
         self.lab.client.run(FREE_LISTS.format(FEW))
         with self.lab.setting(rows.Setting("", vers="3", options=f"nconnect={connections}")):
             # A connection is made when it is first used, which is in turn.
@@ -189,7 +189,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ours / another client's, and within what it lies by a chance of 95 %."""
+    """Ours / another client's, and the interval in which it lies by a chance of 95 %."""
 
     value: float
     low: float
@@ -217,7 +217,7 @@ def mean(logs: list[float]) -> Ratio:
 
 
 def overall(values: Values, other: str = "in-tree") -> Ratio | None:
-    """The mean of all loads. All loads of a turn count as one sample, since they share what the machine did then."""
+    """The mean of all loads. All loads of a turn count as one sample, since they share the state of the machine then."""
     loads = [each for what, each in values.items() if what.endswith(IOPS)]
     turns = min((len(each[client]) for each in loads for client in ("ours", other) if client in each), default=0)
     if not turns or any(other not in each for each in loads):
@@ -236,7 +236,7 @@ def table(values: Values) -> str:
 
 
 def summary(values: Values) -> str:
-    """The verdict on what was measured by the clock."""
+    """The verdict on the measurements by the clock."""
     text = []
     loads = {what: found for what, both in values.items() if what.endswith(IOPS) and (found := ratio(both))}
     below = [f"{what} {found}" for what, found in loads.items() if found.high < LEAST_IOPS]

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
-# The parts by which costs are told, in the order of the tables.
+# The parts into which costs are divided, in the order of the tables.
 PARTS = (
     "transport",
     "rpcload",
@@ -47,7 +47,7 @@ MODULES = {
     "grace": "NFS",
 }
 
-# What is built in, by function name first and then by source directory.
+# Functions of the kernel image, by their name first and then by source directory.
 NAMES = [
     (r"crc32|crc_", "checksums"),
     (r"^_*(mem(cpy|move|set)|copy_|rep_(mov|sto)|clear_page|clear_user|strn?cpy)|_copy_(to|from)_iter", "copies"),
@@ -68,9 +68,9 @@ DIRECTORIES = [
 ]
 
 
-# Where a context begins that is counted apart (context.c): the software adapter with its network, what a connection does
-# under the lock that serializes its sends, what it does for its completions; and where tasks change and end. All of the
-# adapter's module belongs to the first.
+# The functions that begin a context (context.c): the software adapter with its network, the work of a connection under the
+# lock that serializes its sends, its work for completions; and those that change and end tasks. All of the adapter's
+# module belongs to the first.
 CONTEXTS = {
     "__common_interrupt": "adapter",
     "net_rx_action": "adapter",
@@ -120,14 +120,14 @@ class Symbols:
             if row[1] not in "tTwW" or not address >> 63 or row[2].startswith(("__pfx_", "__cfi_")):
                 continue
             module = row[3][1:-1] if len(row) > 3 else ""
-            # Of several names for one address the one that does not look internal says most.
+            # Of several names for one address the one that does not look internal is the clearest.
             if address not in found or found[address].name.startswith("_"):
                 found[address] = Function(name, module, self.part(name, module))
         ordered = sorted(found.items())
         return [address for address, _ in ordered], [function for _, function in ordered]
 
     def contexts(self) -> list[tuple[str, int]]:
-        """Where contexts begin, by kind, and where memory is registered."""
+        """The addresses that begin a context, by kind, and that of the function that registers memory."""
         found, names = [], set()
         for table in (self._image, self._modules):
             for address, function in zip(*table, strict=True):
@@ -153,10 +153,10 @@ class Symbols:
         return next((part for pattern, part in DIRECTORIES if re.search(pattern, where)), "rest")
 
     def find(self, address: int) -> tuple[Function, int]:
-        """The function around an address, and how far into it that is."""
+        """The function around an address, and the offset into it."""
         for addresses, functions in (self._modules, self._image):
             at = bisect_right(addresses, address) - 1
-            # Modules lie apart from the image: what is far behind a module's last function is not in it.
+            # Modules lie apart from the image: an address far behind a module's last function is not in it.
             if at >= 0 and (addresses is self._image[0] or address - addresses[at] < 1 << 17):
                 return functions[at], address - addresses[at]
         return UNKNOWN, -1
@@ -176,9 +176,9 @@ def objects(kernel: Path) -> dict[str, str]:
 
 
 def return_sites(module: Path, callee: str) -> dict[tuple[str, int], str]:
-    """Where calls of a function return to, as (function, offset), and the name to count each by: CALLEE<CALLER.
+    """The return sites of the calls of a function, as (function, offset), with the name to count each by: CALLEE<CALLER.
 
-    A block begins wherever a call returns to, so a block's executions there tell how often this caller made the call.
+    A block begins at each return site, so the executions of that block are the calls of this caller.
     """
     done = subprocess.run(
         ["objdump", "-dr", "--no-show-raw-insn", str(module)], capture_output=True, text=True, check=True

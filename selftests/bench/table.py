@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From samples to lines: medians, ratios ours / in-tree, and how far samples lie apart."""
+"""From samples to lines: medians, ratios ours / in-tree, and the spread of samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 20  # functions that are not the transport's in a row's profile
 PAIR = ("ours", "in-tree")  # the two that every table has
 TUNED = "inline 16 KiB "  # in the name of a row whose inline sizes are larger than by default
 
-# What each row is judged by; the limit of the own instructions comes with the row.
+# The limits of each row; that of the own instructions comes with the row.
 HOST_PART = 0.95  # ours / in-tree
 HOST_PART_OF_OTHERS = 1.00  # ours / another client
 TOTAL = 1.005  # ours / any client
@@ -60,19 +60,19 @@ class Line:
         return median(self.values(transport, column))
 
     def spread(self, transport: str, column: str = "instructions") -> float:
-        """How far the samples lie apart, as a part of their median."""
+        """The distance between the extreme samples, as a part of their median."""
         values = self.values(transport, column)
         return (max(values) - min(values)) / median(values) if median(values) else 0.0
 
     def agrees(self, transport: str) -> bool:
-        """Whether most samples, and two at least, lie near to one another."""
+        """True when most samples, and two at least, lie near to one another."""
         values = sorted(self.values(transport, "instructions"))
         most = len(values) // 2 + 1
         nearest = min(high - low for low, high in zip(values, values[most - 1 :], strict=False))
         return nearest <= NEAR * median(values)
 
     def ratio(self, other: str = "in-tree", column: str = "instructions") -> float | None:
-        """Ours / another client's; nothing if that says nothing."""
+        """Ours / another client's; nothing if theirs is zero."""
         theirs = self.middle(other, column)
         return self.middle("ours", column) / theirs if theirs else None
 
@@ -100,7 +100,7 @@ class Line:
         return f"{ratio:.3f}" if ratio else "-"
 
     def spreads(self) -> str:
-        """How far the samples of both lie apart."""
+        """The spread of the samples of both."""
         return " ".join(f"{100 * self.spread(transport):.1f}%" for transport in PAIR)
 
     def invalidations(self) -> str:
@@ -123,7 +123,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its title, its width, and what it has for a line."""
+    """A column of a table: its title, its width, and its value for a line."""
 
     title: str
     width: int
@@ -131,7 +131,7 @@ class Column:
 
 
 def costs(others: list[str]) -> list[Column]:
-    """What an operation costs."""
+    """The columns of the cost of an operation."""
     columns = [
         Column("ours", 11, lambda line: f"{line.middle('ours'):,.0f}"),
         Column("in-tree", 11, lambda line: f"{line.middle('in-tree'):,.0f}"),
@@ -205,7 +205,7 @@ TUNED_RATIOS = (("ours", "ours"), ("in-tree", "in-tree"), ("ours", "in-tree"))
 
 
 def tuned(records: list[Record]) -> str:
-    """What larger inline sizes change, if rows with them were measured."""
+    """The effect of larger inline sizes, if rows with them were measured."""
     found = {line.name: line for line in lines(records)}
     pairs = [
         (line, found[name]) for line in found.values() if (name := untuned(line.name)) != line.name and name in found
@@ -227,7 +227,7 @@ def tuned(records: list[Record]) -> str:
 
 
 def profile(records: list[Record], functions: list[Record]) -> str:
-    """Where the instructions go, for each row: by part of the kernel and event, then the transports' functions, and
+    """The instructions of each row: by part of the kernel and event, then the transports' functions, and
     those of the rest of which the two transports differ most."""
     text = []
     for line in lines(records):
@@ -271,7 +271,7 @@ def apart(records: list[Record]) -> list[str]:
 
 
 def judged(what: str, figures: dict[str, float], limit: float, digits: int = 3) -> list[str]:
-    """A line that says how many figures are within a limit, and those that are not."""
+    """A line with the number of figures within a limit, and lines with those outside."""
     figures = {name: round(figure, digits) for name, figure in figures.items()}
     largest = sorted(figures.items(), key=lambda item: -item[1])
     over = [f"{name} {figure:.{digits}f}" for name, figure in largest if figure > limit]
@@ -280,7 +280,7 @@ def judged(what: str, figures: dict[str, float], limit: float, digits: int = 3) 
 
 
 def named(what: str, names: list[str]) -> list[str]:
-    """The lines that name what is not as it should be."""
+    """The lines that name the rows outside of a limit."""
     if not names:
         return []
     # A name stays on one line.
@@ -290,12 +290,12 @@ def named(what: str, names: list[str]) -> list[str]:
 
 
 def ratios(lines: list[Line], other: str, column: str) -> dict[str, float]:
-    """Ours / another client's, by row; rows of which that says nothing are left out."""
+    """Ours / another client's, by row; rows in which theirs is zero are left out."""
     return {line.name: ratio for line in lines if (ratio := line.ratio(other, column)) is not None}
 
 
 def summary(records: list[Record]) -> str:
-    """The verdict: how many rows are within each limit and which are not, and how good the measurement is."""
+    """The verdict: the number of rows within each limit, the rows outside, and the quality of the measurement."""
     all_lines = lines(records)
     if not all_lines:
         return "no row has samples of both clients"

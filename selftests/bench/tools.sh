@@ -29,5 +29,5 @@ python3 -m venv "$venv"
 if "$venv/bin/pip" -q install -r $here/requirements.txt; then
 	touch "$venv/.complete"
 else
-	echo "cannot install what draws the plots, so there will be none: this machine does not reach its Python package registry" >&2
+	echo "cannot install the library that draws, so there will be no plots: this machine does not reach its Python package registry" >&2
 fi

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What rpcload.ko and rpcload_echo.ko agree on: an RPC program, and data that both can compute.
+ * The interface of rpcload.ko and rpcload_echo.ko: an RPC program, and data that both can compute.
  * The peer (selftests/peer) knows it too, and calls the program that rpcload.ko serves.
  *
  *	program 0x2000720d, version 1
@@ -10,8 +10,8 @@
  *
  * The bytes of data follow from the seed and their offset. A reply has a seed of its own, so that
  * an argument that comes back unchanged is no valid result, and each checked call has another seed,
- * so that what an earlier call left in a buffer is none either. The word at the end shows that what
- * follows the data is where it belongs, too.
+ * so that the remains of an earlier call in a buffer are none either. The word at the end shows that
+ * everything behind the data is in its place, too.
  *
  * status is 0, or one more than the offset of the first wrong byte of the argument.
  *
@@ -43,7 +43,7 @@ enum {
 
 #define RPCLOAD_REVERSE_PROGRAM	0x2000720e
 #define RPCLOAD_REVERSE_VERSION	1
-/* What follows the RPC header and the length in the one page that a reverse reply has. */
+/* The rest of the one page that a reverse reply has, after the RPC header and the length. */
 #define RPCLOAD_MAX_REVERSE	(PAGE_SIZE - 7 * XDR_UNIT)
 
 enum {
@@ -71,7 +71,7 @@ static inline u32 rpcload_end(u32 seed)
 	return seed ^ 0x656e6421;
 }
 
-/* Which byte of n is spoilt on demand. */
+/* The byte of n that is spoilt on demand. */
 static inline u32 rpcload_spoilt(u32 n)
 {
 	return n / 2;
@@ -105,7 +105,7 @@ static inline void rpcload_fill(u8 *to, u32 len, u32 seed, u32 offset)
 	}
 }
 
-/* How many bytes are right before the first wrong one; len if all are. */
+/* The number of right bytes before the first wrong one; len if all are right. */
 static inline u32 rpcload_check(const u8 *from, u32 len, u32 seed, u32 offset)
 {
 	u32 good = 0;

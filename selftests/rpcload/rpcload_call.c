@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One call of rpcload.ko: what it looks like in its buffers, how it is encoded and decoded. */
+/* One call of rpcload.ko: its shape in its buffers, its encoding and decoding. */
 
 #include <linux/slab.h>
 
@@ -10,7 +10,7 @@
 #define NFS_PROGRAM	100003
 #define NFS_VERSION	3
 
-/* Where len bytes of data go. */
+/* Divides len bytes of data among the parts of a buffer. */
 struct rpcload_split rpcload_split(const struct rpcload_shape *shape, u32 len)
 {
 	struct rpcload_split split = {};
@@ -79,7 +79,7 @@ static void free_pages_of(struct page **pages)
 	kvfree(pages);
 }
 
-/* Allocates all that the calls of a run need; false when there is not so much. */
+/* Allocates all that the calls of a run need; false when memory is short. */
 bool rpcload_call_init(struct rpcload_call *call, const struct rpcload_params *params)
 {
 	u32 pages = 0, reply_pages = 0;
@@ -212,7 +212,7 @@ static void encode_echo(struct rpc_rqst *req, struct xdr_stream *xdr, const void
 		req->rq_rcv_buf.flags |= XDRBUF_READ;
 }
 
-/* Checks what follows the three words that a result begins with. */
+/* Checks a result behind its first three words. */
 static bool check_data(const struct rpcload_call *call, const struct xdr_stream *xdr, u32 seed)
 {
 	u32 at = xdr_stream_pos(xdr), len = call->reply.len, end;
@@ -242,7 +242,7 @@ static int decode_echo(struct rpc_rqst *req, struct xdr_stream *xdr, void *obj)
 	return 0;
 }
 
-/* Sets up a call of ECHO; whatever that costs is not part of the call's time. */
+/* Sets up a call of ECHO; the time for that is not part of the call's. */
 void rpcload_call_prepare(struct rpcload_call *call, u32 number)
 {
 	const struct rpcload_params *params = call->params;

@@ -18,7 +18,7 @@
 enum rpcload_place { RPCLOAD_HEAD, RPCLOAD_PAGES, RPCLOAD_TAIL, RPCLOAD_PARTS };
 enum rpcload_flip { RPCLOAD_FLIP_NONE, RPCLOAD_FLIP_CALL, RPCLOAD_FLIP_REPLY };
 
-/* What the data of a message looks like in its buffer. */
+/* The shape of the data of a message in its buffer. */
 struct rpcload_shape {
 	u32 len;
 	u32 in;		/* enum rpcload_place */
@@ -27,14 +27,14 @@ struct rpcload_shape {
 	u32 room;	/* replies: bytes of data that there is room for */
 };
 
-/* How many bytes of data are in each part of the buffer. */
+/* The bytes of data in each part of the buffer. */
 struct rpcload_split {
 	u32 head;
 	u32 pages;
 	u32 tail;
 };
 
-/* What a run is made of: the words of its command. */
+/* The parameters of a run: the words of its command. */
 struct rpcload_params {
 	u32 proc;
 	u32 count;
@@ -65,12 +65,12 @@ struct rpcload_call {
 	u32 seed;
 	u32 flags;
 
-	/* What came back. */
+	/* The outcome. */
 	u32 status;	/* as the server says */
-	bool wrong;	/* the reply is not what it has to be */
+	bool wrong;	/* the reply differs from the expected one */
 };
 
-/* What came of a run. */
+/* The outcome of a run. */
 struct rpcload_result {
 	u32 calls;
 	u32 errors;

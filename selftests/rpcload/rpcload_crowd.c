@@ -2,7 +2,7 @@
 /*
  * Many clients of one service, each with a connection of its own.
  *
- * Whoever calls these functions lets no two of them run at a time.
+ * The caller lets no two of these functions run at a time.
  */
 #include <linux/sched/signal.h>
 #include <linux/slab.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An RPC service over RDMA for tests: it checks what it gets and answers as the call asks it to.
+ * An RPC service over RDMA for tests: it checks its arguments and replies as the call asks it to.
  *
  * It runs on the server side of sunrpc and its transport of class "rdma", so that what is tested
  * is the client on the other side. rpcload.h describes the program.
@@ -15,7 +15,7 @@
 
 #include "rpcload.h"
 
-/* What RPCLOAD_IN_PARTS leaves to the head and to the tail, which share a page with the header. */
+/* The share of the head and of the tail under RPCLOAD_IN_PARTS; they share a page with the header. */
 #define PART		1024
 
 static ushort port = RPCLOAD_PORT;
@@ -130,7 +130,7 @@ static bool encode_bytes(struct xdr_stream *xdr, const struct echo_args *args, u
 	return true;
 }
 
-/* Puts n bytes of the result into the reply's pages; what follows goes to the tail. */
+/* Puts n bytes of the result into the reply's pages; the rest goes to the tail. */
 static bool encode_pages(struct svc_rqst *rqstp, struct xdr_stream *xdr,
 			 const struct echo_args *args, u32 n, u32 offset)
 {
@@ -240,7 +240,7 @@ static const struct svc_version version = {
 	.vs_nproc	= ARRAY_SIZE(procedures),
 	.vs_proc	= procedures,
 	.vs_xdrsize	= sizeof(struct echo_args),
-	.vs_hidden	= true,	/* nobody asks rpcbind for it */
+	.vs_hidden	= true,	/* not registered with rpcbind */
 	.vs_dispatch	= dispatch,
 };
 

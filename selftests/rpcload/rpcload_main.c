@@ -11,23 +11,23 @@
  *	Makes a client and connects it. Program nfs is version 3 of NFS, of which only NULL is
  *	called; its default port is 20049. With rpcbind=1 sunrpc asks rpcbind for the port. With
  *	reverse the server may make calls over the connection, which that many threads serve
- *	(rpcload.h describes the program). With idle=1 the connection ends when nobody uses it.
+ *	(rpcload.h describes the program). With idle=1 the connection ends when it is idle.
  *   idle seconds=N
- *	Sets how long that takes, instead of what the transport has chosen. Needs idle=1.
+ *	Sets the time for that, instead of the transport's own. Needs idle=1.
  *   crowd clients=N
  *	Makes that many more clients like the open one, each with a connection of its own.
  *   close
  *	Closes them, too.
  *   reconnect
- *	Has the transport give up its connection, and times a call of NULL over the next one.
+ *	Has the transport drop its connection, and times a call of NULL over the next one.
  *   run [proc=null|echo] [count=N] [depth=N] [verify=0|1] [seed=N] [answer=0|1]
  *       [each=0|1] [contiguous=0|1]
  *       [call=BYTES] [call_in=head|pages|tail|parts] [call_ddp=0|1] [call_base=BYTES]
  *       [reply=BYTES] [reply_in=head|pages|tail|parts] [reply_ddp=0|1] [reply_base=BYTES]
  *       [reply_room=BYTES] [reply_end=0|1] [flip=none|call|reply] [vary=0|1]
  *	Makes count calls, depth of them at a time. call and reply are the bytes of data in an
- *	ECHO's argument and result. A call may have up to 2 MiB, to see what becomes of one that
- *	no transport takes; the service takes 1 MiB.
+ *	ECHO's argument and result. A call may have up to 2 MiB, to see the fate of one that no
+ *	transport takes; the service takes 1 MiB.
  *	each		whether the crowd makes the calls, as many over one client after another.
  *	contiguous	whether the pages of a message are contiguous memory.
  *	..._in		where in their buffer these are. "parts" is some in each of the three. Head
@@ -37,7 +37,7 @@
  *	..._base	where in its page the data begins.
  *	reply_room	room for a reply larger than the one that comes; not with reply_ddp=1.
  *	reply_end	whether a word follows the result.
- *	verify		whether both sides check what they get; the times then include our part of
+ *	verify		whether both sides check their data; the times then include our part of
  *			that. Without it neither side spends time on the data.
  *	answer		whether a call waits for its reply; if not, it is over when it was sent. The
  *			service replies all the same. Only with proc=null.
@@ -53,7 +53,7 @@
  *	Reply chunk		large reply_in=pages, or any other place
  *
  * A command fails with EINVAL when it makes no sense, ENOTCONN or EISCONN when it comes at the
- * wrong time, EINTR when a signal ended it, and otherwise with what sunrpc said. A run that was
+ * wrong time, EINTR when a signal ended it, and otherwise with the error of sunrpc. A run that was
  * carried out fails with the errno of the first call that failed, else with EBADMSG if data was
  * wrong.
  *
@@ -66,7 +66,7 @@
  * "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns" (of the calls that did not fail). With each=1
  * all times are those of the last client.
  *
- * The file stats, next to it, holds what the transport says about itself, as in
+ * The file stats, next to it, holds the counters of the transport, as in
  * /proc/self/mountstats. Both files wait for a command that is under way.
  *
  * The file stall, which waits for nothing, holds back the replies to the reverse call STALL while
@@ -105,7 +105,7 @@ static const char *const procs[] = { "null", "echo", NULL };
 static const char *const programs[] = { "echo", "nfs", NULL };
 static const char *const flavors[] = { "null", "unix", NULL };
 
-/* Held during commands and while their results are read; protects what follows. */
+/* Held during commands and while their results are read; protects the following variables. */
 static DEFINE_MUTEX(lock);
 static struct rpc_clnt *client;
 static u32 client_program;
@@ -334,7 +334,7 @@ static int do_crowd(char *line)
 		return err;
 	if (!client)
 		return no_client();
-	/* Whoever opened the first client may be gone. */
+	/* The task that opened the first client may be gone. */
 	arguments.net = current->nsproxy->net_ns;
 	arguments.cred = current_cred();
 	start = ktime_get_ns();

@@ -3,7 +3,7 @@
  * Runs of rpcload.ko: many calls, some at a time, each of them timed.
  *
  * Each of the calls at a time is made by a thread of its own, one after the other, and the threads
- * take the number of their next call from one counter: so many calls are outstanding until none is
+ * take the number of their next call from one counter: all of them have calls outstanding until none is
  * left to start, a call is timed where it is made, and no queue of ours comes in between. All
  * memory is there before the first call.
  */
@@ -77,7 +77,7 @@ static int work(void *data)
 	struct worker *worker = data;
 	struct run *run = worker->run;
 
-	/* So that a run can be given up while the server does not answer. */
+	/* So that a run can be abandoned while the server does not reply. */
 	allow_signal(SIGKILL);
 	wait_for_completion(&run->start);
 	while (!READ_ONCE(run->stop)) {
