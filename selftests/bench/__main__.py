@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
         "--more",
         action="store_true",
         help="also measure larger inline sizes, mixed loads, nconnect=1 and 16, a longer round trip, and busy connections"
-        " by their number (half an hour more); a pattern finds these without it",
+        " by their number (forty minutes more); a pattern finds these without it",
     )
     parser.add_argument("--visits", type=int, default=2, help="turns of each transport")
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for measurements by the clock")

@@ -19,11 +19,11 @@ Paired turns measure the same ratio:
   error of the method and by nothing else, and it is printed beside every ratio.
 
 The error is the printed interval, which is made of the turns themselves: all of the above is in it. Turns of two seconds
-scatter by 3 to 7 % on a machine that does nothing else. Eight visits then know the ratio of one load to a standard error
-of 1.5 to 3.5 %, as a ratio has the scatter of two turns, and the mean of eight loads to between a third of that and all of
-it, by how much of the scatter loads of a turn share; 2,000 slices, ten minutes of each load, would know it to 0.3 to 0.5 %.
-The error halves with four times the visits (`--speed-visits 32`). A verdict on a difference of 1 % needs an interval
-narrower than that; without it the lower or upper end of the interval is the statement, not the mean.
+have been seen to scatter by up to 7 % on a machine without other load. Eight visits then know the ratio of one load to a
+standard error of up to 3.5 %, since a ratio has the scatter of two turns, and the mean of eight loads to between a third of
+that and all of it, by the part of the scatter that the loads of a turn share; 2,000 slices, ten minutes of each load, would
+know a ratio to 0.3 to 0.5 %. The error halves with four times the visits (`--speed-visits 32`). A verdict on 1 % needs an
+interval narrower than that; with a wider one, only its ends are a statement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import json
 import math
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, median
 
@@ -84,10 +84,16 @@ class Speed:
         self.visits = MEMORY_VISITS if memory_only else visits
         self.loads = [] if memory_only else select(patterns, more)
         self.loads_only = bool(patterns) and not memory_only
+        self.mounts = [rows.NFS3, rows.TUNED_NFS3] if more else [rows.NFS3]
         self.crowds = [CROWD, *((size,) for size in BUSY_CROWDS if more)]
         self.values: Values = {}
-        others = 0 if self.loads_only else self.visits + MEMORY_VISITS + CROWD_VISITS * len(self.crowds)
-        self.progress = Progress(len(lab.clients) * (self.visits * len(self.loads) + others))
+        # A thousand connections share the error of one measurement, so these do without the control.
+        self.crowded = [client.name for client in lab.clients if client.name != CONTROL]
+        steps = len(lab.clients) * (self.visits * len(self.loads))
+        if not self.loads_only:
+            steps += len(lab.clients) * (self.visits + MEMORY_VISITS * len(self.mounts))
+            steps += len(self.crowded) * CROWD_VISITS * len(self.crowds)
+        self.progress = Progress(steps)
 
     def run(self) -> Values:
         """All visits, in short turns; memory does not depend on how busy the machine is."""
@@ -105,8 +111,9 @@ class Speed:
     def _others(self, visit: int, transport: str) -> None:
         self._connections(transport)
         if visit < MEMORY_VISITS:
-            self._memory(transport)
-        if visit < CROWD_VISITS:
+            for mount in self.mounts:
+                self._memory(mount, transport)
+        if visit < CROWD_VISITS and transport in self.crowded:
             for crowd in self.crowds:
                 self._crowd(crowd, transport)
 
@@ -135,11 +142,12 @@ class Speed:
                 self._note("reconnect us", transport, numbers(self.lab)["connect_ns"] / 1000)
         self.progress.step(f"{transport:7} connections")
 
-    def _memory(self, transport: str) -> None:
+    def _memory(self, mount: rows.Setting, transport: str) -> None:
         """The memory of each of many connections: idle, and after it was busy in both directions."""
-        one, many = (self._held(connections) for connections in (1, 1 + CONNECTIONS))
+        one, many = (self._held(mount, connections) for connections in (1, 1 + CONNECTIONS))
+        sizes = f", {rows.TUNED.strip()}" if mount.inline else ""
         for name, before, after in zip((IDLE_MEMORY, BUSY_MEMORY), one, many, strict=True):
-            self._note(f"{name}, KiB", transport, (after - before) / CONNECTIONS)
+            self._note(f"{name}{sizes}, KiB", transport, (after - before) / CONNECTIONS)
         self.progress.step(f"{transport:7} memory")
 
     def _crowd(self, sizes: tuple[int, ...], transport: str) -> None:
@@ -172,10 +180,10 @@ class Speed:
         held = sum(resources.memory(self.lab.client).values()) - before
         self._note(f"{what}, one of {connections:,}, KiB", transport, held / connections)
 
-    def _held(self, connections: int) -> tuple[int, int]:
+    def _held(self, mount: rows.Setting, connections: int) -> tuple[int, int]:
         """KiB that the client holds with a number of connections, before and after they were busy."""
         self.lab.client.run(FREE_LISTS.format(FEW))
-        with self.lab.setting(rows.Setting("", vers="3", options=f"nconnect={connections}")):
+        with self.lab.setting(replace(mount, options=f"nconnect={connections}")):
             # A connection is made when it is first used, which is in turn.
             self.lab.client.run(f"{LOAD} getattr {rows.DATA} 1 {4 * connections}")
             idle = resources.memory(self.lab.client)
@@ -227,11 +235,11 @@ def overall(values: Values, other: str = "in-tree") -> Ratio | None:
 
 def table(values: Values) -> str:
     """Medians, and the ratios of the turns; with them that of ours to itself, which ought to be 1."""
-    text = [f"{'by the clock':44} {'ours':>10} {'in-tree':>10} {'ratio (95 %)':>23} {'ours / ours':>23}"]
+    text = [f"{'by the clock':54} {'ours':>10} {'in-tree':>10} {'ratio (95 %)':>23} {'ours / ours':>23}"]
     for what, both in values.items():
         ours, theirs = (median(both[client]) for client in ("ours", "in-tree"))
         found, control = ratio(both), ratio(both, CONTROL)
-        text.append(f"{what:44} {ours:10,.0f} {theirs:10,.0f} {found or '-'!s:>23} {control or ''!s:>23}")
+        text.append(f"{what:54} {ours:10,.0f} {theirs:10,.0f} {found or '-'!s:>23} {control or ''!s:>23}")
     return "\n".join(text)
 
 

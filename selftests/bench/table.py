@@ -27,6 +27,7 @@ HOST_PART_OF_OTHERS = 1.00  # ours / another client
 TOTAL = 1.005  # ours / any client
 LOCKS = 3  # that a call may take
 WIDTH = 116  # of the lines that name rows
+NAME = 42  # of the column of names
 
 
 def write_csv(path: Path, records: list[Record]) -> None:
@@ -184,9 +185,9 @@ def table(records: list[Record]) -> str:
     return "\n\n".join(
         "\n".join(
             [
-                " ".join([f"{title:38}", *(f"{column.title:>{column.width}}" for column in columns)]),
+                " ".join([f"{title:{NAME}}", *(f"{column.title:>{column.width}}" for column in columns)]),
                 *(
-                    " ".join([f"{line.name:38}", *(f"{column.value(line):>{column.width}}" for column in columns)])
+                    " ".join([f"{line.name:{NAME}}", *(f"{column.value(line):>{column.width}}" for column in columns)])
                     for line in all_lines
                 ),
             ]
@@ -200,7 +201,7 @@ def untuned(name: str) -> str:
     return name.replace(TUNED, "", 1)
 
 
-# Each is a fraction: the client with larger inline sizes, and the one with those of the default that it is compared with.
+# Ours with larger inline sizes / ours with those of the default, the same of the in-tree client, and the one / the other.
 TUNED_RATIOS = (("ours", "ours"), ("in-tree", "in-tree"), ("ours", "in-tree"))
 
 
@@ -212,16 +213,17 @@ def tuned(records: list[Record]) -> str:
     ]
     if not pairs:
         return ""
+    titles = "".join(f"{title:>13}" for title in ("ours", "in-tree", "ours/in-tree", "both 16 KiB"))
     text = [
-        f"{'inline 16 KiB against 4 KiB':38} {'all instructions':^40} {'host part':^40} {'registrations':>15}",
-        f"{'':38} " + 2 * f"{'ours':>10}{'in-tree':>10}{'ours/in-t.':>10}{'both 16':>10} ",
+        f"{'inline 16 KiB / 4 KiB':{NAME}} {'all instructions':>52} {'host part':>52} {'registrations':>20}",
+        f"{'':{NAME}} {titles} {titles}",
     ]
     for large, small in pairs:
-        words = [f"{large.name:38}"]
+        words = [f"{large.name:{NAME}}"]
         for column in ("instructions", "host part"):
             ratios = [large.middle(mine, column) / small.middle(theirs, column) for mine, theirs in TUNED_RATIOS]
-            words.append("".join(f"{ratio:10.3f}" for ratio in ratios) + f"{large.shown(column=column):>10}")
-        words.append(f"{small.both('registrations', 1)} to {large.both('registrations', 1)}".rjust(15))
+            words.append("".join(f"{ratio:13.3f}" for ratio in (*ratios, large.ratio(column=column) or 0)))
+        words.append(f"{small.both('registrations', 1)} to {large.both('registrations', 1)}".rjust(20))
         text.append(" ".join(words))
     return "\n".join(text)
 
