@@ -28,8 +28,8 @@ impl Memory {
     /// `raw` must be null, or come from kmalloc and be the caller's to free.
     #[inline]
     pub(super) unsafe fn from_raw<P>(raw: *const P) -> Option<Self> {
-        // INVARIANT: By the safety requirements of this function the memory is the caller's to
-        // free, who leaves that to the value.
+        // INVARIANT: By the safety requirements of this function the caller may free the memory,
+        // and leaves that to the value.
         NonNull::new(raw.cast_mut().cast()).map(Self)
     }
 

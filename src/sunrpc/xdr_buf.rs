@@ -170,9 +170,11 @@ impl<'a> XdrBuf<'a> {
         let mut copied = head.len();
 
         if without_pages {
+            // CAST: Widening.
             tail = tail.get(pad_of(self.0.page_len) as usize..).unwrap_or(&[]);
         } else if self.0.page_len != 0 {
             for span in self.pages() {
+                // CAST: Widening.
                 let (dst, rest) = to.split_at_mut_checked(span.len() as usize)?;
                 copied = span.read(dst).saturating_add(copied);
                 to = rest;
@@ -225,15 +227,15 @@ impl<'a> XdrBufMut<'a> {
         self.0.page_len
     }
 
-    /// Copies what fits of `from` into the head. Returns how many bytes that were.
+    /// Copies as much of `from` into the head as fits. Returns the number of bytes copied.
     #[inline]
     pub(super) fn write_head(&mut self, from: &[u8]) -> usize {
         let [head] = &self.0.head;
         self.write(head, 0, from)
     }
 
-    /// Copies what fits of `from` into the pages, behind the first `skip` bytes there. Returns how
-    /// many bytes that were.
+    /// Copies as much of `from` into the pages as fits, behind the first `skip` bytes there.
+    /// Returns the number of bytes copied.
     pub(super) fn write_pages(&mut self, skip: u32, from: &[u8]) -> usize {
         let mut pages = XdrBuf(self.0).pages();
         let mut rest = from;
@@ -251,8 +253,8 @@ impl<'a> XdrBufMut<'a> {
         from.len().saturating_sub(rest.len())
     }
 
-    /// Copies what fits of `from` into the tail, from its byte `at` on. Returns how many bytes that
-    /// were.
+    /// Copies as much of `from` into the tail as fits, from its byte `at` on. Returns the number of
+    /// bytes copied.
     pub(super) fn write_tail(&mut self, at: usize, from: &[u8]) -> usize {
         let [tail] = &self.0.tail;
         self.write(tail, at, from)

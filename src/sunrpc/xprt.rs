@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Client transports: the object, what belongs to it, and its methods.
+//! Client transports: the object, its parts and its methods.
 //!
 //! - [`transport`]: the trait, [`ops`]: the methods that C calls, [`class`]: how they are found.
-//! - This file: the object's memory, behind a handle, and what any holder of one may do.
-//! - [`write_lock`], [`connect_lock`]: what only the holder of the write lock may do.
+//! - This file: the object's memory, and a handle to it, for any task.
+//! - [`write_lock`], [`connect_lock`]: rights of the holder of the write lock.
 //! - [`slot`]: the requests; [`rqst`]: one of them, on its way out and when its reply has come.
 //! - [`backchannel`]: the requests of the reverse direction.
-//! - [`names`], [`info`]: what users see of a transport.
+//! - [`names`], [`info`]: strings and counters for users.
 
 /// Reads a field of the object behind a handle. Others may change it meanwhile, as `READ_ONCE` says
 /// it in C; of one with several words each is read as it was at some moment.
@@ -141,8 +141,8 @@ impl Drop for ModuleRef {
     }
 }
 
-/// The memory behind a handle: the transport object, and what belongs to it alone. Whatever handle
-/// they are reached by, the requests and the reverse direction of an object are the same.
+/// The memory behind a handle: the transport object with its requests and its slots of the reverse
+/// direction. These are the same by all handles to an object.
 ///
 /// The fields go in this order, the module last, since it may go from there on.
 #[pin_data]
@@ -177,7 +177,7 @@ impl<S: SlotData> Xprt<S> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what [`SlotData::new`] returns.
+    /// `ENOMEM`, or the error of [`SlotData::new`].
     ///
     /// # Safety
     ///
@@ -349,8 +349,8 @@ impl<S> Xprt<S> {
         self.find(xid).map(Found::leave)
     }
 
-    /// Sets how many calls may be unanswered: what `credits` says under the lock under which calls
-    /// let go of theirs ([`super::Transport::released`]).
+    /// Sets how many calls may be unanswered: the result of `credits` under the lock under which
+    /// calls release their credits ([`Transport::released`]).
     #[inline]
     pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
         // Reading it first saves the lock in the usual case.

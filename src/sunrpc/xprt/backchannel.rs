@@ -41,6 +41,7 @@ use crate::{
 
 /// Bytes of the longest message, in either direction. Not less than a page: sunrpc encodes the
 /// reply as if its buffer were one (`svcxdr_init_encode()`).
+// CAST: Widening.
 const LEN: usize = PAGE_SIZE as usize;
 
 /// One call in progress.
@@ -76,7 +77,7 @@ impl WorkItem for Entry {
     type Pointer = Pin<KBox<Self>>;
 
     fn run(this: Self::Pointer) {
-        Entry::retire(this);
+        Entry::finish(this);
     }
 }
 
@@ -103,7 +104,7 @@ impl Entry {
 
     /// Puts an entry that sunrpc is done with on the free list, and drops both references to the
     /// transport object that belong to it: the one of `deliver` and that of sunrpc.
-    fn retire(this: Pin<KBox<Self>>) {
+    fn finish(this: Pin<KBox<Self>>) {
         // SAFETY: By the type invariants the entry has references to the object, so that `home`
         // stays until they are dropped below.
         let home = unsafe { this.home.as_ref() };
@@ -307,7 +308,7 @@ impl Backchannel {
             // close that waits for the completion (H-71).
             transport_queue().enqueue(entry);
         } else {
-            Entry::retire(entry);
+            Entry::finish(entry);
         }
     }
 }

@@ -44,7 +44,7 @@ impl<S> Xprt<S> {
         peer
     }
 
-    /// The work that sunrpc has, and what keeps it from being sent.
+    /// The work that sunrpc has, and the reasons why it is not sent.
     pub(crate) fn load(&self) -> Load {
         let (state, used) = (read_once!(self, state), read_once!(self, cong));
         let is_set = |bit: u32| state & (1 << bit) != 0;
@@ -56,6 +56,7 @@ impl<S> Xprt<S> {
             used: used >> bindings::RPC_CWNDSHIFT,
             congested: used >= read_once!(self, cwnd),
             waiting: usize::try_from(read_once!(self, xmit_queuelen.counter)).unwrap_or(0),
+            // CAST: Widening.
             backlog: read_once!(self, backlog.qlen) as usize,
         }
     }

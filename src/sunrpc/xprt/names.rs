@@ -44,6 +44,7 @@ pub(super) unsafe fn place(xprt: *mut bindings::rpc_xprt, which: u32) -> *mut *c
     unsafe {
         (&raw mut (*xprt).address_strings)
             .cast::<*const c_char>()
+            // CAST: Widening.
             .add(which as usize)
     }
 }

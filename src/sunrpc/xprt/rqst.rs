@@ -75,7 +75,7 @@ impl<'a, D> Call<'a, D> {
     /// The transaction identifier, in host byte order.
     #[inline]
     pub(crate) fn xid(&self) -> u32 {
-        // SAFETY: Set when the task got the request, and not changed until it lets go of it.
+        // SAFETY: Set when the task got the request, and not changed until it releases it.
         u32::from_be(unsafe { (*self.rqst.as_ptr()).rq_xid })
     }
 
@@ -153,6 +153,7 @@ impl<D> PostedCall<'_, D> {
         // SAFETY: The call does not change until its reply has come, and only the holder of the
         // write lock touches the count.
         let (len, sent) = unsafe { ((*rqst).rq_snd_buf.len, &mut (*rqst).rq_xmit_bytes_sent) };
+        // CAST: Widening.
         *sent = sent.wrapping_add(len as usize);
     }
 }
@@ -174,7 +175,7 @@ pub(crate) struct Pinned<D, S: Section = Outside> {
     _slot: PhantomData<*const D>,
 }
 
-/// A request in the section in which it was found, so that what takes little time needs no second
+/// A request in the section in which it was found, so that short work on it needs no second
 /// one. Nothing may sleep while this lives.
 pub(crate) type Found<'a, D> = Pinned<D, Inside<'a>>;
 
@@ -301,7 +302,7 @@ impl<D, S: Section> Pinned<D, S> {
         }
     }
 
-    /// Does what [`Self::fill`] does for replies of which a part goes behind the head.
+    /// [`Self::fill`] for replies of which a part goes behind the head.
     fn fill_parts(&mut self, payload: &[u8], placed: Option<u32>) -> Result<(u32, u32), TooLong> {
         let mut buf = self.receive_buf();
         let len = u32::try_from(payload.len()).map_err(|_| TooLong)?;
@@ -342,7 +343,7 @@ impl<D, S: Section> Pinned<D, S> {
         buf.write_tail(0, tail.get(..behind).unwrap_or(tail));
     }
 
-    /// Hands the reply of `len` bytes up and lets go of the request. Neither the device nor the
+    /// Hands the reply of `len` bytes up and releases the request. Neither the device nor the
     /// peer may reach any of its memory ([`SlotData::is_reachable`]).
     ///
     /// There is no proof of that among the arguments. Nearly all replies are to calls of which no
@@ -407,7 +408,7 @@ impl<D, S: Section> Pinned<D, S> {
     /// Ends the call with an I/O error: it is not sent again (V1-110).
     ///
     /// sunrpc has no way to fail another task, and a status written into it may be overwritten by
-    /// its own transmit path (H-20). What its decoder cannot overlook is an RPC reply that says so:
+    /// its own transmit path (H-20). But its decoder cannot overlook an RPC reply that says so:
     /// this makes one.
     pub(crate) fn fail(mut self)
     where

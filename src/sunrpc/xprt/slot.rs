@@ -41,8 +41,8 @@ use crate::{
 
 use free::FreeNumbers;
 
-/// Bytes that a buffer has at least, as in-tree. What statistics count is the memory of requests
-/// that need more.
+/// Bytes that a buffer has at least, as in-tree. Statistics count the memory of requests that need
+/// more.
 const USUAL: usize = 2048;
 
 /// Memory that a request encodes into or decodes from. Grows, never shrinks.
@@ -67,11 +67,12 @@ impl Buffer {
     #[cold]
     fn grow(&mut self, len: usize, grown: &Atomic<u64>) -> Option<()> {
         if len > USUAL {
+            // CAST: Widening.
             grown.add(len as u64, Relaxed);
         }
         let len = len.max(USUAL).checked_next_power_of_two()?;
-        // SAFETY: Any size will do, these are the flags for memory that a call needs, and what
-        // comes back is ours.
+        // SAFETY: Any size will do, these are the flags for memory that a call needs, and the
+        // result is ours to free.
         let mem =
             unsafe { Memory::from_raw(bindings::kmalloc(len, bindings::rpc_task_gfp_mask())) };
         self.mem = Some(mem?);
@@ -80,7 +81,7 @@ impl Buffer {
     }
 }
 
-/// A request with what the transport keeps for it.
+/// A request with the transport's data of it.
 ///
 /// # Invariants
 ///
@@ -184,8 +185,9 @@ impl<D: SlotData> Slots<D> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what [`SlotData::new`] returns.
+    /// `ENOMEM`, or the error of [`SlotData::new`].
     pub(super) fn new(count: u32) -> Result<Arc<Self>> {
+        // CAST: Widening.
         let mut all = KVec::with_capacity(count as usize, GFP_KERNEL)?;
 
         for index in 0..count {
@@ -330,7 +332,7 @@ impl<D: SlotData> Slots<D> {
                 return;
             }
             // Else another task has it, and looks at the queue when it frees it; or there was no
-            // memory to make this one, and those who have the others do.
+            // memory to make this one, and the tasks that have the others look there.
             let Some(Ok(again)) = self.pop() else {
                 return;
             };
@@ -346,6 +348,7 @@ impl<D: SlotData> Slots<D> {
     #[inline]
     fn pop(&self) -> Option<Result<*mut bindings::rpc_rqst>> {
         let index = self.free.take()?;
+        // CAST: Widening.
         let place = self.all.get(index as usize)?;
 
         match place.as_ref() {
@@ -365,7 +368,7 @@ impl<D: SlotData> Slots<D> {
         index: u32,
         place: &SetOnce<Pin<KBox<Slot<D>>>>,
     ) -> Result<*mut bindings::rpc_rqst> {
-        // Who has taken the number is the only one to make the request. Not GFP_KERNEL: the memory
+        // Only the task that has taken the number makes the request. Not GFP_KERNEL: the memory
         // may be for a call that has to free some.
         match Self::make(index, GFP_NOWAIT | __GFP_NOWARN) {
             Ok(slot) => place.populate(slot),
@@ -395,7 +398,7 @@ impl<D: SlotData> Slots<D> {
         for (index, place) in self.all.iter().enumerate() {
             // CAST: Fewer than 2^32.
             let index = index as u32;
-            // Who has the number of one that is not made yet is the only one to make it.
+            // Only the task that has the number of one that is not made yet makes it.
             if place.as_ref().is_some() || !self.free.take_this(index) {
                 continue;
             }

@@ -100,7 +100,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
         reply: &ReverseReply<'_>,
     ) -> Result<(), SendStatus>;
 
-    /// The task of a call without a reply lets go of its credit. Called under a spinlock that
+    /// The task of a call without a reply releases its credit. Called under a spinlock that
     /// sunrpc's functions take. Returns how many calls may be unanswered from now on, if this
     /// changes that.
     fn released(&self, slot: &Self::Slot) -> Option<u32>;

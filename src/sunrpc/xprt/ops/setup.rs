@@ -96,6 +96,7 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     fields.idle_timeout = secs_to_jiffies(T::PARAMS.idle_secs);
     fields.max_payload = T::PARAMS.payload;
     // Side protocols (mount, locks, rpcbind) read this and go over TCP.
+    // CAST: A small number.
     fields.prot = bindings::IPPROTO_TCP as c_int;
     fields.addrlen = args.addrlen;
     // SAFETY: The address is `addrlen` bytes long, which fits; with it the object is complete
@@ -166,7 +167,7 @@ pub(super) unsafe fn fill_sparse_pages(buf: *mut bindings::xdr_buf) -> c_int {
         .saturating_add(buf.page_len)
         .div_ceil(PAGE_SIZE);
     for i in (buf.page_base / PAGE_SIZE)..pages {
-        // SAFETY: The array has an element for each page of the buffer.
+        // SAFETY: The array has an element for each page of the buffer. CAST: Widening.
         let page = unsafe { &mut *buf.pages.add(i as usize) };
         if page.is_null() {
             // SAFETY: Called in process context; any flags will do.

@@ -29,6 +29,7 @@ impl FreeNumbers {
     ///
     /// `ENOMEM`.
     pub(super) fn new(count: u32) -> Result<Self> {
+        // CAST: Widening.
         let mut words = KVec::with_capacity(count.div_ceil(BITS) as usize, GFP_KERNEL)?;
         let mut left = count;
 
@@ -64,6 +65,7 @@ impl FreeNumbers {
 
     /// Takes `number`. Returns whether it was there.
     pub(super) fn take_this(&self, number: u32) -> bool {
+        // CAST: Widening.
         let (Some(word), bit) = (
             self.words.get((number / BITS) as usize),
             1u64 << (number % BITS),
@@ -85,7 +87,7 @@ impl FreeNumbers {
     /// Puts back a number that was taken. A full barrier.
     #[inline]
     pub(super) fn put(&self, number: u32) {
-        // There is a word for each number.
+        // There is a word for each number. CAST: Widening.
         if let Some(word) = self.words.get((number / BITS) as usize) {
             let mut now = word.load(Relaxed);
             while let Err(changed) = word.cmpxchg(now, now | (1u64 << (number % BITS)), Full) {
