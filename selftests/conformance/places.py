@@ -5,7 +5,7 @@ from __future__ import annotations
 
 # Items of files and the requirements that each meets, besides the files that cite them.
 PLACES = {
-    "src/client/connect.rs: attempt": "BI-1 PD-1 PD-3 PD-21 PD-44 PD-46 PD-52 V1-38 V1-43 V1-141",
+    "src/client/connect.rs: negotiate": "BI-1 PD-1 PD-3 PD-21 PD-44 PD-46 PD-52 V1-38 V1-43 V1-141",
     "src/client/connect/size.rs: Sizing": "PD-13 PD-17 V1-29 V1-33 V1-42 BI-11 BI-12",
     "src/client/negotiated.rs: Negotiated": "PD-19 V1-44",
     "src/client/connection.rs: granted": "V1-25 V1-39",

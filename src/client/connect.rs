@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Making a connection.
+//!
+//! [`cm`](crate::cm) has a type for each step; between two of them the connection waits for an event
+//! (`wait_step`). An attempt goes
+//!
+//! 1. to the server's address and the route to it ([`resolve`]), and so to a device;
+//! 2. to a queue pair of a [`size`] that the device can have ([`queue_pair`]), with Receives;
+//! 3. to the server, which is asked for the connection ([`ask`]) on the terms of a [`proposal`];
+//! 4. to the terms of both ends ([`negotiate`]), and the first call, if there is one to make.
+//!
+//! One that fails leaves nothing but its [`failure`].
 
 mod failure;
+mod proposal;
 mod queue_pair;
 mod size;
 
 use kernel::{
-    fmt,
     prelude::*,
     sync::{
         atomic::Relaxed,
@@ -18,14 +28,11 @@ use kernel::{
 use super::{
     connection::{
         Connection,
+        ConnectionQp,
         ConnectionSends,
         Shared, //
     },
-    negotiated::{
-        Facts,
-        Negotiated,
-        PeerData, //
-    },
+    negotiated::PeerData,
     send::Sender,
     shared::{
         Destination,
@@ -40,38 +47,25 @@ use crate::{
         Id,
         Resolved, //
     },
-    os::{
-        jiffies,
-        secs_to_jiffies,
-        PAGE_SIZE, //
-    },
+    os::secs_to_jiffies,
     policy::{
         rule::DeviceName,
         table::Name,
         Policy,
         RemoteInvalidation, //
     },
-    proto::{
-        PlanLimits,
-        PrivateData,
-        Thresholds, //
-    },
     sunrpc::{
         ConnectStatus,
         WriteLock, //
     },
-    verbs::{
-        Device,
-        MrPool,
-        QpSize, //
-    }, //
+    verbs::MrPool, //
 };
 
 use failure::{
     ConnectError,
     Step, //
 };
-use queue_pair::BoundQp;
+use proposal::Proposal;
 use size::Wants;
 
 /// Seconds that resolving an address or a route may take.
@@ -94,11 +88,11 @@ pub(super) fn connect(
         Ok(Prepared {
             bound,
             queue,
-            terms,
+            proposal,
         }) => {
             let connection = connection.clone();
             let mut sender = Sender { connection, queue };
-            match negotiate(shared, &mut sender, bound, terms) {
+            match negotiate(shared, &mut sender, bound, proposal) {
                 Ok(()) => return Ok(sender),
                 Err(failed) => (Some(sender.queue), failed),
             }
@@ -112,65 +106,11 @@ pub(super) fn connect(
     Err(failed.status)
 }
 
-/// The terms of a connection before the server was asked for it.
-struct Terms {
-    policy: Policy,
-    rule: Option<Name>,
-    own: PrivateData,
-    device: Arc<Device>,
-    pool: Arc<MrPool>,
-    size: QpSize,
-    credits: u32,
-    reverse_slots: u32,
-}
-
-impl Terms {
-    /// The private data that the server gets.
-    fn sent(&self) -> Option<[u8; PrivateData::LEN]> {
-        self.policy.private_data.then(|| self.own.encode())
-    }
-
-    /// The terms of both ends, after the server has sent its private data, `peer`.
-    fn negotiated(&self, peer: PeerData, (port, gid): (u32, Gid)) -> Negotiated {
-        let Self { policy, size, .. } = self;
-        let said = PrivateData::find(peer.as_slice());
-        let announced = said.unwrap_or_default();
-
-        Negotiated {
-            limits: PlanLimits {
-                thresholds: Thresholds::for_client(&self.own, &announced),
-                page_size: PAGE_SIZE,
-                pages_per_segment: size.mr_pages,
-                // No message is built before the send queue has room for those of two chunks.
-                max_segments: size.mrs_per_send / 2,
-            },
-            credits: self.credits,
-            reverse_slots: self.reverse_slots,
-            remote_invalidation: match policy.remote_invalidation {
-                _ if policy.takes_invalidation(&announced) => RemoteInvalidation::On,
-                setting if policy.private_data => setting,
-                _ => RemoteInvalidation::Off,
-            },
-            pool: self.pool.clone(),
-            facts: Facts {
-                policy: *policy,
-                rule: self.rule,
-                own: self.own,
-                peer: said,
-                bytes: peer,
-                port,
-                gid,
-                since: jiffies(),
-            },
-        }
-    }
-}
-
 /// A connection that is ready to ask the server for it.
 struct Prepared {
     bound: Bound<Connection>,
     queue: ConnectionSends,
-    terms: Terms,
+    proposal: Proposal,
 }
 
 /// Resolves the address of the server and the route to it.
@@ -229,7 +169,23 @@ fn wants(shared: &Shared, policy: &Policy) -> Wants {
     }
 }
 
-/// Does what can be done before the server is asked: finds the way to it, and makes a queue pair
+/// Posts the first Receives, and puts the queue pair behind the gate of `connection`. Returns its
+/// registrations.
+fn open(
+    shared: &Shared,
+    connection: &Connection,
+    mut qp: ConnectionQp,
+) -> Result<Arc<MrPool>, ConnectError> {
+    let pool = qp.pool().clone();
+
+    shared.stats.mrs_allocated.add(pool.allocated());
+    qp.post_first_receives()
+        .map_err(|_| ConnectError::at(Step::Receives)(EIO))?;
+    connection.set_qp(qp);
+    Ok(pool)
+}
+
+/// Does what can be done before the server is asked: finds the route to it, and makes a queue pair
 /// with Receives.
 fn prepare(
     shared: &Arc<Shared>,
@@ -249,133 +205,78 @@ fn prepare(
     // (PD-27).
     let own = policy.own();
     let wants = wants(shared, &policy);
-    let BoundQp {
-        bound,
-        mut qp,
-        queue,
-        size,
-        credits,
-    } = queue_pair::bind(shared, connection, id, &own, wants)?;
-    shared.stats.mrs_allocated.add(qp.pool().allocated());
-    qp.post_first_receives()
-        .map_err(|_| ConnectError::at(Step::Receives)(EIO))?;
-    let pool = qp.pool().clone();
-    connection.set_qp(qp);
+    let made = queue_pair::bind(shared, connection, id, &own, wants)?;
+    let proposal = Proposal {
+        policy,
+        rule,
+        own,
+        device,
+        pool: open(shared, connection, made.qp)?,
+        size: made.size,
+        credits: made.credits,
+        reverse_slots: wants.reverse_slots,
+    };
     Ok(Prepared {
-        bound,
-        queue,
-        terms: Terms {
-            policy,
-            rule,
-            own,
-            device,
-            pool,
-            size,
-            credits,
-            reverse_slots: wants.reverse_slots,
-        },
+        bound: made.bound,
+        queue: made.queue,
+        proposal,
     })
 }
 
-/// Asks the server for the connection, and fixes what both ends agree on.
-fn negotiate(
-    shared: &Arc<Shared>,
-    sender: &mut Sender,
+/// Asks the server for the connection, on the terms of `proposal`. Returns its private data, and
+/// the port and the address of this end.
+fn ask(
+    shared: &Shared,
+    connection: &Connection,
     bound: Bound<Connection>,
-    terms: Terms,
-) -> Result<(), ConnectError> {
-    let connection = &sender.connection;
-    let sent = terms.sent();
+    proposal: &Proposal,
+) -> Result<(PeerData, (u32, Gid)), ConnectError> {
+    let private_data = proposal.private_data();
     let params = ConnectParams {
-        private_data: sent.as_ref().map_or(&[], |bytes| bytes),
-        responder_resources: terms.device.limits().max_rd_atom,
+        private_data: private_data.as_ref().map_or(&[], |bytes| bytes),
+        responder_resources: proposal.device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
     let connecting = bound
         .connect(&params)
         .map_err(ConnectError::at(Step::Connect))?;
-    let limit = shared.xprt.connect_timeout();
     let peer = connection
-        .wait_step(limit)
+        .wait_step(shared.xprt.connect_timeout())
         .map_err(ConnectError::with(Step::Connect))?;
-    let local = connecting.connected().local();
+    Ok((peer, connecting.connected().local()))
+}
 
-    agree(shared, connection, &terms, peer, local).map_err(ConnectError::at(Step::Connect))?;
-    if let Some(program) = shared.program_to_probe() {
-        sender
-            .probe(program, terms.credits)
-            .map_err(ConnectError::at(Step::Probe))?;
-        sender
-            .connection
-            .wait_step(limit)
-            .map_err(ConnectError::with(Step::Probe))?;
-        shared.wary.store(false, Relaxed);
-    }
+/// Makes the first call, if the last connection has ended for calls without a reply.
+fn probe(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), ConnectError> {
+    let Some(program) = shared.program_to_probe() else {
+        return Ok(());
+    };
+    sender
+        .probe(program, credits)
+        .map_err(ConnectError::at(Step::Probe))?;
+    sender
+        .connection
+        .wait_step(shared.xprt.connect_timeout())
+        .map_err(ConnectError::with(Step::Probe))?;
+    shared.wary.store(false, Relaxed);
     Ok(())
 }
 
-/// Settles the terms of both ends, now that the server has sent its private data, `peer`; tells the
-/// log.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-fn agree(
+/// Asks the server for the connection, and settles the terms.
+fn negotiate(
     shared: &Shared,
-    connection: &Connection,
-    terms: &Terms,
-    peer: PeerData,
-    local: (u32, Gid),
-) -> Result {
-    let (sent, found) = (terms.sent(), PrivateData::locate(peer.as_slice()));
-    let negotiated = terms.negotiated(peer, local);
+    sender: &mut Sender,
+    bound: Bound<Connection>,
+    proposal: Proposal,
+) -> Result<(), ConnectError> {
+    let connection = &sender.connection;
+    let (peer, local) = ask(shared, connection, bound, &proposal)?;
+    let negotiated = proposal.negotiated(peer, local);
     let thresholds = negotiated.limits.thresholds;
 
-    connection.set_negotiated(negotiated)?;
-    shared.trace().inline_thresh(
-        sent.map_or(0, u64::from_be_bytes),
-        found.map_or(0, u64::from_be_bytes),
-        (thresholds.call, thresholds.reply),
-        terms.credits,
-    );
-    pr_info!(
-        "{}: connected over {}: private data sent {}, received {}; \
-         inline thresholds: call {} reply {} bytes; {} credits asked for; {}\n",
-        shared.xprt.peer(),
-        terms.device.name(),
-        Bytes(sent),
-        Bytes(found),
-        thresholds.call,
-        thresholds.reply,
-        terms.credits,
-        RuleName(terms.rule),
-    );
-    Ok(())
-}
-
-/// The origin of a connection's policy, for a message.
-struct RuleName(Option<Name>);
-
-impl fmt::Display for RuleName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(name) => {
-                f.write_str("rule ")?;
-                name.fmt(f)
-            }
-            None => f.write_str("no rule"),
-        }
-    }
-}
-
-/// Private data for a message.
-struct Bytes(Option<[u8; PrivateData::LEN]>);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(bytes) = self.0 else {
-            return f.write_str("none");
-        };
-        write!(f, "{:016x}", u64::from_be_bytes(bytes))
-    }
+    connection
+        .set_negotiated(negotiated)
+        .map_err(ConnectError::at(Step::Connect))?;
+    proposal.log(shared, &thresholds, peer);
+    probe(shared, sender, proposal.credits)
 }
