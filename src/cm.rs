@@ -1,11 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe rdma_cm: finding a peer by its IP address and connecting to it. Knows nothing of RPC.
+//! Safe rdma_cm: finds a peer by its IP address and connects to it. Knows nothing of RPC.
 //!
-//! [`Id`] is an identifier while it looks for its peer; [`Endpoint`] is one with a queue pair. Both
-//! tell what happens to their [`EventHandler`], which notes it and wakes a waiter: handlers never
-//! destroy anything, and the one owner of the value destroys it by dropping it, which waits for a
-//! handler that runs.
+//! An identifier has a type for each step, which consumes the one before it, so that no step can be
+//! taken twice, or before its turn:
+//!
+//! | Type | has | next step |
+//! |---|---|---|
+//! | [`Id`] | an event handler | [`resolve_address`](Id::resolve_address) |
+//! | [`ResolvingAddress`](resolve::ResolvingAddress) | | `resolve_route` |
+//! | [`ResolvingRoute`](resolve::ResolvingRoute) | | `resolved` |
+//! | [`Resolved`] | a device | [`bind`](Resolved::bind) |
+//! | [`Bound`] | a queue pair | [`connect`](Bound::connect) |
+//! | [`Connecting`](endpoint::Connecting) | | `connected` |
+//! | [`Connected`](endpoint::Connected) | a peer | |
+//!
+//! Between `resolve_address`, `resolve_route` or `connect` and the next step the caller waits for
+//! an [`Event`]. The types do not check that: rdma_cm refuses to resolve a route or to connect too
+//! early, with `EINVAL`.
+//!
+//! Events go to an [`EventHandler`], which notes them and wakes a waiter: handlers never destroy
+//! anything. Dropping an identifier, whatever its step, destroys it, and waits for a handler that
+//! runs. From `bind` on the queue pair keeps it, as an [`Endpoint`].
+//!
+//! # Example
+//!
+//! ```ignore
+//! let id = Id::new(net, handler.clone())?.resolve_address(&peer, 5000)?;
+//! handler.wait()?; // Event::AddressResolved
+//! let id = id.resolve_route(5000)?;
+//! handler.wait()?; // Event::RouteResolved
+//! let id = id.resolved()?;
+//!
+//! let pd = Pd::new(id.device().clone())?;
+//! let cq = Cq::new(id.device().clone(), handler.clone(), &size)?;
+//! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size)?;
+//! qp.post_first_receives()?;
+//!
+//! let id = bound.connect(&params)?;
+//! handler.wait()?; // Event::Established
+//! let (port, gid) = id.connected().local();
+//! ```
 
 mod endpoint;
 mod id;

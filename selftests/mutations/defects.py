@@ -121,8 +121,8 @@ CREDITS = (
         "a small device: no more calls than asked leave for",
         (
             (
-                "            credits,\n            reverse_slots: wants.reverse_slots,",
-                "            credits: wants.credits.max(credits),\n            reverse_slots: wants.reverse_slots,",
+                "        credits: made.credits,",
+                "        credits: wants.credits.max(made.credits),",
             ),
         ),
     ),
@@ -197,7 +197,7 @@ CONNECTION = (
         "a new connection is a new exchange",
         (
             (
-                "bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => Event::Rejected(status),",
+                "bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => Event::Rejected(Reject::of(status)),",
                 "bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => {\n"
                 "            // SAFETY: Not at all.\n"
                 "            unsafe {\n"
@@ -206,7 +206,7 @@ CONNECTION = (
                 "                    SAID = *conn.private_data.cast::<[u8; 8]>();\n"
                 "                }\n"
                 "            }\n"
-                "            Event::Rejected(status)\n"
+                "            Event::Rejected(Reject::of(status))\n"
                 "        }",
             ),
             (

@@ -2,8 +2,8 @@
 
 //! Making a connection.
 //!
-//! [`cm`](crate::cm) has a type for each step; between two of them the connection waits for an event
-//! (`wait_step`). An attempt goes
+//! [`cm`](crate::cm) has a type for each step; between two of them the connection waits for an
+//! event (`wait_step`). An attempt goes
 //!
 //! 1. to the server's address and the route to it ([`resolve`]), and so to a device;
 //! 2. to a queue pair of a [`size`] that the device can have ([`queue_pair`]), with Receives;
@@ -146,7 +146,7 @@ fn policy_for(shared: &Shared) -> (Policy, Option<Name>) {
     if policy.remote_invalidation != RemoteInvalidation::Strict {
         shared.distrusted.store(false, Relaxed);
     } else if shared.distrusted.load(Relaxed) {
-        // It has invalidated without saying that it would: it is not asked to any more.
+        // The server has invalidated without announcing it: it is not offered that any more.
         policy.remote_invalidation = RemoteInvalidation::Off;
     }
     (policy, rule)
@@ -159,7 +159,7 @@ fn wants(shared: &Shared, policy: &Policy) -> Wants {
     Wants {
         has_callbacks,
         credits: policy.credits.min(shared.xprt.max_requests()),
-        // An upper layer that has asked for it counts on it.
+        // An upper layer that has set it up relies on it.
         reverse_slots: if policy.reverse || has_callbacks {
             REVERSE_SLOTS
         } else {
@@ -185,8 +185,8 @@ fn open(
     Ok(pool)
 }
 
-/// Does what can be done before the server is asked: finds the route to it, and makes a queue pair
-/// with Receives.
+/// Takes the steps before the server is asked: finds the route to it, and makes a queue pair with
+/// Receives.
 fn prepare(
     shared: &Arc<Shared>,
     connection: &Arc<Connection>,

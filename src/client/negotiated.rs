@@ -35,40 +35,40 @@ const HEADER_LEN: u32 = MIN_LEN as u32;
 pub(super) struct Negotiated {
     /// The limits with which calls and replies are planned.
     pub(super) limits: PlanLimits,
-    /// Calls that we ask leave to have outstanding.
+    /// Calls that we ask the server to let us have outstanding.
     pub(super) credits: u32,
     /// Calls that the server may have outstanding.
     pub(super) reverse_slots: u32,
-    /// Set to say if the server may invalidate registrations. `Strict`: it was told that it may,
-    /// and did not say that it does, so that it must not.
+    /// The server's leave to invalidate registrations. `Strict`: we offered it, and the server did
+    /// not take it, so that it must not.
     pub(super) remote_invalidation: RemoteInvalidation,
     /// The registrations of this connection.
     pub(super) pool: Arc<MrPool>,
-    /// All else that was fixed, for those who look at it.
+    /// The rest, to be shown.
     pub(super) facts: Facts,
 }
 
-/// Bytes that a reverse message may have behind its header. Neither a reverse call nor its reply has
-/// chunks, so that both have to fit inline (BI-20).
+/// Bytes that a reverse message may have behind its header. Neither a reverse call nor its reply
+/// has chunks, so that both have to fit inline (BI-20).
 pub(super) fn reverse_payload(thresholds: &Thresholds) -> u32 {
     let Thresholds { call, reply } = *thresholds;
 
     call.min(reply).saturating_sub(HEADER_LEN)
 }
 
-/// Facts that are fixed when a connection is made, for those who look at it later.
+/// Facts about a connection from when it was made, to be shown.
 pub(super) struct Facts {
     /// The policy, and the rule that it comes from.
     pub(super) policy: Policy,
     pub(super) rule: Option<Name>,
-    /// The message that we sent to the server, its own, and all of its private data.
+    /// Our message to the server, the server's, and all of its private data.
     pub(super) own: PrivateData,
     pub(super) peer: Option<PrivateData>,
     pub(super) bytes: PeerData,
     /// The port of the device, and our address on it.
     pub(super) port: u32,
     pub(super) gid: Gid,
-    /// The time at which it was made, in jiffies.
+    /// The time at which the connection was made, in jiffies.
     pub(super) since: usize,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct PeerData {
 }
 
 impl PeerData {
-    /// The most that fits into a reply of the InfiniBand connection manager.
+    /// The most bytes that fit into a reply of the InfiniBand connection manager.
     const MAX: usize = 196;
 
     /// No private data.
@@ -89,7 +89,7 @@ impl PeerData {
         len: 0,
     };
 
-    /// As much of `bytes` as there is room for.
+    /// The private data `bytes`, as far as there is room.
     pub(super) fn new(bytes: &[u8]) -> Self {
         let mut new = Self::NONE;
         let mut copied = 0usize;

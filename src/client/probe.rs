@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The first call on a connection that follows one which calls without a reply have ended.
+//! The first call on a connection, if calls without a reply have ended the one before.
 //!
 //! A new connection has one credit until the first reply (V1-32). If the call that takes it is one
-//! that the server never replies to, all others wait for it, and after a reconnect the first call
+//! to which the server never replies, all others wait for it, and after a reconnect the first call
 //! is the one that has waited longest: most likely such a call. So the transport then makes the
 //! first call itself: procedure 0 of the program that it serves, which does nothing. Its reply
 //! brings the server's grant, before sunrpc learns of the connection.
@@ -31,11 +31,11 @@ impl Connection {
     /// The xid of the call. sunrpc's calls are not sent before it is over, and another connection
     /// has another one.
     fn probe_xid(&self) -> u32 {
-        // CAST: The lower half will do.
+        // CAST: The lower half differs, too.
         (self.generation() as u32) ^ 0x5052_4f42
     }
 
-    /// Tells whether a call of our own waits for its reply.
+    /// Tells whether the probe waits for its reply.
     #[inline(always)]
     pub(super) fn is_probing(&self) -> bool {
         self.probing.load(Relaxed)

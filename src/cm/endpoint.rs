@@ -39,8 +39,8 @@ pub(crate) struct ConnectParams<'a> {
     pub(crate) retry_count: u8,
 }
 
-/// An identifier with a queue pair: one connection, from before it is made until after it has
-/// ended.
+/// An identifier with a queue pair: the owner of that, from before the connection is made until
+/// after it has ended.
 ///
 /// # Invariants
 ///
@@ -110,11 +110,11 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
             _pd: pd.clone(),
         };
         let endpoint = Arc::new(endpoint, GFP_KERNEL)?;
-        // SAFETY: By the type invariants there is a queue pair.
+        // SAFETY: The identifier is valid, and its queue pair was made above.
         let raw = NonNull::new(unsafe { (*endpoint.id.as_ptr()).qp }).ok_or(ENODEV)?;
 
-        // SAFETY: `raw` has the depths asked for and is kept by `endpoint`, which alone knows of it;
-        // the counters were reserved together with its completion queue, of `H`, and `pd`.
+        // SAFETY: `raw` has the depths asked for. `endpoint` keeps it, and alone knows of it; the
+        // counters were reserved together with its completion queue, of `H`, and `pd`.
         let (qp, sends) = unsafe { Qp::new::<H>(raw, endpoint, counters, &pd, size) }?;
         let bound = Bound(qp.endpoint().clone());
         Ok((bound, qp, sends))
@@ -173,7 +173,8 @@ impl<H: EventHandler + CompletionHandler> Connected<H> {
 impl<H: EventHandler + CompletionHandler> Endpoint<H> {
     /// Ends the connection, without waiting for the peer. Harmless when there is none.
     pub(crate) fn disconnect(&self) {
-        // SAFETY: The identifier is valid. The result says whether there was a connection.
+        // SAFETY: The identifier is valid by its type invariants. Without a connection this fails,
+        // and there is nothing to end.
         let _ = unsafe { bindings::rdma_disconnect(self.id.as_ptr()) };
     }
 }
@@ -185,11 +186,15 @@ unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
         let qp = unsafe { (*self.id.as_ptr()).qp };
 
         // Receives first: their completions may still ask for invalidations, which the closed queue
-        // refuses. SAFETY: The depth of the queues leaves room for the markers, and the caller is
-        // in process context.
+        // refuses.
+        //
+        // SAFETY: The queue pair lives as long as this value. The depth of its receive queue leaves
+        // room for the marker (`QpSize::recv_depth`), and the contract of this method says process
+        // context.
         unsafe { bindings::ib_drain_rq(qp) };
-        // SAFETY: The queue pair is there, the depth of its queues leaves room for the marker, and
-        // the caller is in process context.
+        // SAFETY: The queue pair lives as long as this value. The depth of its send queue leaves
+        // room for the marker (`QpSize::send_depth`), and the contract of this method says process
+        // context.
         unsafe { bindings::ib_drain_sq(qp) };
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     verbs::Device, //
 };
 
-/// Something that happened to an identifier.
+/// An event of an identifier.
 pub(crate) enum Event<'a> {
     /// The peer's address is known, and with it the local device.
     AddressResolved,
@@ -38,7 +38,7 @@ pub(crate) enum Event<'a> {
     Disconnected,
     /// The local address has moved to another interface.
     AddressChanged,
-    /// The device goes away, and waits for this identifier to be dropped.
+    /// The device is being removed, which waits for this identifier to be dropped.
     DeviceRemoval,
 }
 
@@ -79,7 +79,7 @@ impl<H: EventHandler> Id<H> {
         let raw = from_err_ptr(unsafe {
             bindings::rdma_create_id(net.as_ptr(), Some(event_callback::<H>), context)
         })?;
-        // INVARIANT: Just made with `context`.
+        // INVARIANT: `rdma_create_id` has made it for this value alone, with `context`.
         Ok(Self {
             raw: NonNull::new(raw).ok_or(ENOMEM)?,
             _handler: handler,
@@ -95,8 +95,8 @@ impl<H: EventHandler> Id<H> {
     pub(super) fn local(&self) -> (u32, Gid) {
         let mut gid: bindings::ib_gid = pin_init::zeroed();
 
-        // SAFETY: The identifier is valid, and the addresses may be copied from it at any time
-        // after they were resolved.
+        // SAFETY: The identifier is valid by its type invariants. Its port and addresses do not
+        // change once the address is resolved.
         unsafe {
             bindings::rdma_read_gids(self.as_ptr(), &mut gid, core::ptr::null_mut());
             ((*self.as_ptr()).port_num, Gid(*gid.raw.as_ref()))
@@ -109,8 +109,8 @@ impl<H: EventHandler> Id<H> {
     ///
     /// `ENODEV` before the address is resolved, or when the device is being removed; `ENOMEM`.
     pub(super) fn device(&self) -> Result<Arc<Device>> {
-        // SAFETY: The identifier is valid; once bound to a device it stays so until it is
-        // destroyed, and keeps the device's memory meanwhile.
+        // SAFETY: The identifier is valid by its type invariants. Once it has a device it keeps the
+        // memory of that until it is destroyed.
         unsafe { Device::get((*self.as_ptr()).device) }
     }
 }
@@ -172,7 +172,7 @@ unsafe extern "C" fn event_callback<H: EventHandler>(
                 usize::from(conn.private_data_len),
             );
 
-            // A pointer without a length means nothing: siw leaves one when the peer sent no data.
+            // siw leaves a pointer without a length when the peer sent no data.
             if data.is_null() || len == 0 {
                 Event::Established(&[])
             } else {

@@ -48,7 +48,7 @@ struct Version<T> {
 // SAFETY: With this value its versions move to the other thread, which may as `T` is `Send`.
 unsafe impl<T: Send> Send for Versioned<T> {}
 // SAFETY: Other threads read versions, for which `T` is `Sync`, and publish some that this one
-// drops, for which `T` is `Send`. What they share is the atomic pointer.
+// drops, for which `T` is `Send`. All go through the atomic pointer.
 unsafe impl<T: Send + Sync> Sync for Versioned<T> {}
 
 impl<T> Versioned<T> {

@@ -42,7 +42,7 @@ pub(super) enum Step {
     QueuePair,
     /// Posts the first Receives.
     Receives,
-    /// Asks the server to connect, and takes in what both ends agree on.
+    /// Asks the server to connect, and settles the terms.
     Connect,
     /// Makes the first call.
     Probe,

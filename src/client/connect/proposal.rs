@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The terms on which the server is asked for a connection, and those that come of it.
+//! The terms on which the server is asked for a connection.
 
 use kernel::{
     fmt,
@@ -50,7 +50,7 @@ pub(super) struct Proposal {
     pub(super) device: Arc<Device>,
     pub(super) pool: Arc<MrPool>,
     pub(super) size: QpSize,
-    /// Calls that we ask leave to have outstanding.
+    /// Calls that we ask the server to let us have outstanding.
     pub(super) credits: u32,
     /// Calls that the server may have outstanding.
     pub(super) reverse_slots: u32,

@@ -19,8 +19,8 @@ const FIRST_RECVS: u32 = 8;
 /// Receives for unsolicited messages as long as the server may not call back. A server that sends
 /// more at once than there are Receives loses the connection.
 const FIRST_UNSOLICITED: u32 = 8;
-/// Registrations that there are at most for each call that may be outstanding: for the head, the
-/// pages and the tail of a Long call.
+/// The most registrations for each call that may be outstanding: for the head, the pages and the
+/// tail of a Long call.
 const MRS_PER_CALL: u32 = 3;
 /// The fewest credits that a connection is made for.
 pub(crate) const MIN_CREDITS: u32 = 4;
@@ -82,7 +82,7 @@ impl<'a> Sizing<'a> {
         max_segments: usize,
     ) -> Result<Self, Unfit> {
         // The largest payload, and either a page more since it may start anywhere in the first, or
-        // two for what stands around it.
+        // two for its head and tail.
         let pages = device.fast_reg_pages.min(payload.saturating_add(2));
         if pages == 0 || !device.mem_mgt_extensions {
             return Err(Unfit::Device);
@@ -120,9 +120,9 @@ impl<'a> Sizing<'a> {
             .saturating_add(reverse_slots);
         let in_advance = unsolicited.saturating_add(recv_batch);
 
-        // As if each call came with a payload in pages, and one with all that it may have. Some
-        // have more registrations, for head and tail or in both directions, and then others have
-        // none, or wait. Devices round the send queue up to a power of two: where a registration
+        // As if each call had a payload in pages, and one call the most registrations. Some calls
+        // have more of them, for head and tail or in both directions, and then others have none, or
+        // wait. Devices round the send queue up to a power of two: where a registration
         // covers a payload, 512 entries are enough for 128 credits.
         let mrs_of_payload = self.segments.saturating_sub(2).max(1);
         let payloads = credits.saturating_mul(mrs_of_payload);
@@ -138,8 +138,8 @@ impl<'a> Sizing<'a> {
                 .saturating_add(payloads / 2)
                 .min(credits.saturating_mul(MRS_PER_CALL))
                 .max(mrs_per_send),
-            // Memory must not be necessary to send a call, which may be what frees some: a Long
-            // one, and a Reply chunk.
+            // To send a call must not take memory, since it may be sent to free some: enough for a
+            // Long call with a Reply chunk.
             first_mrs: mrs_per_send,
             mr_pages: self.pages,
             recvs: credits.saturating_add(in_advance),
@@ -185,7 +185,7 @@ impl<'a> Sizing<'a> {
 mod tests {
     use super::*;
 
-    /// Pages of 4 KiB of a MiB and what stands around it.
+    /// Pages of 4 KiB of a payload of 1 MiB, with its head and tail.
     const PAYLOAD: u32 = 257;
     const MAX_SEGMENTS: usize = 16;
 
@@ -212,7 +212,7 @@ mod tests {
         Sizing::new(device, &PrivateData::default(), PAYLOAD, MAX_SEGMENTS)?.fit(wants)
     }
 
-    /// V1-27: a Receive is posted for each call that may be outstanding, and for each reverse call.
+    /// V1-27: there is a Receive for each call that may be outstanding, and for each reverse call.
     #[test]
     fn receives() -> Result<(), Unfit> {
         for (credits, has_callbacks) in [(4, false), (5, true), (128, false), (256, true)] {
@@ -231,7 +231,7 @@ mod tests {
             assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
             // H-34: no call needs more registrations than there are, whatever memory there is.
             assert!(size.first_mrs >= size.mrs_per_send);
-            // H-34: the send queue holds what is posted: each call, with its payload.
+            // H-34: the send queue has room for each call with its payload.
             assert!(size.posted_mrs >= credits && size.posted_mrs >= size.mrs_per_send);
             assert!(size.send_depth() > size.sends + size.posted_mrs + size.mrs);
             // A dozen messages without meaning that come at once, and the reply behind them, find

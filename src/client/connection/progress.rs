@@ -23,20 +23,20 @@ use crate::{
     sunrpc::ConnectStatus, //
 };
 
-/// Jiffies between two looks whether sunrpc is done with a transport that is connecting.
+/// Jiffies between checks that sunrpc still wants a transport that is connecting.
 pub(in crate::client) const RELEASE_POLL: usize = secs_to_jiffies(1) / 10;
 
 impl Connection {
-    /// Waits at most `limit` jiffies for the end of a step of connecting, and not once sunrpc is
-    /// done with the transport. Returns what the peer sent, if anything.
+    /// Waits for the end of a step of connecting, at most `limit` jiffies, and no longer than
+    /// sunrpc wants the transport. Returns the private data of the peer, if it came with that step.
     ///
     /// # Errors
     ///
-    /// The status for sunrpc.
+    /// The failure of the step; `ETIMEDOUT`; `ECANCELED` when sunrpc is done with the transport.
     pub(in crate::client) fn wait_step(&self, limit: usize) -> Result<PeerData, StepError> {
         let mut left = limit;
 
-        // sunrpc tells nothing when it drops its last reference: it waits for the write lock, which
+        // sunrpc makes no call when it drops its last reference: it waits for the write lock, which
         // is held here (H-49).
         loop {
             let slice = left.min(RELEASE_POLL);
@@ -63,6 +63,7 @@ impl Connection {
         Ok(progress.peer)
     }
 
+    /// Notes the outcome of a step, and wakes the attempt that waits for it.
     fn step(&self, outcome: Result<(), StepError>, peer: PeerData) {
         {
             let mut progress = self.progress.lock();

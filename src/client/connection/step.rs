@@ -16,8 +16,9 @@ pub(in crate::client) struct StepError {
     pub(in crate::client) code: i32,
 }
 
-/// The last word of the connection manager.
+/// The last event of the connection manager.
 pub(super) struct Progress {
+    /// The outcome of the step, until it was waited for.
     pub(super) outcome: Option<Result<(), StepError>>,
     /// The peer's private data, as it came.
     pub(super) peer: PeerData,

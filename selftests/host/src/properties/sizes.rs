@@ -63,7 +63,7 @@ fn fit(
 }
 
 proptest! {
-    // PD-17, V1-29, V1-33: what fits is within the limits of the device and of memory, and has a
+    // PD-17, V1-29, V1-33: the size is within the limits of the device and of memory, and has a
     // Receive for each message that may come.
     #[test]
     fn within_all_limits(device in device(), own in own(), wants in wants()) {
@@ -84,7 +84,7 @@ proptest! {
         );
     }
 
-    // What a connection begins with is part of what it may have, and enough for a call.
+    // The first buffers and registrations are no more than there may be, and enough for a call.
     #[test]
     fn begins_small(device in device(), own in own(), wants in wants()) {
         let Ok((size, _)) = fit(&device, &own, PAYLOAD, &wants) else {
