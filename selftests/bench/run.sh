@@ -9,6 +9,10 @@ set -euo pipefail
 selftests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 enter=$selftests/setup/enter.sh
 
+case " $* " in
+*" --kernel "* | *" --kernel="*) ;;
+*) set -- --kernel stock "$@" ;;
+esac
 "$enter" selftests/bench/tools.sh
 case " $* " in
 *" --kernel test "* | *" --kernel=test "*) "$selftests/bench/repaired.sh" test ;;
