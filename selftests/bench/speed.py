@@ -178,7 +178,7 @@ class Speed:
     def _note_held(self, what: str, connections: int, before: int, transport: str) -> None:
         """Notes the memory of each of a number of connections."""
         held = sum(resources.memory(self.lab.client).values()) - before
-        self._note(f"{what}, one of {connections:,}, KiB", transport, held / connections)
+        self._note(connections_of(what, connections), transport, held / connections)
 
     def _held(self, mount: rows.Setting, connections: int) -> tuple[int, int]:
         """KiB that the client holds with a number of connections, before and after they were busy."""
@@ -193,6 +193,11 @@ class Speed:
             busy = resources.memory(self.lab.client)
         self.lab.client.run(FREE_LISTS.format(0))
         return sum(idle.values()), sum(busy.values())
+
+
+def connections_of(what: str, connections: int) -> str:
+    """The name of the memory of each of a number of connections."""
+    return f"{what}, one of {connections:,}, KiB"
 
 
 @dataclass(frozen=True)
@@ -257,9 +262,9 @@ def summary(values: Values) -> str:
     if found := overall(values, CONTROL):
         verdict = "within" if abs(found.value - 1) <= ERROR else "not within"
         text.append(f"mean of all loads, ours / ours: {found}, {verdict} {100 * ERROR:.0f} % of 1")
-    idle = {
-        what: found.value for what, both in values.items() if what.startswith(IDLE_MEMORY) and (found := ratio(both))
-    }
+    few = [connections_of(IDLE_MEMORY, size) for size in CROWD if size < JUDGED_CROWD]
+    memory = {what: both for what, both in values.items() if what.startswith(IDLE_MEMORY) and what not in few}
+    idle = {what: found.value for what, both in memory.items() if (found := ratio(both))}
     if idle:
         text += tables.judged("memory of an idle connection, ours / in-tree", idle, MOST_MEMORY)
     return "\n".join(text)
