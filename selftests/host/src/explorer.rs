@@ -175,6 +175,7 @@ impl Outcome {
             }
         }
         assert_eq!(harmless, []);
+        assert_ne!(self.seeded, 0, "no mistake could be made in {file}");
         self
     }
 

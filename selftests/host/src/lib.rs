@@ -57,7 +57,7 @@ mod module {
         mod stack;
         #[cfg(test)]
         mod mr {
-            use crate::stand_ins::{list, pool, registration};
+            use crate::stand_ins::{chain, list, registration};
 
             pub(super) mod kept;
         }

@@ -51,7 +51,6 @@ pub(crate) mod registration {
     use crate::explorer::Plain;
 
     pub(crate) struct Mr {
-        pub(crate) next: *mut Mr,
         pub(crate) pool: Option<Arc<MrPool>>,
         pub(crate) memory: Plain,
     }
@@ -59,25 +58,17 @@ pub(crate) mod registration {
 
 /// The pool of registrations.
 pub(crate) mod pool {
-    use std::{
-        ptr::NonNull,
-        sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    use super::registration::Mr;
+    use super::chain::Chain;
 
     /// Counts the registrations that come back.
     #[derive(Default)]
     pub(crate) struct MrPool(AtomicUsize);
 
     impl MrPool {
-        pub(crate) fn take(&self) -> Option<NonNull<Mr>> {
-            None
-        }
-
-        pub(crate) fn reclaim(&self, chain: *mut Mr) {
-            // SAFETY: Registrations are never freed.
-            unsafe { &*chain }.memory.write();
+        pub(crate) fn reclaim<S>(&self, chain: &Chain<S>) {
+            chain.mr().memory.write();
             self.0.fetch_add(1, Relaxed);
         }
 
@@ -87,49 +78,72 @@ pub(crate) mod pool {
     }
 }
 
-/// Lists of registrations.
-pub(crate) mod list {
-    use std::{
-        marker::PhantomData,
-        mem::forget,
-        ptr::{null_mut, NonNull},
-    };
+/// Registrations in a row.
+pub(crate) mod chain {
+    use std::{marker::PhantomData, ptr::NonNull};
 
-    use super::{pool::MrPool, registration::Mr, sync::Arc};
-    use crate::explorer::Plain;
+    use super::registration::Mr;
 
     pub(crate) struct Invalidated;
 
-    /// A list of one registration.
-    pub(crate) struct MrList<S>(NonNull<Mr>, PhantomData<S>);
+    /// One registration.
+    pub(crate) struct Chain<S>(NonNull<Mr>, PhantomData<S>);
 
-    // SAFETY: A registration belongs to one list.
-    unsafe impl<S> Send for MrList<S> {}
+    // SAFETY: A registration belongs to one chain.
+    unsafe impl<S> Send for Chain<S> {}
+
+    impl<S> Chain<S> {
+        /// # Safety
+        ///
+        /// `head` must come from [`Self::into_raw`], or be a registration of no other chain.
+        pub(crate) unsafe fn from_raw(head: NonNull<Mr>) -> Self {
+            Self(head, PhantomData)
+        }
+
+        pub(crate) fn into_raw(self) -> NonNull<Mr> {
+            self.0
+        }
+
+        pub(super) fn mr(&self) -> &Mr {
+            // SAFETY: Registrations are never freed, and each belongs to one chain.
+            unsafe { self.0.as_ref() }
+        }
+    }
+}
+
+/// Lists of registrations.
+pub(crate) mod list {
+    use super::{
+        chain::{Chain, Invalidated},
+        pool::MrPool,
+        registration::Mr,
+        sync::Arc,
+    };
+    use crate::explorer::Plain;
+
+    /// A list of one registration.
+    pub(crate) struct MrList<S>(Option<Chain<S>>);
 
     impl MrList<Invalidated> {
         /// A registration of `pool`.
         pub(crate) fn of(pool: &Arc<MrPool>) -> Self {
             let mr = Box::leak(Box::new(Mr {
-                next: null_mut(),
                 pool: Some(pool.clone()),
                 memory: Plain::new("a registration"),
             }));
-            Self(mr.into(), PhantomData)
+            // SAFETY: The registration is new.
+            Self::new(unsafe { Chain::from_raw(mr.into()) })
         }
 
-        /// # Safety
-        ///
-        /// `head` must come from [`Self::into_head`].
-        pub(crate) unsafe fn new(head: NonNull<Mr>) -> Self {
-            Self(head, PhantomData)
+        pub(crate) fn new(chain: Chain<Invalidated>) -> Self {
+            Self(Some(chain))
         }
 
-        pub(crate) fn into_head(self) -> NonNull<Mr> {
+        pub(crate) fn into_chain(mut self) -> Chain<Invalidated> {
+            let chain = self.0.take().expect("there until now");
             // The call before has used it.
-            self.mr().memory.write();
-            let head = self.0;
-            forget(self);
-            head
+            chain.mr().memory.write();
+            chain
         }
 
         pub(crate) fn count(&self) -> u32 {
@@ -138,23 +152,15 @@ pub(crate) mod list {
     }
 
     impl<S> MrList<S> {
-        pub(crate) fn is_of(&self, pool: &Arc<MrPool>) -> bool {
-            self.mr()
-                .pool
-                .as_ref()
-                .is_some_and(|own| Arc::ptr_eq(own, pool))
-        }
-
-        fn mr(&self) -> &Mr {
-            // SAFETY: Registrations are never freed, and each belongs to one list.
-            unsafe { self.0.as_ref() }
+        fn pool(&self) -> Option<&Arc<MrPool>> {
+            self.0.as_ref()?.mr().pool.as_ref()
         }
     }
 
     impl<S> Drop for MrList<S> {
         fn drop(&mut self) {
-            if let Some(pool) = &self.mr().pool {
-                pool.reclaim(self.0.as_ptr());
+            if let (Some(chain), Some(pool)) = (&self.0, self.pool()) {
+                pool.reclaim(chain);
             }
         }
     }

@@ -120,7 +120,7 @@ const AWAITED: Scenario<Slots> = Scenario {
 #[test]
 fn free_requests() {
     let scenarios: [&dyn Explore; 2] = [&USED, &AWAITED];
-    explore("free requests", "sunrpc/slot/free.rs", &scenarios, &[]);
+    explore("free requests", "sunrpc/xprt/slot/free.rs", &scenarios, &[]);
 }
 
 #[test]

@@ -18,7 +18,8 @@ use crate::{
         explore, fail, Explore, How, Lock, Outcome, Plain, Scenario,
     },
     stand_ins::{
-        list::{Invalidated, MrList},
+        chain::Invalidated,
+        list::MrList,
         pool::MrPool,
         sync::Arc,
     },
@@ -72,7 +73,7 @@ impl Registrations {
     fn take(&self) {
         if let Some(list) = self.kept.take() {
             // Uses them.
-            let _ = list.into_head();
+            let _ = list.into_chain();
             self.taken.fetch_add(1, SeqCst);
         }
     }
@@ -435,10 +436,7 @@ fn kept_registrations() {
         (How::Late, "self.count.store(mrs.count(), Relaxed)"),
         (How::Late, "self.count.store(0, Relaxed)"),
         // The Receive of the reply is recycled next, which is a barrier, too.
-        (
-            How::NoBarrier,
-            "self.head.xchg(mrs.into_head().as_ptr(), Full)",
-        ),
+        (How::NoBarrier, "self.head.xchg(head.as_ptr(), Full)"),
         // A sender that waits has had its barrier.
         (How::NoBarrier, "self.head.xchg(null_mut(), Full)"),
     ];
