@@ -17,12 +17,7 @@ use crate::{
         atomic::{smp_mb, Acquire, Atomic, Full, Relaxed, Release},
         explore, fail, Explore, How, Lock, Outcome, Plain, Scenario,
     },
-    stand_ins::{
-        chain::Invalidated,
-        list::MrList,
-        pool::MrPool,
-        sync::Arc,
-    },
+    stand_ins::{chain::Invalidated, list::MrList, pool::MrPool, sync::Arc},
 };
 
 /// Values that the threads of a scenario take, each once. They are alike: it does not matter which
