@@ -9,7 +9,6 @@ use kernel::{
 
 use super::{
     chain::{
-        Chain,
         Invalidated,
         Mapped, //
     },
@@ -19,6 +18,7 @@ use super::{
         Access,
         HeadTail,
         Mr,
+        MrChain,
         Region, //
     },
     table::Extent, //
@@ -30,7 +30,7 @@ use crate::os::Runs;
 pub(crate) struct MrBatch<'p> {
     pool: &'p Arc<MrPool>,
     /// Those that an earlier call has left; they are of `pool`.
-    kept: Option<Chain<Invalidated>>,
+    kept: Option<MrChain<Invalidated>>,
     /// The reference to the pool that the list of those had.
     reference: Option<Arc<MrPool>>,
     /// Those that are mapped.
@@ -55,7 +55,7 @@ impl<'p> MrBatch<'p> {
     /// A registration that is not in use.
     #[inline]
     fn take(&mut self) -> Option<KBox<Mr>> {
-        Chain::pop(&mut self.kept).or_else(|| self.pool.take())
+        MrChain::pop(&mut self.kept).or_else(|| self.pool.take())
     }
 
     /// Registers `memory`, one registration after the other, and tells `add` the region of each.

@@ -11,12 +11,14 @@ use kernel::ffi::c_int;
 
 use super::{
     chain::{
-        Chain,
         Invalidated,
         Registered, //
     },
     list::MrList,
-    registration::Mr, //
+    registration::{
+        Mr,
+        MrChain, //
+    }, //
 };
 use crate::{
     bindings,
@@ -85,7 +87,7 @@ impl InvalidateChain {
 unsafe fn registered(head: NonNull<Mr>) -> MrList<Registered> {
     // SAFETY: `into_invalidate` has left the chain, with the reference to its pool, to the device;
     // by the safety requirements of this function the caller is the first to own it after that.
-    MrList::new(unsafe { Chain::from_raw(head) })
+    MrList::new(unsafe { MrChain::from_raw(head) })
 }
 
 /// Ends the invalidation whose last completion entry is `cqe`; returns its context and, on success,

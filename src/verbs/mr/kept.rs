@@ -14,12 +14,12 @@ use kernel::sync::atomic::{
 };
 
 use super::{
-    chain::{
-        Chain,
-        Invalidated, //
-    },
+    chain::Invalidated,
     list::MrList,
-    registration::Mr, //
+    registration::{
+        Mr,
+        MrChain, //
+    }, //
 };
 
 /// A place for registrations that one call leaves for the next. Any task may put some there, or
@@ -74,7 +74,7 @@ impl Kept {
     fn list(head: *mut Mr) -> Option<MrList<Invalidated>> {
         // SAFETY: By the type invariants it was the head of an invalidated list, which belonged to
         // the place; the exchange has left the caller as its only owner.
-        NonNull::new(head).map(|head| MrList::new(unsafe { Chain::from_raw(head) }))
+        NonNull::new(head).map(|head| MrList::new(unsafe { MrChain::from_raw(head) }))
     }
 }
 

@@ -14,17 +14,16 @@ use kernel::{
 
 use super::{
     chain::{
-        Chain,
         Invalidated,
         Mapped,
-        MrState, //
-        Registered,
+        Registered, //
     },
     pool::MrPool,
     registration::{
         Access,
         HeadTail,
         Mr,
+        MrChain,
         Region, //
     }, //
 };
@@ -34,6 +33,30 @@ use crate::{
     verbs::InvalidatedHandle, //
 };
 
+/// The state that all registrations of a list have in common.
+pub(crate) trait MrState: Sized {
+    /// Gives registrations in this state back to their pool.
+    fn give_back(chain: MrChain<Self>, pool: &MrPool);
+}
+
+impl MrState for Mapped {
+    fn give_back(chain: MrChain<Self>, pool: &MrPool) {
+        pool.reclaim(chain);
+    }
+}
+
+impl MrState for Registered {
+    fn give_back(chain: MrChain<Self>, pool: &MrPool) {
+        pool.orphan(chain);
+    }
+}
+
+impl MrState for Invalidated {
+    fn give_back(chain: MrChain<Self>, pool: &MrPool) {
+        pool.reclaim(chain);
+    }
+}
+
 /// Registrations in the same state, for one call: at least one.
 ///
 /// A single pointer, since a list has many owners one after the other between a Send and its reply.
@@ -42,7 +65,7 @@ use crate::{
 ///
 /// The first registration holds a reference to the pool that all of them are from.
 pub(crate) struct MrList<S: MrState> {
-    chain: Chain<S>,
+    chain: MrChain<S>,
 }
 
 impl<S: MrState> MrList<S> {
@@ -62,14 +85,14 @@ impl<S: MrState> MrList<S> {
 
     /// The list of these registrations, of which the first one holds a reference to their pool.
     #[inline]
-    pub(super) fn new(chain: Chain<S>) -> Self {
+    pub(super) fn new(chain: MrChain<S>) -> Self {
         // INVARIANT: A first registration without a reference only leaks the registrations.
         Self { chain }
     }
 
     /// The registrations, of which the first one holds a reference to their pool.
     #[inline]
-    pub(super) fn into_chain(self) -> Chain<S> {
+    pub(super) fn into_chain(self) -> MrChain<S> {
         let this = ManuallyDrop::new(self);
         // SAFETY: The value is not used any more, nor dropped, so that the chain has one owner.
         unsafe { read(&this.chain) }
@@ -102,7 +125,7 @@ impl MrList<Mapped> {
             Some(others) => others.head_mut().pool.take(),
             None => Some(reference()),
         };
-        *list = Some(Self::new(Chain::push(others, mr)));
+        *list = Some(Self::new(MrChain::push(others, mr)));
     }
 
     /// Chains the registration requests in front of `send`; returns the first request of the chain.

@@ -19,13 +19,15 @@ use kernel::{
 
 use super::{
     chain::{
-        Chain,
         Invalidated,
         Mapped,
         Registered,
         Unposted, //
     },
-    registration::Mr, //
+    registration::{
+        Mr,
+        MrChain, //
+    }, //
 };
 use crate::{
     bindings,
@@ -38,10 +40,10 @@ use crate::{
 };
 
 struct Lists {
-    free: Option<Chain<Invalidated>>,
+    free: Option<MrChain<Invalidated>>,
     /// The length of that list.
     free_count: u32,
-    orphans: Option<Chain<Registered>>,
+    orphans: Option<MrChain<Registered>>,
     drained: bool,
 }
 
@@ -155,19 +157,19 @@ impl MrPool {
 
     /// Puts a registration on the free list.
     pub(super) fn give_back(&self, mr: KBox<Mr>) {
-        self.reclaim(Chain::<Mapped>::push(None, mr));
+        self.reclaim(MrChain::<Mapped>::push(None, mr));
     }
 
     /// Takes a registration that is not in use, or `None` when all are.
     pub(super) fn take(&self) -> Option<KBox<Mr>> {
         let mut lists = self.lists.lock();
-        let mr = Chain::pop(&mut lists.free)?;
+        let mr = MrChain::pop(&mut lists.free)?;
         lists.free_count = lists.free_count.wrapping_sub(1);
         Some(mr)
     }
 
     /// Unmaps registrations, unless that is done, and puts them on the free list.
-    pub(super) fn reclaim<S: Unposted>(&self, mut chain: Chain<S>) {
+    pub(super) fn reclaim<S: Unposted>(&self, mut chain: MrChain<S>) {
         let (device, mut count) = (self.device(), 0u32);
 
         for mr in chain.iter_mut() {
@@ -182,7 +184,7 @@ impl MrPool {
     }
 
     /// Keeps registrations until the drain; after it, destroys them at once.
-    pub(super) fn orphan(&self, chain: Chain<Registered>) {
+    pub(super) fn orphan(&self, chain: MrChain<Registered>) {
         let mut lists = self.lists.lock();
 
         if !lists.drained {

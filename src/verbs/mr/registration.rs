@@ -20,6 +20,10 @@ use kernel::{
 };
 
 use super::{
+    chain::{
+        Chain,
+        Linked, //
+    },
     pool::MrPool,
     table::{
         Extent,
@@ -94,21 +98,37 @@ impl HeadTail {
     pub(super) const NONE: Self = Self { head: 0, tail: 0 };
 }
 
+/// Registrations in the state `S`.
+pub(crate) type MrChain<S> = Chain<Mr, S>;
+
+// SAFETY: The two functions use the same field, which is null at first and which nothing else sets.
+unsafe impl Linked for Mr {
+    #[inline(always)]
+    fn next(&self) -> *mut Self {
+        self.next
+    }
+
+    #[inline(always)]
+    fn set_next(&mut self, next: *mut Self) {
+        self.next = next;
+    }
+}
+
 /// One registration. The completion entry comes first: the completion of an invalidation leads back
 /// to its registration by it.
 ///
-/// In a box it is not posted; one that may be is part of a [`super::chain::Chain`].
+/// In a box it is not posted; one that may be is part of a [`Chain`].
 ///
 /// # Invariants
 ///
 /// `raw` is a valid registration that belongs to this value. The first `nents` entries of `sg` are
 /// mapped for its device, in the direction of `access`.
 #[repr(C)]
-pub(super) struct Mr {
+pub(crate) struct Mr {
     cqe: bindings::ib_cqe,
     raw: NonNull<bindings::ib_mr>,
-    /// The next one of the chain; only the chain changes it.
-    pub(super) next: *mut Mr,
+    /// The next one of the chain.
+    next: *mut Mr,
     /// The pool that it is from, as long as it is the first of a list.
     pub(super) pool: Option<Arc<MrPool>>,
     /// The bounce page for head and tail of a coalesced registration, once there was one: the head
