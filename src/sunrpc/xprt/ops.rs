@@ -184,8 +184,9 @@ impl<'a, T: Transport> Object<'a, T> {
     /// `seq` must be valid, and used by nothing else.
     unsafe fn print_stats(self, seq: *mut bindings::seq_file) {
         // SAFETY: By the safety requirements of this function `seq` is valid.
-        self.transport()
-            .print_stats(unsafe { SeqFile::from_raw(seq) });
+        let seq = unsafe { SeqFile::from_raw(seq) };
+
+        self.transport().print_stats(seq);
     }
 
     /// A swap file is behind the transport from now on: sunrpc sends from the memory reserves, and
