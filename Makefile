@@ -121,7 +121,7 @@ deb: ## Build the Debian package of the module, for DKMS, under out/deb
 test-package: setup deb ## Install the package on a bare Debian machine and boot that in a guest (root, 15 minutes)
 	@$(selftests)/package/run.sh
 
-bench: modules ## Compare the module with the in-tree client, in instructions per operation and by the clock (an hour)
+bench: modules ## Compare the module with the in-tree client, in instructions per operation and by the clock (70 minutes)
 	@$(selftests)/bench/run.sh --kernel $(KERNEL) $(ROWS)
 
 lint: modules ## Check format, lints and style of everything
