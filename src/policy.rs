@@ -91,7 +91,7 @@ module_uint!(
     "memory",
     32768,
     rule::MEMORY,
-    "What the buffers of a connection may take, in KiB, 256 to 1048576 (default 32768)"
+    "Most memory for the buffers of a connection, in KiB, 256 to 1048576 (default 32768)"
 );
 
 /// Settings that have no effect in the in-tree transport either.

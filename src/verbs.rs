@@ -15,8 +15,8 @@
 //!
 //! The rule that the types carry: posted memory belongs to the queue it was posted to. A buffer
 //! comes back with its completion, or after the drain; nothing else reaches it in between.
-//! A registration goes `Free -> Mapped -> Registered -> Invalidated -> Free`; a registered one that
-//! is dropped anywhere waits for the drain and is destroyed after it.
+//! A registration goes from free to [`Mapped`], [`Registered`], [`Invalidated`], and is free again; a
+//! registered one that is dropped anywhere waits for the drain and is destroyed after it.
 //!
 //! A queue pair has two halves with an owner each: the sender has the [`SendQueue`], the handler of
 //! completions the [`RecvQueue`]. Neither takes a lock; they share numbers with one writer each.
@@ -25,8 +25,8 @@
 //!
 //! # Examples
 //!
-//! Posting a Send, and seeing its completion. `id` is an identifier of `cm` whose route is
-//! resolved; with a single buffer every Send is signalled.
+//! Posting a Send, and seeing its completion. `id` is an identifier of `cm` whose route is resolved
+//! (`cm::Resolved`); with a single buffer every Send is signalled.
 //!
 //! ```ignore
 //! impl CompletionHandler for Connection {
@@ -39,18 +39,19 @@
 //!     // And received(), invalidated(), registration_failed().
 //! }
 //!
-//! let pd = Pd::new(device.clone())?;
-//! let cq = Cq::new(device, connection.clone(), &size)?;
-//! let (mut qp, mut sends) = Endpoint::new(id, cq, pd, &size)?;
+//! let pd = Pd::new(id.device().clone())?;
+//! let cq = Cq::new(id.device().clone(), connection.clone(), &size)?;
+//! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size)?;
 //! qp.post_first_receives()?;
-//! qp.endpoint().connect(&params)?; // And wait for the event.
+//! bound.connect(&params)?; // And wait for the event.
 //!
 //! let mut buf = sends.take_any(Expects::Nothing).ok_or(EAGAIN)?;
 //! let len = encode(buf.as_mut_slice());
 //! sends.post(None, buf, len, Expects::Nothing)?;
 //! connection.sent.wait(secs_to_jiffies(1));
 //!
-//! let drained = qp.close(sends)?.drain();
+//! let Ok(closing) = qp.close(sends) else { return Err(EINVAL) };
+//! let drained = closing.drain();
 //! qp.finish(&drained);
 //! ```
 

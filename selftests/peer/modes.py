@@ -161,7 +161,7 @@ MODES = {
     "malformed": lambda q: [Send(wire.words(q.xid, 1, q.credits, 0, 2))],
     "segments-beyond-end": lambda q: [Send(wire.words(q.xid, 1, q.credits, 0, 0, 1, 0x0FFFFFFF, 0, 0, 0, 0))],
     "err-vers": lambda q: [error(q, wire.ERR_VERS, 2, 3)],
-    "badheader": lambda q: [error(q, wire.BADHEADER)],
+    "badheader": lambda q: [error(q, wire.ERR_CHUNK)],
     "error-cut": lambda q: [error(q, wire.ERR_VERS, 1), q.reply()],
     "error-code": lambda q: [error(q, 9), q.reply()],
     "error-bare": lambda q: [error(q), q.reply()],

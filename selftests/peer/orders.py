@@ -87,7 +87,7 @@ class Orders:
 
     def error(self, xid):
         """Says that a message with this xid could not be decoded."""
-        self._newest.send(wire.error(xid, self._credits, wire.BADHEADER))
+        self._newest.send(wire.error(xid, self._credits, wire.ERR_CHUNK))
 
     def disconnect(self):
         """Ends the connection."""

@@ -7,7 +7,7 @@ Writing takes any word for any field: a peer that misbehaves has to send message
 import struct
 
 RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE, RDMA_ERROR = range(5)
-ERR_VERS, BADHEADER = 1, 2
+ERR_VERS, ERR_CHUNK = 1, 2
 CALL, REPLY = 0, 1
 SUCCESS, PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL, GARBAGE_ARGS, SYSTEM_ERR = range(6)
 

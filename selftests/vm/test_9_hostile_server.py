@@ -24,7 +24,7 @@ from peer.driver import Peer, peer
 DROPPED = ("short", "version", "type", "xid_mismatch", "malformed", "undecodable")
 ABSENT, FAILED = "No such file or directory", "Input/output error"
 NFS, NULL, READDIR = 100003, 0, 16
-RDMA_ERROR, BADHEADER = 4, 2
+RDMA_ERROR, ERR_CHUNK = 4, 2
 PAGE_SIZE = 4096
 
 # The client's messages when it ends a connection by its own decision.
@@ -460,14 +460,14 @@ def immediate(pair: Pair) -> None:
 
 @test("reverse call with chunks", "BI-30", "BI-3", "V1-40", limit=90, device="rxe")
 def reverse_chunks(pair: Pair) -> None:
-    """It is refused with BADHEADER, nothing of it is fetched, and the call with the same xid is not mixed up with it."""
+    """It is refused with ERR_CHUNK, nothing of it is fetched, and the call with the same xid is not mixed up with it."""
     with hostile(pair) as server:
         told, risen, sent = misbehave(pair, server, "reverse-chunks")
         assert ABSENT in told and sent == 1, (told, sent)
         assert not odd(risen), risen
         (order,) = server.of("misbehaves")
         refusal = server.wait(lambda e: e.get("proc") == RDMA_ERROR, "no RDMA_ERROR came")
-        expected = {"xid": order["xid"], "vers": 1, "error": BADHEADER, "length": 20}
+        expected = {"xid": order["xid"], "vers": 1, "error": ERR_CHUNK, "length": 20}
         assert {name: refusal.get(name) for name in expected} == expected, refusal
         assert refusal["credits"] == 1, f"a client that takes no calls has granted {refusal['credits']}"
 

@@ -201,8 +201,7 @@ fn prepare(
         device: device.name().to_str().ok().and_then(DeviceName::parse),
     };
     let (policy, rule) = policy_for(shared);
-    // All registrations are made for one call each, so the server may invalidate any of them
-    // (PD-27).
+    // Each registration is for one call alone, so the server may invalidate any of them (PD-27).
     let own = policy.own();
     let wants = wants(shared, &policy);
     let made = queue_pair::bind(shared, connection, id, &own, wants)?;

@@ -104,7 +104,7 @@ pub(crate) struct Connection {
     progress: SpinLock<Progress>,
     #[pin]
     stepped: Completion,
-    /// Makes more registrations and buffers.
+    /// Allocates more registrations and buffers.
     #[pin]
     growth: DelayedWork<Self>,
     /// Set if there are not enough registrations.
@@ -257,7 +257,7 @@ impl Connection {
         self.ended.populate(why);
     }
 
-    /// sunrpc knows of the connection: it is in use from here on, unless it is lost already.
+    /// Puts the connection into use, of which sunrpc knows now, unless it is lost already.
     pub(super) fn publish(&self) {
         if self.link.advance(Life::published) == Some(PublishAction::Disconnect) {
             pr_info!(
@@ -281,16 +281,16 @@ impl Connection {
         Some(action)
     }
 
-    /// The connection cannot be used any more, because of `why`, which the connection manager does
-    /// not tell: ends it, or the attempt to make it.
+    /// Ends the connection, or the attempt to make it, because of `why`, which the connection
+    /// manager does not tell.
     pub(super) fn lost(&self, why: CloseReason) {
         if self.announce_loss(why) == Some(LossAction::FailAttempt) {
             self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
         }
     }
 
-    /// The server has broken the protocol in a way that leaves the connection in doubt: reports it
-    /// and ends the connection.
+    /// Reports a breach of the protocol that leaves the connection in doubt, and ends the
+    /// connection.
     pub(super) fn violated(&self, violation: Violation) {
         let Some(action) = self.link.advance(Life::lost) else {
             return;
@@ -324,7 +324,7 @@ impl Connection {
         self.is_same_grant(wire) && self.is_confirmed()
     }
 
-    /// The server has granted `wire` credits.
+    /// Takes a grant of `wire` credits.
     #[inline(always)]
     pub(super) fn granted(&self, wire: u32) {
         if !self.is_same_grant(wire) {
@@ -365,8 +365,8 @@ impl Connection {
         self.shared.xprt.raise_credits(|| self.window());
     }
 
-    /// A valid reply has come: the connection works, and if it is lost the next one may be made at
-    /// once.
+    /// Notes that a valid reply has come: the connection works, and if it is lost the next one may
+    /// be made at once.
     #[inline]
     pub(super) fn confirm(&self) {
         if !self.confirmed.load(Relaxed) {

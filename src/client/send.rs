@@ -269,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// Something could not be posted: ends the connection.
+    /// Ends the connection over a request that could not be posted.
     pub(super) fn post_failed(&self, error: PostError) {
         if let PostError::Device(_) = error {
             self.lost(CloseReason::PostRefused);

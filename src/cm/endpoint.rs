@@ -116,7 +116,7 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
         // SAFETY: `raw` has the depths asked for. `endpoint` keeps it, and alone knows of it; the
         // counters were reserved together with its completion queue, of `H`, and `pd`.
         let (qp, sends) = unsafe { Qp::new::<H>(raw, endpoint, counters, &pd, size) }?;
-        let bound = Bound(qp.endpoint().clone());
+        let bound = Bound(qp.owner().clone());
         Ok((bound, qp, sends))
     }
 }

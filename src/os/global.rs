@@ -48,7 +48,7 @@ impl<B: GlobalLockBackend> Global<B> {
         if self.state.cmpxchg(NEW, TAKEN, Relaxed).is_ok() {
             // SAFETY: Only one caller gets here, once.
             unsafe { self.lock.init() };
-            // INVARIANT: Initialized above.
+            // INVARIANT: The lock is initialized since `init` returned.
             self.state.store(READY, Release);
         }
     }

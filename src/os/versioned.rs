@@ -57,7 +57,7 @@ impl<T> Versioned<T> {
 
     /// No version yet.
     pub(crate) const fn new() -> Self {
-        // INVARIANT: Null.
+        // INVARIANT: `current` is null.
         Self {
             current: Atomic::new(null_mut()),
             _versions: PhantomData,

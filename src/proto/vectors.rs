@@ -221,14 +221,14 @@ pub(crate) const TV_V1_9: [u32; 7] = [
     1, // highest version 1
 ];
 
-/// TV-V1-10: RDMA_ERROR, BADHEADER.
+/// TV-V1-10: RDMA_ERROR, ERR_CHUNK.
 #[rustfmt::skip]
 pub(crate) const TV_V1_10: [u32; 5] = [
     0xa1b2c307, // rdma_xid 0xa1b2c307
     1, // rdma_vers 1
     0x10, // rdma_credit 16
     4, // rdma_proc 4 RDMA_ERROR
-    2, // rdma_err 2 BADHEADER
+    2, // rdma_err 2 ERR_CHUNK
 ];
 
 /// TV-BI-1: reverse call (CB_NULL, program 0x40000000), 2 credits requested.

@@ -34,16 +34,20 @@ pub(super) const SHORTEST: usize = 16;
 ///
 /// `address` must be valid for reading as many bytes as an address of its family has.
 pub(super) unsafe fn socket_address(address: *const bindings::sockaddr) -> Option<SocketAddr> {
-    // SAFETY: Every address begins with its family.
+    // SAFETY: By the safety requirements of this function it can be read, and every address begins
+    // with its family.
     let family = u32::from(unsafe { (*address).sa_family });
     let host = match family {
-        // SAFETY: The four bytes of an IPv4 address.
+        // SAFETY: By the safety requirements of this function the four bytes of an IPv4 address are
+        // there.
         bindings::AF_INET => IpAddr::from(unsafe { bytes::<4>(address, V4) }),
-        // SAFETY: The sixteen bytes of an IPv6 address.
+        // SAFETY: By the safety requirements of this function the sixteen bytes of an IPv6 address
+        // are there.
         bindings::AF_INET6 => IpAddr::from(unsafe { bytes::<16>(address, V6) }),
         _ => return None,
     };
-    // SAFETY: The port stands in the same place in both.
+    // SAFETY: By the safety requirements of this function the port is there; it stands in the same
+    // place in both.
     let port = u16::from_be_bytes(unsafe { bytes::<2>(address, PORT) });
 
     Some(SocketAddr::new(host, port))

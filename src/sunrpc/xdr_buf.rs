@@ -124,7 +124,7 @@ impl<'a> XdrBuf<'a> {
     /// Tells whether head, pages and tail could stand in memory one behind the other, if only head
     /// and tail were elsewhere: the pages begin and, before a tail, end at the border of a page. A
     /// single part stands behind nothing.
-    pub(crate) fn is_joinable(&self) -> bool {
+    pub(crate) fn can_coalesce(&self) -> bool {
         let (base, len) = (self.0.page_base % PAGE_SIZE, self.0.page_len % PAGE_SIZE);
 
         match (self.kvecs(), self.page_len()) {
@@ -339,7 +339,7 @@ mod tests {
             let mut buf = raw(b"head", tail, len);
             buf.page_base = base;
             // SAFETY: The parts are constants, and nothing looks at the pages.
-            unsafe { XdrBuf::new(&buf) }.is_joinable()
+            unsafe { XdrBuf::new(&buf) }.can_coalesce()
         };
 
         assert!(pages(0, 2 * PAGE_SIZE, b"tail"));
@@ -353,7 +353,7 @@ mod tests {
         assert!(!pages(0, 0, b""));
         let buf = raw(b"", b"", PAGE_SIZE);
         // SAFETY: The parts are constants, and nothing looks at the pages.
-        assert!(!unsafe { XdrBuf::new(&buf) }.is_joinable());
+        assert!(!unsafe { XdrBuf::new(&buf) }.can_coalesce());
     }
 
     /// H-23: of a reply as much is written as there is room for, and nothing beside it.

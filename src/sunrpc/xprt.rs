@@ -88,7 +88,7 @@ pub(super) struct XprtAlloc {
     pub(super) handle: *mut c_void,
 }
 
-/// The congestion window that lets `credits` calls be unanswered.
+/// The congestion window with which `credits` calls may be outstanding.
 #[inline]
 pub(super) fn window(credits: u32) -> usize {
     usize::try_from(credits).unwrap_or(1) << bindings::RPC_CWNDSHIFT
@@ -136,7 +136,7 @@ impl ModuleRef {
 
 impl Drop for ModuleRef {
     fn drop(&mut self) {
-        // SAFETY: Taken by `new`.
+        // SAFETY: `new` has taken a reference, which is given back only here.
         unsafe { bindings::module_put(os::this_module()) };
     }
 }
@@ -159,6 +159,10 @@ struct XprtMemory<S> {
 /// It keeps the memory, not the object's life in sunrpc: after `destroy` a handle still works,
 /// and asking it to disconnect has no effect. So a connection can hold one without keeping its
 /// transport from going away.
+///
+/// # Invariants
+///
+/// The object in the memory is valid as long as the handle.
 pub(crate) struct Xprt<S> {
     memory: Arc<XprtMemory<S>>,
 }
@@ -184,7 +188,7 @@ impl<S: SlotData> Xprt<S> {
     /// The object must get the methods of a [`super::Transport`] whose requests have data of type
     /// `S`, and no others.
     pub(super) unsafe fn alloc(net: os::Net<'_>, requests: u32) -> Result<Self> {
-        // SAFETY: The namespace is valid.
+        // SAFETY: `net` is valid by its lifetime; sunrpc takes a reference of its own.
         let raw =
             unsafe { bindings::xprt_alloc(net.as_ptr(), size_of::<XprtAlloc>(), 0, requests) };
         let raw = NonNull::new(raw.cast()).ok_or(ENOMEM)?;
@@ -289,7 +293,7 @@ impl<S> Xprt<S> {
     /// Tells whether sunrpc may send over it.
     #[inline]
     pub(crate) fn is_connected(&self) -> bool {
-        // SAFETY: The object is valid.
+        // SAFETY: By the type invariants the object is valid; the function takes it in any state.
         unsafe { bindings::xprt_connected(self.as_ptr()) != 0 }
     }
 
@@ -302,7 +306,7 @@ impl<S> Xprt<S> {
     /// Asks sunrpc to close the connection. May be called from any process context; returns at
     /// once.
     pub(crate) fn force_disconnect(&self) {
-        // SAFETY: The object is valid. After `destroy` its write lock stays taken, so this
+        // SAFETY: By the type invariants the object is valid. After `destroy` its write lock stays taken, so this
         // only sets a flag.
         unsafe { bindings::xprt_force_disconnect(self.as_ptr()) };
     }
@@ -317,21 +321,21 @@ impl<S> Xprt<S> {
     /// No message is sent from now on until [`Self::space_available`]. Only valid while something
     /// outstanding is certain to call that.
     pub(crate) fn wait_for_buffer_space(&self) {
-        // SAFETY: The object is valid.
+        // SAFETY: By the type invariants the object is valid; the function takes it in any state.
         unsafe { bindings::xprt_wait_for_buffer_space(self.as_ptr()) };
     }
 
     /// Tells whether a sender waits for [`Self::space_available`].
     #[inline]
     pub(crate) fn is_space_wanted(&self) -> bool {
-        // SAFETY: The object is valid.
+        // SAFETY: By the type invariants the object is valid; the function takes it in any state.
         unsafe { bindings::xprt_is_space_wanted(self.as_ptr()) }
     }
 
     /// There is room to send again. Cheap when no sender waits.
     #[inline]
     pub(crate) fn space_available(&self) {
-        // SAFETY: The object is valid.
+        // SAFETY: By the type invariants the object is valid; the function takes it in any state.
         unsafe { bindings::xprt_write_space(self.as_ptr()) };
     }
 
@@ -349,7 +353,7 @@ impl<S> Xprt<S> {
         self.find(xid).map(Found::leave)
     }
 
-    /// Sets how many calls may be unanswered: the result of `credits` under the lock under which
+    /// Sets the number of calls that may be outstanding: the result of `credits` under the lock under which
     /// calls release their credits ([`Transport::released`]).
     #[inline]
     pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
@@ -372,8 +376,8 @@ impl<S> Xprt<S> {
         unsafe { (*self.as_ptr()).cwnd = window(credits) };
     }
 
-    /// Sets how many calls may be unanswered to a larger number than before, outside the completion
-    /// of a call, which would wake a sender: wakes one (H-66).
+    /// Raises the number of calls that may be outstanding, outside the completion of a call, which
+    /// would wake a sender: wakes one (H-66).
     pub(crate) fn raise_credits(&self, credits: impl Fn() -> u32) {
         let lock = self.lock();
 
@@ -412,7 +416,7 @@ impl<S> Xprt<S> {
 
     /// Tells whether a swap file is behind the transport.
     pub(crate) fn is_swapping(&self) -> bool {
-        // SAFETY: The object is valid.
+        // SAFETY: By the type invariants the object is valid; the function takes it in any state.
         unsafe { bindings::xprt_swapper_read(self.as_ptr()) != 0 }
     }
 

@@ -174,7 +174,7 @@ impl<H: CompletionHandler> Cq<H> {
 
 impl<H: CompletionHandler> Drop for Cq<H> {
     fn drop(&mut self) {
-        // SAFETY: The queue is valid.
+        // SAFETY: By the type invariants the queue is valid.
         let in_use = unsafe { bindings::ib_cq_users(self.as_ptr()) } != 0;
         // SAFETY: Queue pairs that use the queue hold a reference to this value, so none is left.
         // The call waits for a running poll; after it no completion is delivered, so that the
@@ -247,7 +247,7 @@ unsafe extern "C" fn send_done<H: CompletionHandler>(
             outcome(wc),
         )
     };
-    // SAFETY: This is a callback of the queue.
+    // SAFETY: This is a callback of the queue, which calls this once.
     unsafe { context.queue() }.counters().set_completed(number);
     context.handler.sent(result);
 }
@@ -263,7 +263,7 @@ unsafe extern "C" fn spare_done<H: CompletionHandler>(
 ) {
     // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
     let (context, result) = unsafe { (context::<H>(cq), outcome(wc)) };
-    // SAFETY: This is a callback of the queue.
+    // SAFETY: This is a callback of the queue, which calls this once.
     unsafe { context.queue() }
         .counters()
         .set_spare_posted(false);
@@ -303,7 +303,7 @@ unsafe extern "C" fn recv_done<H: CompletionHandler>(
     // SAFETY: Every completion of this kind is of a Receive buffer's request, and the first and
     // only one. If a message has come, the device has written that many bytes.
     let buf = unsafe { RecvBuffer::from_completion(cqe, len) };
-    // SAFETY: This is a callback of the queue.
+    // SAFETY: This is a callback of the queue, which calls this once.
     let queue = unsafe { context.queue() };
     context.handler.received(queue, buf, result);
 }
@@ -323,7 +323,7 @@ unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
     // SAFETY: The entry is that of an invalidation, whose registrations the device holds until this
     // completion.
     if let Some((index, result)) = unsafe { mr::invalidation_completed(cqe, result) } {
-        // SAFETY: This is a callback of the queue.
+        // SAFETY: This is a callback of the queue, which calls this once.
         let queue = unsafe { context.queue() };
         context.handler.invalidated(queue, index, result);
     }

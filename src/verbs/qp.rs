@@ -183,7 +183,7 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// The owner of the queue pair.
-    pub(crate) fn endpoint(&self) -> &O {
+    pub(crate) fn owner(&self) -> &O {
         &self.owner
     }
 

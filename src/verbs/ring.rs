@@ -102,7 +102,7 @@ impl<T> Ring<T> {
     /// All but the last `lent` items have come back.
     #[inline]
     pub(crate) fn keep_lent(&mut self, lent: usize) {
-        // INVARIANT: At most the number of places.
+        // INVARIANT: `free` is at most the number of places.
         self.free = self.places.len().saturating_sub(lent);
     }
 

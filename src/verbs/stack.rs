@@ -14,7 +14,7 @@ use kernel::sync::atomic::{
 /// The first node of a chain, to which any thread adds a node while others take all of them.
 ///
 /// A node is never taken alone, so that it does not matter if the first one has been taken and has
-/// come back meanwhile: what follows it is linked to it when it is added.
+/// come back meanwhile: its successor is linked when it is added.
 pub(super) struct Stack<T>(Atomic<*mut T>);
 
 impl<T> Stack<T> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pure protocol core of the module as a host crate, with its property tests.
+//! The pure parts of the module (protocol, rules, sizes, the lives of calls and connections) as a
+//! host crate, with property tests and explorers.
 //!
 //! The unit tests in `src/proto` are the same that run in the kernel under KUnit; the properties
 //! here need an allocator. The words that threads share without a lock are built upon the

@@ -97,6 +97,7 @@ impl Proposal {
             },
         }
     }
+
     /// Tells the log and the trace of the connection, once both ends agree.
     pub(super) fn log(&self, shared: &Shared, thresholds: &Thresholds, peer: PeerData) {
         let sent = self.private_data();

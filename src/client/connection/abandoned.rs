@@ -11,7 +11,7 @@
 //! 1. sunrpc takes it out of the calls that wait for a reply, where it is found no more (it does so
 //!    for a moment, too, when a call is encoded again to be sent on the next connection);
 //! 2. it releases its credit: from here on the call counts ([`Connection::abandon`]);
-//! 3. it releases its buffers: a [`Record`] is made, and the request is free for another call.
+//! 3. it releases its buffers: a [`Record`](super::Record) is made, and the request is free for another call.
 //!
 //! So a late reply is looked for among the requests first, and then among the records.
 
@@ -157,12 +157,12 @@ impl Connection {
                 self.abandoned.fetch_sub(1, Relaxed);
             }
             drop(state);
-            let verdict = match &taken {
+            let late = match &taken {
                 Some(None) => Late::ForeignHandle,
                 _ => Late::Good,
             };
             drop(taken);
-            return Some(verdict);
+            return Some(late);
         }
         None
     }

@@ -28,10 +28,10 @@ use super::{
 };
 use crate::os;
 
-/// Buffers of either kind that are made when there are not enough.
+/// Buffers of either kind that are allocated at a time.
 const GROWTH: u32 = 32;
 
-/// Registrations that are made then: as many as there are, between these numbers.
+/// Registrations that are allocated at a time: as many as there are, between these numbers.
 const MR_GROWTH: (u32, u32) = (8, 32);
 
 /// Jiffies between attempts when there is no memory.
@@ -41,7 +41,8 @@ pub(super) const RETRY: usize = os::secs_to_jiffies(1) / 10;
 const RETRY_DEVICE: usize = os::secs_to_jiffies(1);
 
 impl Connection {
-    /// All registrations are in use: has more of them made, unless there are as many as may be.
+    /// All registrations are in use: queues the allocation of more, unless there are as many as may
+    /// be.
     pub(in crate::client) fn grow_pool(self: &Arc<Self>) {
         // Release: a worker that sees it sees also that the sender waits.
         self.wants_mrs.store(true, Release);
@@ -76,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Makes more registrations. Returns whether there are any. Without memory for them, tries
+    /// Allocates more registrations. Returns whether there are any. Without memory for them, tries
     /// again: a call may need more than there are.
     fn make_mrs(self: &Arc<Self>) -> bool {
         let Some(Negotiated { pool, .. }) = self.negotiated() else {
@@ -97,8 +98,8 @@ impl Connection {
         made != 0
     }
 
-    /// Makes more buffers. Returns whether there are any. Without memory for them, tries again: if
-    /// abandoned calls hold the Receives, a sender waits for these.
+    /// Allocates more buffers. Returns whether there are any. Without memory for them, tries again:
+    /// if abandoned calls hold the Receives, a sender waits for these.
     fn make_buffers(self: &Arc<Self>) -> bool {
         let Some(ordered) = self.with_qp(|qp| qp.order(GROWTH)).flatten() else {
             return false;

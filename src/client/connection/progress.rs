@@ -73,7 +73,7 @@ impl Connection {
         self.stepped.signal();
     }
 
-    /// A step of connecting is over, and the next one may begin.
+    /// Ends a step of connecting with success.
     pub(in crate::client) fn next_step(&self) {
         self.step(Ok(()), PeerData::NONE);
     }
@@ -91,7 +91,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A step of connecting has failed.
+    /// Ends a step of connecting with failure.
     pub(in crate::client) fn failed(&self, status: ConnectStatus, code: i32) {
         self.step(Err(StepError { status, code }), PeerData::NONE);
     }

@@ -40,12 +40,12 @@ impl Connection {
         invalidated: Option<InvalidatedHandle<'_>>,
     ) -> Disposition {
         self.shared.stats.unknown_xids.inc();
-        let arrival = self.late(xid, invalidated);
-        if let Disposition::Late = arrival {
+        let disposition = self.late(xid, invalidated);
+        if let Disposition::Late = disposition {
             self.granted(credits);
             self.reopen_window();
         }
-        arrival
+        disposition
     }
 
     /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
@@ -97,11 +97,11 @@ impl Connection {
             if why == Discard::UndecodableError {
                 return self.dropped(invalidated);
             }
-            let arrival = self.late(xid, invalidated);
-            if let Disposition::Late = arrival {
+            let disposition = self.late(xid, invalidated);
+            if let Disposition::Late = disposition {
                 self.reopen_window();
             }
-            return arrival;
+            return disposition;
         };
         let Some(exposed) = self.end_unusable(&pinned, why) else {
             return self.dropped(invalidated);

@@ -145,7 +145,7 @@ impl<M, R> RequestState<M, R> {
         self.0 = State::Idle;
     }
 
-    /// A reply has come on the connection with this number. Returns the registrations that the
+    /// Takes a reply that has come on the connection with this number. Returns the registrations that the
     /// server may still reach, or `None` if no reply to the call is expected there.
     #[inline]
     #[allow(clippy::option_option)]
@@ -177,7 +177,7 @@ impl<M, R> RequestState<M, R> {
         self.set_from_empty(State::Invalidating { generation, reply });
     }
 
-    /// An invalidation for the call has completed: successfully, if `done`.
+    /// Takes the completion of an invalidation for the call: successful, if `done`.
     pub(crate) fn invalidated(&mut self, done: bool) -> InvalidationOutcome<R> {
         match core::mem::replace(&mut self.0, State::Idle) {
             State::Releasing => {

@@ -145,7 +145,7 @@ impl<'a, 'p> Chunk<'a, 'p> {
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
         mut push: impl FnMut(Segment) -> Result,
     ) -> Result {
-        if buf.is_joinable() {
+        if buf.can_coalesce() {
             let ends = HeadTail {
                 head: buf.head_len(),
                 tail: buf.tail_len(),

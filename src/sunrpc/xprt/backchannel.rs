@@ -125,7 +125,8 @@ impl Entry {
     /// `rqst` must be the request of an entry that lives during `'a`.
     unsafe fn of<'a>(rqst: NonNull<bindings::rpc_rqst>) -> &'a Self {
         const { assert!(offset_of!(Entry, rqst) == 0) };
-        // SAFETY: The request is the first field of its entry.
+        // SAFETY: By the safety requirements of this function it is the first field of an entry that
+        // lives during `'a`.
         unsafe { rqst.cast::<Self>().as_ref() }
     }
 }
@@ -168,7 +169,7 @@ unsafe impl Send for Backchannel {}
 unsafe impl Sync for Backchannel {}
 
 impl Backchannel {
-    /// That of the object at `xprt`, without any slots.
+    /// The reverse direction of the object at `xprt`, without slots yet.
     ///
     /// # Safety
     ///

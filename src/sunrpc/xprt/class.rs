@@ -111,7 +111,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: Registered by `new`.
+        // SAFETY: `new` has registered the class, and only this value takes it out again.
         unsafe { bindings::xprt_unregister_transport(self.0.as_ptr()) };
     }
 }

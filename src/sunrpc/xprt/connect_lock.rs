@@ -48,7 +48,7 @@ impl<S> ConnectLock<S> {
     pub(super) unsafe fn take(xprt: Xprt<S>, task: *mut bindings::rpc_task) -> Option<Self> {
         // SAFETY: By the safety requirements of this function `task` holds the write lock.
         let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
-        // INVARIANT: Taken above.
+        // INVARIANT: If `taken`, sunrpc has passed the lock on to this cookie.
         taken.then_some(Self {
             xprt,
             wake_with: ConnectStatus::Retry.to_errno(),

@@ -192,8 +192,8 @@ impl<'a, T: Transport> Object<'a, T> {
     /// A swap file is behind the transport from now on: sunrpc sends from the memory reserves, and
     /// so does the worker that connects.
     fn enable_swap(self) -> c_int {
-        // As many as there is memory for: sunrpc does not undo what it has done before if this
-        // fails.
+        // As many as there is memory for: if this fails, sunrpc leaves the swap files before this
+        // one enabled.
         // SAFETY: By the type invariants the object is valid, and these are its requests.
         unsafe { self.slots().make_all(self.raw) };
         // SAFETY: By the type invariants the object is valid.

@@ -56,7 +56,7 @@ impl<'a, D> Call<'a, D> {
     /// The type invariants must hold.
     #[inline]
     pub(super) unsafe fn new(rqst: NonNull<bindings::rpc_rqst>) -> Self {
-        // SAFETY: The request is of a slot table with data of this type.
+        // SAFETY: By the safety requirements of this function the request is one of a `Slots<D>`.
         unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(false);
         // INVARIANT: The safety requirements of this function are the invariants.
         Self {
@@ -68,7 +68,8 @@ impl<'a, D> Call<'a, D> {
     /// The transport's data of this request.
     #[inline]
     pub(crate) fn slot(&self) -> &'a D {
-        // SAFETY: The request is of a slot table with data of this type, and kept in use.
+        // SAFETY: By the type invariants the request is of a slot table with data of this type, and
+        // kept in use.
         &unsafe { Slot::of(self.rqst.as_ptr()) }.data
     }
 
@@ -111,7 +112,8 @@ impl<'a, D> Call<'a, D> {
     /// Takes a credit for the call, or keeps the one it has.
     #[inline]
     pub(crate) fn take_credit(&self) -> bool {
-        // SAFETY: By the type invariants; sunrpc does its own locking here.
+        // SAFETY: By the type invariants the request, and with it its transport, is valid; sunrpc
+        // takes `transport_lock` itself.
         unsafe {
             let rqst = self.rqst.as_ptr();
             bindings::xprt_request_get_cong((*rqst).rq_xprt, rqst)
@@ -243,7 +245,8 @@ impl<D, S: Section> Pinned<D, S> {
     /// The transport's data of this request.
     #[inline]
     pub(crate) fn slot(&self) -> &D {
-        // SAFETY: The request is of a slot table with data of this type, and kept in use.
+        // SAFETY: By the type invariants the request is of a slot table with data of this type, and
+        // kept in use.
         &unsafe { Slot::of(self.rqst.as_ptr()) }.data
     }
 
@@ -360,7 +363,8 @@ impl<D, S: Section> Pinned<D, S> {
             unsafe { bindings::warn_on(true) };
         }
         let (rqst, _, section) = self.into_parts();
-        // SAFETY: The request is of a slot table with data of this type, and still pinned.
+        // SAFETY: By the type invariants the request is of a slot table with data of this type, and
+        // still pinned.
         unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
         // CAST: Replies are shorter than the 4 MiB that any buffer has.
         let len = c_int::try_from(len).unwrap_or(0);

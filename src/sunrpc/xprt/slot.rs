@@ -111,7 +111,8 @@ impl<D> Slot<D> {
     #[inline]
     pub(super) unsafe fn of<'a>(rqst: *mut bindings::rpc_rqst) -> &'a Self {
         const { assert!(offset_of!(Slot<D>, rqst) == 0) };
-        // SAFETY: The request is the first field of its slot.
+        // SAFETY: By the safety requirements of this function it is the first field of a slot that
+        // lives during `'a`.
         unsafe { &*rqst.cast::<Self>() }
     }
 
@@ -287,7 +288,7 @@ impl<D: SlotData> Slots<D> {
     /// any more.
     #[inline(always)]
     pub(super) unsafe fn free(&self, xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) {
-        // SAFETY: The request is unused.
+        // SAFETY: By the safety requirements of this function the request is not used any more.
         unsafe { rqst.write_bytes(0, 1) };
         // SAFETY: By the safety requirements of this function `xprt` is valid.
         if unsafe { has_backlog(xprt) } {

@@ -46,9 +46,8 @@ pub(crate) struct Params {
 /// A client transport. sunrpc calls the methods; each says which locks it holds then.
 ///
 /// The trait asks for no promise that only `unsafe` code could rely on. The transport object keeps
-/// its own handle and its requests, whatever the transport does with the handle that it gets; and
-/// before the memory of a call is used for anything else, [`SlotData::is_reachable`] has its say,
-/// whatever [`Self::release_buffers`] has done.
+/// its own handle and its requests even if the transport drops its handle; and
+/// [`SlotData::is_reachable`] is asked before the memory of a call is used for anything else.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The transport's data of each request.
     type Slot: SlotData + Send + Sync + 'static;
@@ -101,8 +100,8 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     ) -> Result<(), SendStatus>;
 
     /// The task of a call without a reply releases its credit. Called under a spinlock that
-    /// sunrpc's functions take. Returns how many calls may be unanswered from now on, if this
-    /// changes that.
+    /// sunrpc's functions take. Returns the number of calls that may be outstanding
+    /// from now on, if this changes it.
     fn released(&self, slot: &Self::Slot) -> Option<u32>;
 
     /// The buffers of this request are about to go: neither the device nor the peer may reach them
@@ -117,7 +116,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `ENOMEM`; `EOPNOTSUPP` where the administrator has switched the direction off.
     fn reverse_set_up(&self) -> Result;
 
     /// Bytes of the largest reverse message. No sleeping, connected or not.

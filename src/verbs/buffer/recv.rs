@@ -202,7 +202,7 @@ pub(in crate::verbs) struct RecvStack(Stack<bindings::ib_recv_wr>);
 impl RecvStack {
     /// No Receives.
     pub(in crate::verbs) const fn new() -> Self {
-        // INVARIANT: No nodes.
+        // INVARIANT: The stack is empty.
         Self(Stack::new())
     }
 

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::os::Runs;
 
-/// The registrations of one call, as they are made. They come from those that an earlier call has
+/// The registrations of one call, as its memory is registered. They come from those that an earlier call has
 /// left, then from the pool.
 pub(crate) struct MrBatch<'p> {
     pool: &'p Arc<MrPool>,

@@ -86,7 +86,8 @@ impl<S: MrState> MrList<S> {
     /// The list of these registrations, of which the first one holds a reference to their pool.
     #[inline]
     pub(super) fn new(chain: MrChain<S>) -> Self {
-        // INVARIANT: A first registration without a reference only leaks the registrations.
+        // INVARIANT: Each caller passes the chain of an earlier list, or a first registration that
+        // has just got the reference. Without one the list would only leak.
         Self { chain }
     }
 

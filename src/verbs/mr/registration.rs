@@ -165,7 +165,7 @@ impl Mr {
             sg.inc_len(pages as usize);
         }
 
-        // SAFETY: `pd` is valid.
+        // SAFETY: By its type invariants the domain is valid.
         let raw = from_err_ptr(unsafe {
             bindings::ib_alloc_mr(pd.as_ptr(), bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, pages)
         })?;
@@ -274,7 +274,8 @@ impl Mr {
         if mapped <= 0 {
             return Err(EIO);
         }
-        // INVARIANT: Mapped above.
+        // INVARIANT: `ib_dma_map_sg` has mapped the first `nents` entries in the direction of
+        // `access`.
         self.nents = nents;
         self.access = access;
         self.describe(mapped).inspect_err(|_| self.unmap(device))?;
@@ -345,7 +346,7 @@ impl Drop for Mr {
     /// Process context. No posted request refers to the registration: one that may be posted is
     /// part of a chain, and becomes a box only after the drain.
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the registration is valid; its device is as long.
+        // SAFETY: By the type invariants the registration is valid, and its device outlives it.
         let device = unsafe { (*self.raw.as_ptr()).device };
 
         // First the end of all access, then of the mapping.

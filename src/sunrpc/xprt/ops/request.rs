@@ -76,7 +76,7 @@ impl<'a, T: Transport> Task<'a, T> {
     ///
     /// # Safety
     ///
-    /// The task itself must call this, with a request of [`Slots`].
+    /// The task itself must call this, with a request of [`Slots`](super::Slots).
     #[inline(always)]
     pub(super) unsafe fn buf_alloc(self) -> c_int {
         // SAFETY: By the type invariants the request is one of the object; the rest are the safety
@@ -92,7 +92,7 @@ impl<'a, T: Transport> Task<'a, T> {
     ///
     /// # Safety
     ///
-    /// The request must be one of [`Slots`], and not be pinned. No task may use its buffers.
+    /// The request must be one of [`Slots`](super::Slots), and not be pinned. No task may use its buffers.
     #[inline(always)]
     pub(super) unsafe fn buf_free(self) {
         // SAFETY: By the type invariants and the safety requirements of this function the request
