@@ -16,12 +16,12 @@
 //! | [`Connected`](endpoint::Connected) | a peer | |
 //!
 //! Between `resolve_address`, `resolve_route` or `connect` and the next step the caller waits for
-//! an [`Event`]. The types do not check that: rdma_cm refuses to resolve a route or to connect too
-//! early, with `EINVAL`.
+//! an [`Event`]. The types do not check that: to resolve a route or to connect too early fails with
+//! `EINVAL`.
 //!
 //! Events go to an [`EventHandler`], which notes them and wakes a waiter: handlers never destroy
-//! anything. Dropping an identifier, whatever its step, destroys it, and waits for a handler that
-//! runs. From `bind` on the queue pair keeps it, as an [`Endpoint`].
+//! anything. Up to [`Resolved`], dropping an identifier destroys it, and waits for a handler that
+//! runs. From `bind` on the queue pair keeps it, as an [`Endpoint`]: the last owner of that does.
 //!
 //! # Example
 //!

@@ -339,8 +339,8 @@ REAL_DMA = (
         DATA,
         (
             (
-                "fn unmap(&mut self, device: *mut bindings::ib_device) {\n        if self.nents != 0 {",
-                "fn unmap(&mut self, device: *mut bindings::ib_device) {\n        if self.nents == c_int::MAX {",
+                "fn unmap(&mut self) {\n        if self.nents != 0 {",
+                "fn unmap(&mut self) {\n        if self.nents == c_int::MAX {",
             ),
         ),
     ),

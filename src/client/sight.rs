@@ -73,7 +73,7 @@ fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
     match connection {
         _ if load.waiting == 0 && load.backlog == 0 => "nothing",
         None => "connection",
-        Some(_) if !load.connected => "connection",
+        Some(connection) if !load.connected || connection.is_closed() => "connection",
         Some(_) if load.congested => "credits",
         Some(connection) if load.no_space && connection.wants_registrations() => "registrations",
         Some(_) if load.no_space => "buffers",

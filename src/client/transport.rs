@@ -353,9 +353,10 @@ impl Transport for RdmaTransport {
             connection.forget(xid);
         }
         if let Some((generation, mrs)) = exposed {
-            // Without the connection, the registrations go to their pool.
-            if let Some(connection) = self.connection(generation) {
-                connection.invalidate_and_wait(request, mrs);
+            match self.connection(generation) {
+                Some(connection) => connection.invalidate_and_wait(request, mrs),
+                // Its teardown is over: the pool destroys them.
+                None => drop(mrs),
             }
             request.state.lock().call.released();
         }

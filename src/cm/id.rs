@@ -95,8 +95,8 @@ impl<H: EventHandler> Id<H> {
     pub(super) fn local(&self) -> (u32, Gid) {
         let mut gid: bindings::ib_gid = pin_init::zeroed();
 
-        // SAFETY: The identifier is valid by its type invariants. Its port and addresses do not
-        // change once the address is resolved.
+        // SAFETY: The identifier is valid by its type invariants. Its port and its device's address
+        // do not change once the address is resolved.
         unsafe {
             bindings::rdma_read_gids(self.as_ptr(), &mut gid, core::ptr::null_mut());
             ((*self.as_ptr()).port_num, Gid(*gid.raw.as_ref()))

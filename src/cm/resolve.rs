@@ -55,11 +55,16 @@ impl<H: EventHandler> ResolvingAddress<H> {
     ///
     /// # Errors
     ///
-    /// The error that rdma_cm returns at once; `EINVAL` before the address is resolved.
+    /// The error that rdma_cm returns at once; `EINVAL` as long as no device was found.
     pub(crate) fn resolve_route(self, limit_ms: u32) -> Result<ResolvingRoute<H>> {
         let Self(id) = self;
 
-        // SAFETY: The identifier is valid by its type invariants.
+        // rdma_cm sets the device after the state in which it would accept this call.
+        // SAFETY: The identifier is valid by its type invariants; the device is set once.
+        if unsafe { (&raw const (*id.as_ptr()).device).read_volatile() }.is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: The identifier is valid by its type invariants, and was given a device.
         to_result(unsafe { bindings::rdma_resolve_route(id.as_ptr(), limit_ms as usize) })?;
         Ok(ResolvingRoute(id))
     }

@@ -306,8 +306,8 @@ impl<S> Xprt<S> {
     /// Asks sunrpc to close the connection. May be called from any process context; returns at
     /// once.
     pub(crate) fn force_disconnect(&self) {
-        // SAFETY: By the type invariants the object is valid. After `destroy` its write lock stays taken, so this
-        // only sets a flag.
+        // SAFETY: By the type invariants the object is valid. After `destroy` its write lock stays
+        // taken, so this only sets a flag.
         unsafe { bindings::xprt_force_disconnect(self.as_ptr()) };
     }
 
@@ -353,8 +353,8 @@ impl<S> Xprt<S> {
         self.find(xid).map(Found::leave)
     }
 
-    /// Sets the number of calls that may be outstanding: the result of `credits` under the lock under which
-    /// calls release their credits ([`Transport::released`]).
+    /// Sets the number of calls that may be outstanding: the result of `credits` under the lock
+    /// under which calls release their credits ([`Transport::released`]).
     #[inline]
     pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
         // Reading it first saves the lock in the usual case.

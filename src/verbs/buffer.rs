@@ -68,8 +68,8 @@ impl DmaBuffer {
         if unsafe { bindings::ib_dma_mapping_error(device, addr) } != 0 {
             return Err(EIO);
         }
-        // INVARIANT: `ib_dma_map_single` has mapped the `size` bytes of `mem` at `addr` in direction
-        // `dir`.
+        // INVARIANT: `ib_dma_map_single` has mapped the `size` bytes of `mem` at `addr` in
+        // direction `dir`.
         Ok(Self {
             mem,
             size,

@@ -47,8 +47,10 @@ pub(crate) mod prelude {
 
 /// Registrations.
 pub(crate) mod registration {
-    use super::{pool::MrPool, sync::Arc};
+    use super::{chain::Chain, pool::MrPool, sync::Arc};
     use crate::explorer::Plain;
+
+    pub(crate) type MrChain<S> = Chain<S>;
 
     pub(crate) struct Mr {
         pub(crate) pool: Option<Arc<MrPool>>,

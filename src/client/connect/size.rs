@@ -185,7 +185,7 @@ impl<'a> Sizing<'a> {
 mod tests {
     use super::*;
 
-    /// Pages of 4 KiB of a payload of 1 MiB, with its head and tail.
+    /// Pages of 4 KiB of a payload of 1 MiB, which may begin anywhere in the first.
     const PAYLOAD: u32 = 257;
     const MAX_SEGMENTS: usize = 16;
 

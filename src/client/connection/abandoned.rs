@@ -11,7 +11,8 @@
 //! 1. sunrpc takes it out of the calls that wait for a reply, where it is found no more (it does so
 //!    for a moment, too, when a call is encoded again to be sent on the next connection);
 //! 2. it releases its credit: from here on the call counts ([`Connection::abandon`]);
-//! 3. it releases its buffers: a [`Record`](super::Record) is made, and the request is free for another call.
+//! 3. it releases its buffers: a [`Record`](super::Record) is made, and the request is free for
+//!    another call.
 //!
 //! So a late reply is looked for among the requests first, and then among the records.
 
@@ -80,7 +81,8 @@ impl Connection {
     pub(in crate::client) fn end_if_exhausted(&self) {
         let (grant, abandoned) = (self.grant.load(Relaxed), self.abandoned.load(Relaxed));
 
-        if !credits::is_exhausted(grant, abandoned) {
+        // One that is lost ends for another reason.
+        if self.is_closed() || !credits::is_exhausted(grant, abandoned) {
             return;
         }
         // It is not the connection that has failed, and the next one is to begin with a call that

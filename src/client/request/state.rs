@@ -145,8 +145,8 @@ impl<M, R> RequestState<M, R> {
         self.0 = State::Idle;
     }
 
-    /// Takes a reply that has come on the connection with this number. Returns the registrations that the
-    /// server may still reach, or `None` if no reply to the call is expected there.
+    /// Takes a reply that has come on the connection with this number. Returns the registrations
+    /// that the server may still reach, or `None` if no reply to the call is expected there.
     #[inline]
     #[allow(clippy::option_option)]
     pub(crate) fn replied(&mut self, generation: u64) -> Option<Option<M>> {
@@ -281,9 +281,12 @@ impl<M, R> RequestState<M, R> {
                 exposed,
             } => (generation, exposed, true),
             State::AwaitingDrain { generation } => {
+                // The drain makes it idle, before the teardown is over.
+                self.0 = State::AwaitingDrain { generation };
                 return ReleaseAction::EndConnection(generation);
             }
-            State::Idle | State::Invalidating { .. } | State::Releasing => {
+            other => {
+                self.0 = other;
                 return ReleaseAction::Done { replied: false };
             }
         };
@@ -475,6 +478,10 @@ mod tests {
             request.release(),
             ReleaseAction::EndConnection(GENERATION)
         ));
+        // The server may still reach the memory, and the state says so while the task waits.
+        assert!(!request.is_sendable());
+        request.drained(GENERATION);
+        assert!(request.is_idle());
 
         let mut request = Request::new();
         request.invalidate_for(GENERATION, 1);

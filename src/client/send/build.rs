@@ -402,11 +402,12 @@ impl Connection {
         let shape = shape_of(call, &send, &receive);
         let plan =
             plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
-        let mut lists = take_lists(call)?;
         if plan.reply == ReplyMode::ReplyChunk {
-            // Before the memory is the device's.
+            // Before the memory is the device's, and not while it may still be.
+            drop(self.sendable(call, xid)?);
             call.forget_old_reply();
         }
+        let mut lists = take_lists(call)?;
         let draft = Draft {
             negotiated,
             call,

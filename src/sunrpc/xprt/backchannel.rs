@@ -125,8 +125,8 @@ impl Entry {
     /// `rqst` must be the request of an entry that lives during `'a`.
     unsafe fn of<'a>(rqst: NonNull<bindings::rpc_rqst>) -> &'a Self {
         const { assert!(offset_of!(Entry, rqst) == 0) };
-        // SAFETY: By the safety requirements of this function it is the first field of an entry that
-        // lives during `'a`.
+        // SAFETY: By the safety requirements of this function it is the first field of an entry
+        // that lives during `'a`.
         unsafe { rqst.cast::<Self>().as_ref() }
     }
 }

@@ -126,7 +126,7 @@ impl<'a, D> Call<'a, D> {
     pub(crate) fn forget_old_reply(&self) {
         const WORDS: usize = 8;
         // SAFETY: Set up at encoding, and until the call is posted nothing else touches its memory:
-        // it is not sent while a reply to it waits or its memory can be reached.
+        // the caller has seen that it cannot be reached ([`SlotData::is_reachable`]).
         let mut buf = unsafe { XdrBufMut::new(&(*self.rqst.as_ptr()).rq_rcv_buf) };
 
         if buf.head_room() >= WORDS {

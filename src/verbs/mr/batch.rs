@@ -25,8 +25,8 @@ use super::{
 };
 use crate::os::Runs;
 
-/// The registrations of one call, as its memory is registered. They come from those that an earlier call has
-/// left, then from the pool.
+/// The registrations of one call, as its memory is registered. They come from those that an
+/// earlier call has left, then from the pool.
 pub(crate) struct MrBatch<'p> {
     pool: &'p Arc<MrPool>,
     /// Those that an earlier call has left; they are of `pool`.

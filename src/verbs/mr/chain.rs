@@ -22,8 +22,13 @@ pub(crate) unsafe trait Linked: Sized {
     /// The next item, or null.
     fn next(&self) -> *mut Self;
 
-    /// Makes `next` the next item. For the chain only.
-    fn set_next(&mut self, next: *mut Self);
+    /// Makes `next` the next item.
+    ///
+    /// # Safety
+    ///
+    /// For the chain that the item is part of: `next` must be null, or a valid item that belongs to
+    /// that chain.
+    unsafe fn set_next(&mut self, next: *mut Self);
 }
 
 /// State of registrations that are mapped and not posted.
@@ -142,24 +147,12 @@ impl<T: Linked, S> Chain<T, S> {
         })
     }
 
-    /// Adds an item, which must be in this state, in front of `chain`.
-    #[inline]
-    pub(super) fn push(chain: Option<Self>, item: KBox<T>) -> Self {
-        let item = KBox::leak(item);
-
-        item.set_next(chain.map_or(null_mut(), |chain| chain.head.as_ptr()));
-        // INVARIANT: The box was the owner of the item, which leads to those of `chain`.
-        Self {
-            head: NonNull::from(item),
-            _state: PhantomData,
-        }
-    }
-
     /// This chain, and `rest` behind it.
     pub(super) fn followed_by(mut self, rest: Option<Self>) -> Self {
         if let Some(last) = self.iter_mut().last() {
             // INVARIANT: The items of `rest` are in the same state, and belong to this value now.
-            last.set_next(rest.map_or(null_mut(), |rest| rest.head.as_ptr()));
+            // SAFETY: By the type invariants of `rest` they are valid.
+            unsafe { last.set_next(rest.map_or(null_mut(), |rest| rest.head.as_ptr())) };
         }
         self
     }
@@ -173,7 +166,8 @@ impl<T: Linked, S> Chain<T, S> {
         let head = self.head_mut();
         if is_it(head) {
             let rest = NonNull::new(head.next());
-            head.set_next(null_mut());
+            // SAFETY: Null ends the chain.
+            unsafe { head.set_next(null_mut()) };
             // SAFETY: The others were behind the first one, which leads to none of them any more.
             return Ok((self, rest.map(|rest| unsafe { Self::from_raw(rest) })));
         }
@@ -183,10 +177,12 @@ impl<T: Linked, S> Chain<T, S> {
             // SAFETY: By the type invariants the item is valid, and belongs to this value.
             let item = unsafe { at.as_mut() };
             if is_it(item) {
-                // SAFETY: By the type invariants the item is valid, and belongs to this value; it
-                // is another one than `item`.
-                unsafe { before.as_mut() }.set_next(item.next());
-                item.set_next(null_mut());
+                // SAFETY: By the type invariants the items are valid, and belong to this value;
+                // `before` is another one than `item`. Null ends the other chain.
+                unsafe {
+                    before.as_mut().set_next(item.next());
+                    item.set_next(null_mut());
+                }
                 // SAFETY: The item was taken out of the chain, leads to none of it any more, and is
                 // in the same state.
                 return Ok((unsafe { Self::from_raw(at) }, Some(self)));
@@ -194,6 +190,23 @@ impl<T: Linked, S> Chain<T, S> {
             before = at;
         }
         Err(self)
+    }
+}
+
+impl<T: Linked> Chain<T, Mapped> {
+    /// Adds an item in front of `chain`.
+    #[inline]
+    pub(super) fn push(chain: Option<Self>, item: KBox<T>) -> Self {
+        let item = KBox::leak(item);
+
+        // SAFETY: The items of `chain` are valid, and belong to the new chain from here on.
+        unsafe { item.set_next(chain.map_or(null_mut(), |chain| chain.head.as_ptr())) };
+        // INVARIANT: The box was the owner of the item, which was not posted, and leads to those of
+        // `chain`.
+        Self {
+            head: NonNull::from(item),
+            _state: PhantomData,
+        }
     }
 }
 

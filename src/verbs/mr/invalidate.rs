@@ -67,10 +67,10 @@ impl InvalidateChain {
     /// # Safety
     ///
     /// The queue pair must be drained, so that no completion can come any more.
-    pub(crate) unsafe fn orphan(mut self) {
-        // SAFETY: The registration stays until the pool goes. No completion runs any more, so that
-        // nothing else uses it unless one has ended the invalidation.
-        if unsafe { self.head.as_mut() }.invalidation.take().is_some() {
+    pub(crate) unsafe fn orphan(self) {
+        // SAFETY: The registration stays until the purge, which follows. Only a completion and this
+        // function take that field, and no completion runs any more.
+        if unsafe { (*self.head.as_ptr()).invalidation.take() }.is_some() {
             // SAFETY: No completion has ended the invalidation, so that the list is the device's,
             // and is taken over.
             drop(unsafe { registered(self.head) });

@@ -87,7 +87,8 @@ impl<S: MrState> MrList<S> {
     #[inline]
     pub(super) fn new(chain: MrChain<S>) -> Self {
         // INVARIANT: Each caller passes the chain of an earlier list, or a first registration that
-        // has just got the reference. Without one the list would only leak.
+        // has just got the reference; `MrBatch` takes all from one pool. A list without a reference
+        // would leak its registrations.
         Self { chain }
     }
 
@@ -160,6 +161,8 @@ impl MrList<Registered> {
     ) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
         let handle = handle.get();
 
+        // The caller has found the list by its connection's number, in a completion of the same
+        // connection, so that the handle is not one of another device.
         // Nearly always there is one.
         if self.chain.is_single() && self.chain.head().handle() == handle {
             // SAFETY: By the type invariants of `InvalidatedHandle` the peer cannot use the only
@@ -208,10 +211,8 @@ impl MrList<Registered> {
     pub(super) unsafe fn into_invalidated(self) -> MrList<Invalidated> {
         let mut chain = self.into_chain();
 
-        if let Some(device) = chain.head().pool.as_ref().map(|pool| pool.device()) {
-            for mr in chain.iter_mut() {
-                mr.unmap(device);
-            }
+        for mr in chain.iter_mut() {
+            mr.unmap();
         }
         // SAFETY: By the safety requirements of this function the peer cannot use them; they are
         // not mapped any more.

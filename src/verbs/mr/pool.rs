@@ -89,6 +89,8 @@ impl MrPool {
         (first, most): (u32, u32),
         pages: u32,
     ) -> Result<Arc<Self>> {
+        // INVARIANT: `SendQueue::post` and `Qp::invalidate` of `queue_pair` take registrations of
+        // its own pool alone, and no others post any.
         let pool = Arc::pin_init(
             pin_init!(Self {
                 lists <- new_spinlock!(
@@ -170,10 +172,10 @@ impl MrPool {
 
     /// Unmaps registrations, unless that is done, and puts them on the free list.
     pub(super) fn reclaim<S: Unposted>(&self, mut chain: MrChain<S>) {
-        let (device, mut count) = (self.device(), 0u32);
+        let mut count = 0u32;
 
         for mr in chain.iter_mut() {
-            mr.unmap(device);
+            mr.unmap();
             count = count.wrapping_add(1);
         }
         // SAFETY: By their state they are not posted, and none of them is mapped.

@@ -109,7 +109,7 @@ unsafe impl Linked for Mr {
     }
 
     #[inline(always)]
-    fn set_next(&mut self, next: *mut Self) {
+    unsafe fn set_next(&mut self, next: *mut Self) {
         self.next = next;
     }
 }
@@ -278,7 +278,7 @@ impl Mr {
         // `access`.
         self.nents = nents;
         self.access = access;
-        self.describe(mapped).inspect_err(|_| self.unmap(device))?;
+        self.describe(mapped).inspect_err(|_| self.unmap())?;
         Ok(Region {
             handle: self.handle(),
             length: extent.bytes,
@@ -313,8 +313,10 @@ impl Mr {
     }
 
     /// Unmaps the memory, unless that is done. The peer must not be able to use it any more.
-    pub(super) fn unmap(&mut self, device: *mut bindings::ib_device) {
+    pub(super) fn unmap(&mut self) {
         if self.nents != 0 {
+            // SAFETY: By the type invariants the registration is valid, and its device outlives it.
+            let device = unsafe { (*self.raw.as_ptr()).device };
             // SAFETY: By the type invariants these are the entries, the count and the direction of
             // the mapping.
             unsafe {
@@ -346,13 +348,10 @@ impl Drop for Mr {
     /// Process context. No posted request refers to the registration: one that may be posted is
     /// part of a chain, and becomes a box only after the drain.
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the registration is valid, and its device outlives it.
-        let device = unsafe { (*self.raw.as_ptr()).device };
-
         // First the end of all access, then of the mapping.
         // SAFETY: By the type invariants the registration belongs to this value. No posted request
         // refers to it, and nothing uses it after this.
         unsafe { bindings::ib_dereg_mr(self.raw.as_ptr()) };
-        self.unmap(device);
+        self.unmap();
     }
 }

@@ -92,7 +92,8 @@ impl<'a, T: Transport> Task<'a, T> {
     ///
     /// # Safety
     ///
-    /// The request must be one of [`Slots`](super::Slots), and not be pinned. No task may use its buffers.
+    /// The request must be one of [`Slots`](super::Slots), and not be pinned. No task may use its
+    /// buffers.
     #[inline(always)]
     pub(super) unsafe fn buf_free(self) {
         // SAFETY: By the type invariants and the safety requirements of this function the request
