@@ -131,7 +131,7 @@ class Measurement:
 
     def _row(self, row: Row, transport: str, visit: int) -> None:
         start = time.monotonic()
-        if row.rehearsal and not self.samples_of(row):
+        if row.rehearsal:
             self._prepare(row)
             self.lab.count(row.rehearsal)
         totals = []
@@ -140,10 +140,6 @@ class Measurement:
             totals.append(f"{tally.total:,.0f}")
         took = time.monotonic() - start
         self.progress.step(f"{transport:7} {row.name}: {' '.join(totals)} ({took:.1f} s)")
-
-    def samples_of(self, row: Row) -> list[Sample]:
-        """The samples of a row, with any transport."""
-        return [sample for sample in self.samples if sample.row is row]
 
     def _repeats(self, row: Row) -> Iterator[Tally]:
         for _ in range(row.repeats):

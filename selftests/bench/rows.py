@@ -48,8 +48,9 @@ class Row:
     """One line of the table.
 
     `loads` are arguments of the load program. Of two loads of different length the difference is taken, which rids the
-    row of the cost that each run has once. `rehearsal` is a load that comes before any that counts: the first work in the life
-    of a guest costs more, and our connections get most of their buffers when they are used (`STEADY` of send_queue.rs).
+    row of the cost that each run has once. `rehearsal` is a load that comes before each visit: the first work in the life of a
+    guest costs more, each visit has a new connection, and ours get most of their buffers when they are used (`STEADY` of
+    send_queue.rs).
     `own` is the limit of the transport's own instructions, ours / in-tree.
     """
 
