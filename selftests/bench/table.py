@@ -308,6 +308,13 @@ def summary(records: list[Record]) -> str:
     for other in ("in-tree", *all_lines[0].others):
         limit = HOST_PART if other == "in-tree" else HOST_PART_OF_OTHERS
         text += judged(f"host part, ours / {other}", ratios(all_lines, other, "host part"), limit)
+    # A row above the limit here would be above it if the transport itself cost nothing.
+    least = {
+        line.name: (line.middle("ours", "host part") - line.middle("ours", "transport"))
+        / line.middle("in-tree", "host part")
+        for line in all_lines
+    }
+    text += judged("host part less our own instructions, ours / in-tree", least, HOST_PART)
     for other in ("in-tree", *all_lines[0].others):
         text += judged(f"all instructions, ours / {other}", ratios(all_lines, other, "instructions"), TOTAL)
     locks = {line.name: line.locks() for line in all_lines if line.kind != "connection"}
