@@ -30,51 +30,13 @@
 //! connection, or to wait for its end, looks it up by the number; it is found until its teardown is
 //! over, when the server can reach nothing through it.
 
-/// The effect of the completion of a local invalidation on a call.
-#[cfg_attr(test, derive(Debug, PartialEq, Eq))]
-pub(crate) enum InvalidationOutcome<R> {
-    /// The reply that has waited for it can be delivered.
-    Deliver(R),
-    /// The task that releases the call can be told; the state shows if the invalidation succeeded.
-    Released,
-    /// It failed: the call is not completed, and the reply has to be dropped.
-    Drop(R),
-    /// Nothing has waited for it any more.
-    Nothing,
-}
+mod action;
 
-/// The action by which a task releases its call.
-#[cfg_attr(test, derive(Debug, PartialEq, Eq))]
-pub(crate) enum ReleaseAction<M> {
-    /// None: the server can reach nothing.
-    Done {
-        /// Set if the reply has come after the task left the call.
-        replied: bool,
-    },
-    /// To have the registrations invalidated, to wait for that, and to call
-    /// [`RequestState::released`].
-    Invalidate {
-        /// The number of the connection over which the server may reach the memory.
-        generation: u64,
-        /// The registrations of that memory.
-        exposed: M,
-        /// Set if the reply has come after the task left the call.
-        replied: bool,
-    },
-    /// To wait for the teardown of the connection with this number.
-    EndConnection(u64),
-}
-
-/// The part of a call that the teardown of a connection takes.
-#[cfg_attr(test, derive(Debug, PartialEq, Eq))]
-pub(crate) enum Severed<M, R> {
-    /// Registrations that will not be invalidated: the pool keeps them for the drain.
-    Registrations(M),
-    /// A reply whose invalidation never completed: it is dropped, and the call sent again.
-    Reply(R),
-    /// Nothing: the call does not depend on that connection.
-    Nothing,
-}
+pub(crate) use action::{
+    InvalidationOutcome,
+    ReleaseAction,
+    Severed, //
+};
 
 /// The progress of a call. `M` are its registrations, `R` is a reply that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]

@@ -399,9 +399,8 @@ impl Connection {
     ) -> Result<Built<'c>, Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let xid = call.xid();
-        let shape = shape_of(call, &send, &receive);
-        let plan =
-            plan(&shape, &negotiated.limits).map_err(|why| Unsendable::Never(why.as_str()))?;
+        let plan = plan(&shape_of(call, &send, &receive), &negotiated.limits)
+            .map_err(|why| Unsendable::Never(why.as_str()))?;
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's, and not while it may still be.
             drop(self.sendable(call, xid)?);
