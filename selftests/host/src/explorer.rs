@@ -5,7 +5,7 @@
 //! ordered memory may return. Two runs that come to the same state go on as one.
 //!
 //! It then makes each mistake in each operation in turn: without its ordering or its barrier, not
-//! atomic, or later than it should be. Each has to be found.
+//! atomic, or later than it should be; and forgets each step of a model. Each has to be found.
 
 pub(crate) mod atomic;
 #[cfg(test)]
@@ -14,7 +14,7 @@ mod memory;
 mod run;
 mod search;
 
-use std::{collections::BTreeSet, thread};
+use std::{collections::BTreeSet, panic::Location, thread};
 
 use crate::figures::Figures;
 pub(crate) use run::{fail, How};
@@ -109,6 +109,12 @@ impl Lock {
     }
 }
 
+/// Tells whether the step at this place of a model is taken: one mistake forgets it.
+#[track_caller]
+pub(crate) fn remembers() -> bool {
+    run::remembers(Location::caller())
+}
+
 /// The outcome of an exploration.
 #[derive(Default)]
 pub(crate) struct Outcome {
@@ -189,6 +195,25 @@ impl Outcome {
         self.seeded += 1;
         if !Self::finds(scenarios, &mistakes) {
             self.missed.push(format!("{how:?} everywhere"));
+        }
+        self
+    }
+
+    /// Makes several mistakes at once, each of a kind and in the lines with this part, which one of
+    /// the scenarios must find.
+    pub(crate) fn together(mut self, parts: &[(How, &str)], scenarios: &[&dyn Explore]) -> Self {
+        let mut mistakes = Vec::new();
+        for (how, part) in parts {
+            let before = mistakes.len();
+            let sites = self.sites.iter().filter(|site| {
+                site.mistakes().any(|of| of == *how) && site.to_string().contains(part)
+            });
+            mistakes.extend(sites.map(|&site| (site, *how)));
+            assert_ne!(mistakes.len(), before, "no line with {part}");
+        }
+        self.seeded += 1;
+        if !Self::finds(scenarios, &mistakes) {
+            self.missed.push(format!("{parts:?} together"));
         }
         self
     }

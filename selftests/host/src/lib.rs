@@ -86,6 +86,9 @@ mod explorer;
 #[cfg(test)]
 mod figures;
 #[cfg(test)]
+#[path = "words/growth.rs"]
+mod growth;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod stand_ins;

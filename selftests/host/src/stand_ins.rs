@@ -167,3 +167,143 @@ pub(crate) mod list {
         }
     }
 }
+
+/// A delayed work item.
+pub(crate) mod work {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use crate::explorer::atomic::{Atomic, Full, Relaxed};
+
+    /// Its `WORK_STRUCT_PENDING` bit, and its timer. One thread runs it.
+    pub(crate) struct DelayedWork {
+        pending: Atomic<bool>,
+        /// Set if a pause lasts until the end of a run.
+        is_slow: bool,
+        /// Set during that pause. Only the thread that runs the item uses it.
+        pauses: AtomicBool,
+    }
+
+    impl DelayedWork {
+        pub(crate) fn new(is_slow: bool) -> Self {
+            let pending = Atomic::new(false);
+            pending.load(Relaxed);
+            Self {
+                pending,
+                is_slow,
+                pauses: AtomicBool::new(false),
+            }
+        }
+
+        /// queue_delayed_work() without a delay: the bit is set in a fully ordered operation, also
+        /// if it was set before.
+        pub(crate) fn enqueue(&self) {
+            self.pending.xchg(true, Full);
+        }
+
+        /// queue_delayed_work(), by the item itself.
+        pub(crate) fn enqueue_delayed(&self) {
+            if !self.pending.xchg(true, Full) {
+                self.pauses.store(self.is_slow, SeqCst);
+            }
+        }
+
+        /// A worker clears the bit, with a full barrier, before it runs the item. Returns whether
+        /// the bit was set.
+        pub(crate) fn dequeue(&self) -> bool {
+            !self.pauses.load(SeqCst) && self.pending.xchg(false, Full)
+        }
+
+        /// The timer expires.
+        pub(crate) fn end_pause(&self) {
+            self.pauses.store(false, SeqCst);
+        }
+    }
+}
+
+/// sunrpc's object.
+pub(crate) mod xprt {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use crate::explorer::atomic::{Atomic, Full, Relaxed};
+
+    /// Its `XPRT_WRITE_SPACE` bit.
+    pub(crate) struct Xprt {
+        space_wanted: Atomic<bool>,
+        has_woken: AtomicBool,
+    }
+
+    impl Xprt {
+        pub(crate) fn new() -> Self {
+            let space_wanted = Atomic::new(false);
+            space_wanted.load(Relaxed);
+            Self {
+                space_wanted,
+                has_woken: AtomicBool::new(false),
+            }
+        }
+
+        /// xprt_wait_for_buffer_space()
+        pub(crate) fn wait_for_buffer_space(&self) {
+            self.space_wanted.store(true, Relaxed);
+        }
+
+        pub(crate) fn is_space_wanted(&self) -> bool {
+            self.space_wanted.load(Relaxed)
+        }
+
+        /// xprt_write_space()
+        pub(crate) fn space_available(&self) {
+            if self.is_space_wanted() && self.space_wanted.xchg(false, Full) {
+                self.has_woken.store(true, SeqCst);
+            }
+        }
+
+        /// Tells whether a sender was woken. Only at the end of a run.
+        pub(crate) fn has_woken(&self) -> bool {
+            self.has_woken.load(SeqCst)
+        }
+    }
+}
+
+/// Buffers or registrations that are free.
+pub(crate) mod stock {
+    use crate::explorer::{
+        atomic::{Atomic, Relaxed},
+        Lock,
+    };
+
+    /// The number of them, under a lock.
+    pub(crate) struct Stock {
+        lock: Lock,
+        free: Atomic<u32>,
+    }
+
+    impl Stock {
+        pub(crate) fn new() -> Self {
+            let free = Atomic::new(0);
+            free.load(Relaxed);
+            Self {
+                lock: Lock::new(),
+                free,
+            }
+        }
+
+        pub(crate) fn add(&self) {
+            self.lock.with(|| {
+                let free = self.free.load(Relaxed);
+                self.free.store(free + 1, Relaxed);
+            });
+        }
+
+        /// Takes one, if there is one. Returns whether there was.
+        pub(crate) fn take(&self) -> bool {
+            self.lock.with(|| {
+                let free = self.free.load(Relaxed);
+                if free != 0 {
+                    self.free.store(free - 1, Relaxed);
+                }
+                free != 0
+            })
+        }
+    }
+}

@@ -40,6 +40,8 @@ pub(super) enum Kind {
     Store,
     Exchange,
     Barrier,
+    /// A step of a model.
+    Step,
 }
 
 /// A mistake in one operation.
@@ -53,6 +55,8 @@ pub(crate) enum How {
     Torn,
     /// It comes after the next operation that is not a load.
     Late,
+    /// The step of a model is left out.
+    Forgotten,
 }
 
 impl Site {
@@ -63,6 +67,10 @@ impl Site {
             Op::Exchange(_, _, order) => (Kind::Exchange, order),
             Op::Barrier => (Kind::Barrier, Order::Full),
         };
+        Self::at(at, kind, order)
+    }
+
+    fn at(at: &'static Location<'static>, kind: Kind, order: Order) -> Self {
         Self {
             file: at.file(),
             line: at.line(),
@@ -79,6 +87,7 @@ impl Site {
         let other = match self.kind {
             Kind::Store => Some(How::Late),
             Kind::Exchange => Some(How::Torn),
+            Kind::Step => Some(How::Forgotten),
             Kind::Load | Kind::Barrier => None,
         };
         let no_barrier = full.then_some(How::NoBarrier);
@@ -196,6 +205,17 @@ pub(super) fn step(word: usize, op: Op, at: &'static Location<'static>) -> Resul
         run.late(thread);
     }
     done
+}
+
+/// Tells whether the step of a model at this place is taken.
+pub(super) fn remembers(at: &'static Location<'static>) -> bool {
+    let (run, thread) = current();
+    let site = Site::at(at, Kind::Step, Order::Relaxed);
+    let mut state = run.lock();
+    if thread != ALONE {
+        state.search.sites.insert(site);
+    }
+    !state.mistakes.contains(&(site, How::Forgotten))
 }
 
 /// Takes a lock.
