@@ -62,6 +62,14 @@ mod module {
 
             pub(super) mod kept;
         }
+        #[cfg(test)]
+        #[path = "mr"]
+        mod chains {
+            mod chain;
+
+            #[path = "../../../selftests/host/src/properties/chains.rs"]
+            mod properties;
+        }
 
         #[cfg(test)]
         #[path = "../../selftests/host/src/words/verbs.rs"]

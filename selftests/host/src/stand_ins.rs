@@ -14,10 +14,12 @@ pub(crate) mod sync {
 pub(crate) mod prelude {
     pub(crate) const GFP_KERNEL: () = ();
 
+    pub(crate) type KBox<T> = Box<T>;
+
     #[derive(Debug)]
     pub(crate) struct Error;
 
-    pub(crate) type Result<T = ()> = core::result::Result<T, Error>;
+    pub(crate) type Result<T = (), E = Error> = core::result::Result<T, E>;
 
     /// A vector that does not grow by itself.
     pub(crate) struct KVec<T>(Vec<T>);
