@@ -172,52 +172,31 @@ pub(crate) mod list {
 
 /// A delayed work item.
 pub(crate) mod work {
-    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     use crate::explorer::atomic::{Atomic, Full, Relaxed};
 
     /// Its `WORK_STRUCT_PENDING` bit, and its timer. One thread runs it.
     pub(crate) struct DelayedWork {
         pending: Atomic<bool>,
-        /// Set if a pause lasts until the end of a run.
-        is_slow: bool,
-        /// Set during that pause. Only the thread that runs the item uses it.
-        pauses: AtomicBool,
     }
 
     impl DelayedWork {
-        pub(crate) fn new(is_slow: bool) -> Self {
+        pub(crate) fn new() -> Self {
             let pending = Atomic::new(false);
             pending.load(Relaxed);
-            Self {
-                pending,
-                is_slow,
-                pauses: AtomicBool::new(false),
-            }
+            Self { pending }
         }
 
-        /// queue_delayed_work() without a delay: the bit is set in a fully ordered operation, also
-        /// if it was set before.
+        /// queue_delayed_work(): the bit is set in a fully ordered operation, also if it was set
+        /// before. A pause may take no time.
         pub(crate) fn enqueue(&self) {
             self.pending.xchg(true, Full);
-        }
-
-        /// queue_delayed_work(), by the item itself.
-        pub(crate) fn enqueue_delayed(&self) {
-            if !self.pending.xchg(true, Full) {
-                self.pauses.store(self.is_slow, SeqCst);
-            }
         }
 
         /// A worker clears the bit, with a full barrier, before it runs the item. Returns whether
         /// the bit was set.
         pub(crate) fn dequeue(&self) -> bool {
-            !self.pauses.load(SeqCst) && self.pending.xchg(false, Full)
-        }
-
-        /// The timer expires.
-        pub(crate) fn end_pause(&self) {
-            self.pauses.store(false, SeqCst);
+            self.pending.xchg(false, Full)
         }
     }
 }

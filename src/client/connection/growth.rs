@@ -72,7 +72,8 @@ impl Connection {
     /// wake it.
     fn retry(self: &Arc<Self>, wants: &Atomic<bool>, pause: usize) {
         if self.shared.xprt.is_space_wanted() {
-            wants.store(true, Relaxed);
+            // A read-modify-write continues the release of a sender that has set it meanwhile.
+            let _ = wants.xchg(true, Relaxed);
             let _ = os::transport_queue().enqueue_delayed(self.clone(), pause);
         }
     }
