@@ -1,8 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The figures of an explorer, for the log of the run.
+//! A walk through all states of a model, and the figures of an explorer for the log of the run.
 
-use std::{env, fmt, fs::OpenOptions, io::Write};
+use std::{
+    collections::{BTreeMap, HashMap},
+    env, fmt,
+    fs::OpenOptions,
+    hash::Hash,
+    io::Write,
+};
+
+/// The steps from a state, each with its name and the state after it.
+pub(crate) type Next<W> = Vec<(&'static str, W)>;
+
+/// Walks through all states that can be reached from `first`. `look` returns the steps from a
+/// state, of which those that change nothing are left out, or what is wrong with that state.
+///
+/// # Errors
+///
+/// The names of the steps to the first wrong state, and what is wrong with it.
+pub(crate) fn walk<W: Clone + Eq + Hash + fmt::Debug>(
+    first: W,
+    look: impl Fn(&W) -> Result<Next<W>, String>,
+) -> Result<Figures, String> {
+    let mut places = HashMap::from([(first.clone(), 0)]);
+    let mut came: BTreeMap<usize, (usize, &'static str)> = BTreeMap::new();
+    let mut worlds = vec![first];
+    let mut after: Vec<Vec<usize>> = Vec::new();
+    while let Some(world) = worlds.get(after.len()).cloned() {
+        let mut at = after.len();
+        let next = match look(&world) {
+            Ok(next) => next,
+            Err(why) => {
+                let mut told = vec![format!("{why}: {world:?}")];
+                while let Some((before, step)) = came.get(&at) {
+                    told.push((*step).into());
+                    at = *before;
+                }
+                told.reverse();
+                return Err(told.join("\n"));
+            }
+        };
+        let mut reached = Vec::new();
+        for (step, new) in next.into_iter().filter(|(_, new)| *new != world) {
+            let place = *places.entry(new.clone()).or_insert(worlds.len());
+            if place == worlds.len() {
+                came.insert(place, (at, step));
+                worlds.push(new);
+            }
+            reached.push(place);
+        }
+        after.push(reached);
+    }
+    Ok(Figures::of(&after))
+}
 
 /// The extent of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

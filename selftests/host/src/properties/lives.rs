@@ -13,9 +13,7 @@
 //!
 //! Each mistake that is seeded into the transitions breaks one of these.
 
-use std::collections::{BTreeMap, HashMap};
-
-use crate::figures::Figures;
+use crate::figures::{self, walk, Figures};
 use crate::module::client::connection::life::{Life, LossAction, PublishAction};
 
 /// A party that loads the word, and stores the next life if the word is the same then.
@@ -111,7 +109,7 @@ struct Model {
     impatient: bool,
 }
 
-type Next = Vec<(&'static str, World)>;
+type Next = figures::Next<World>;
 
 impl World {
     fn new() -> Self {
@@ -346,36 +344,7 @@ impl Model {
 
     /// Walks through all orders.
     fn explore(&self) -> Result<Figures, String> {
-        let mut places = HashMap::from([(World::new(), 0)]);
-        let mut came: BTreeMap<usize, (usize, &'static str)> = BTreeMap::new();
-        let mut worlds = vec![World::new()];
-        let mut after: Vec<Vec<usize>> = Vec::new();
-        while let Some(world) = worlds.get(after.len()).cloned() {
-            let mut at = after.len();
-            let next = match self.look(&world) {
-                Ok(next) => next,
-                Err(why) => {
-                    let mut told = vec![format!("{why}: {world:?}")];
-                    while let Some((before, step)) = came.get(&at) {
-                        told.push((*step).into());
-                        at = *before;
-                    }
-                    told.reverse();
-                    return Err(told.join("\n"));
-                }
-            };
-            let mut reached = Vec::new();
-            for (step, new) in next {
-                let place = *places.entry(new.clone()).or_insert(worlds.len());
-                if place == worlds.len() {
-                    came.insert(place, (at, step));
-                    worlds.push(new);
-                }
-                reached.push(place);
-            }
-            after.push(reached);
-        }
-        Ok(Figures::of(&after))
+        walk(World::new(), |world| self.look(world))
     }
 }
 

@@ -20,7 +20,7 @@ mod call;
 mod connection;
 mod walk;
 
-use crate::figures::Figures;
+use crate::figures::{self, Figures};
 use crate::module::client::request::state::{
     InvalidationOutcome, ReleaseAction, RequestState, Severed,
 };
@@ -230,7 +230,7 @@ impl World {
     }
 }
 
-type Next = Vec<(&'static str, World)>;
+type Next = figures::Next<World>;
 
 impl Model {
     /// Does a step of the state machine, unless that step is forgotten.

@@ -2,9 +2,8 @@
 
 //! The walk through all orders.
 
-use std::collections::{BTreeMap, HashMap};
-
 use super::*;
+use crate::figures::walk;
 
 impl Model {
     /// The possible next steps.
@@ -74,37 +73,6 @@ impl Model {
 
     /// Walks through all orders.
     pub(super) fn explore(&self) -> Result<Figures, String> {
-        let mut seen = HashMap::from([(World::new(), 0)]);
-        let mut came: BTreeMap<usize, (usize, &'static str)> = BTreeMap::new();
-        let mut worlds = vec![World::new()];
-        let mut after = Vec::new();
-        let mut at = 0;
-        while at < worlds.len() {
-            let world = worlds[at].clone();
-            let next = match self.look(&world) {
-                Ok(next) => next,
-                Err(why) => {
-                    let mut told = vec![format!("{why}: {world:?}")];
-                    while let Some((before, step)) = came.get(&at) {
-                        told.push((*step).into());
-                        at = *before;
-                    }
-                    told.reverse();
-                    return Err(told.join("\n"));
-                }
-            };
-            let mut reached = Vec::new();
-            for (step, new) in next.into_iter().filter(|(_, new)| *new != world) {
-                let number = *seen.entry(new.clone()).or_insert(worlds.len());
-                if number == worlds.len() {
-                    came.insert(number, (at, step));
-                    worlds.push(new);
-                }
-                reached.push(number);
-            }
-            after.push(reached);
-            at += 1;
-        }
-        Ok(Figures::of(&after))
+        walk(World::new(), |world| self.look(world))
     }
 }
