@@ -154,18 +154,19 @@ def receives(pair: Pair) -> None:
             told = details(pair.client, server.port)
             return int(told["sends"].rpartition(" ")[2]), int(told["receives"].rpartition(" ")[2])
 
-        first, last, enough = made(), None, made()
+        first = enough = made()
         assert first[0] < 30 and first[1] < 30, f"Sends and Receives made: {first}"
-        number = 1000
-        while enough != last:
-            number, last = number + 100, enough
+        # Whether a round has half of the buffers in use at once, and so more made, is a matter of time.
+        quiet = 0
+        for number in range(100, 3100, 100):
             assert most_at_once(pair, server, 30, number) == 30
-            enough = made()
+            assert ABSENT in ask(pair, f"do-right.{number}")
+            now = made()
+            quiet, enough = (quiet + 1, enough) if now == enough else (0, now)
+            if quiet == 6:
+                break
+        assert quiet >= 6, f"Sends and Receives made: {first}, and still more after {number // 100} rounds: {enough}"
         assert enough[0] > first[0] and enough[1] > first[1], f"Sends and Receives made: {first}, then {enough}"
-        for again in range(6):
-            assert most_at_once(pair, server, 30, 100 * (again + 1)) == 30
-            assert ABSENT in ask(pair, f"do-right.{again}")
-        assert made() == enough, f"Sends and Receives made: {enough}, then {made()}"
         assert most_at_once(pair, server, 120, 10000) == 120
         assert made()[1] > enough[1], "120 calls had no more Receives than 30"
         assert len(server.of("connect")) == 1, server.of("connect")
