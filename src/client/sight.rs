@@ -3,8 +3,8 @@
 //! The view of a transport in debugfs: a line in the table of all connections, and a file
 //! of its own.
 //!
-//! The files take the locks that the values are under, one at a time, and never two. So the values
-//! may be from different moments.
+//! The files take the locks that the values are under one at a time, so that the values may be from
+//! different moments.
 
 use kernel::{
     fmt,

@@ -41,7 +41,8 @@ struct Gate {
     receivable: Atomic<u32>,
     /// Receives that came back and were posted again.
     reposted: Atomic<u32>,
-    /// Set while the message is posted that has no place in the send queue.
+    /// Set while the message is posted that has no place in the send queue. Its completion clears
+    /// it.
     spare_posted: Atomic<bool>,
     /// Receives that are posted at a time, of those that came back.
     batch: Atomic<u32>,
@@ -49,7 +50,7 @@ struct Gate {
 
 /// Messages between the sender, the completion handler and the holder of the gate's lock.
 ///
-/// Each number has one writer, so that none is ever read, changed and written back. Those that grow
+/// Each number has one writer, so that none has to be changed in one atomic step. Those that grow
 /// wrap around.
 pub(super) struct Counters {
     /// The number of the last Send that was posted, written by the sender.

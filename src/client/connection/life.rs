@@ -4,7 +4,7 @@
 //!
 //! Three parties move it on, each with one atomic step on the word that stores it:
 //!
-//! - the publisher, which has told sunrpc of the connection;
+//! - the publisher, which has told the upper layer of the connection;
 //! - all code that finds the connection lost: the event handler of the connection manager, the
 //!   completion handler, a sender whose post fails, a task whose memory cannot be invalidated;
 //! - the teardown.
@@ -25,13 +25,13 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 enum State {
-    /// sunrpc does not know of it yet.
+    /// The upper layer does not know of it yet.
     Forming = 0,
-    /// Lost before sunrpc knew of it.
+    /// Lost before the upper layer knew of it.
     LostEarly = 1,
     /// In use.
     Open = 2,
-    /// Lost, or being torn down: the code that moved it here has told sunrpc.
+    /// Lost, or being torn down: the code that moved it here has told the upper layer.
     Closed = 3,
 }
 
@@ -44,10 +44,10 @@ pub(crate) struct Life(State);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum LossAction {
-    /// Fail the step that the attempt to connect waits for. sunrpc cannot close the connection yet:
-    /// the attempt does, or finds the loss when it [publishes](Life::published).
+    /// Fail the step that the attempt to connect waits for. The upper layer cannot close the
+    /// connection yet: the attempt does, or finds the loss when it [publishes](Life::published).
     FailAttempt,
-    /// Ask sunrpc to close the connection.
+    /// Ask the upper layer to close the connection.
     Disconnect,
 }
 
@@ -57,12 +57,12 @@ pub(crate) enum LossAction {
 pub(crate) enum PublishAction {
     /// None: the connection is in use.
     Nothing,
-    /// Ask sunrpc to close the connection, which was lost before.
+    /// Ask the upper layer to close the connection, which was lost before.
     Disconnect,
 }
 
 impl Life {
-    /// A connection that sunrpc does not know of yet.
+    /// A connection that the upper layer does not know of yet.
     pub(crate) const FORMING: Self = Self(State::Forming);
 
     /// The life that `word` stores. Only words that [`Self::word`] has returned are stored.
@@ -81,17 +81,17 @@ impl Life {
         self.0 as u32
     }
 
-    /// Tells whether sunrpc does not know of the connection yet, and it is not lost.
+    /// Tells whether the upper layer does not know of the connection yet, and it is not lost.
     pub(crate) fn is_forming(self) -> bool {
         self.0 == State::Forming
     }
 
-    /// Tells whether sunrpc has been asked to close the connection, or is closing it.
+    /// Tells whether the upper layer has been asked to close the connection, or is closing it.
     pub(crate) fn is_closed(self) -> bool {
         self.0 == State::Closed
     }
 
-    /// sunrpc knows of the connection. Returns `None` if it has closed it already.
+    /// The upper layer knows of the connection. Returns `None` if it has closed it already.
     pub(crate) const fn published(self) -> Option<(Self, PublishAction)> {
         match self.0 {
             State::Forming => Some((Self(State::Open), PublishAction::Nothing)),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_early_loss_is_told_when_sunrpc_can_hear_it() {
+    fn an_early_loss_is_told_when_the_upper_layer_can_hear_it() {
         assert!(Life::FORMING.published() == Some((OPEN, PublishAction::Nothing)));
         assert!(LOST_EARLY.published() == Some((CLOSED, PublishAction::Disconnect)));
         assert!(CLOSED.published().is_none());

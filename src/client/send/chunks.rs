@@ -146,13 +146,13 @@ impl<'a, 'p> Chunk<'a, 'p> {
         mut push: impl FnMut(Segment) -> Result,
     ) -> Result {
         if buf.can_coalesce() {
-            let ends = HeadTail {
+            let head_tail = HeadTail {
                 head: buf.head_len(),
                 tail: buf.tail_len(),
             };
             let coalesced =
                 self.batch
-                    .register_coalesced(ends, buf.pages(), self.access, prepare)?;
+                    .register_coalesced(head_tail, buf.pages(), self.access, prepare)?;
             if let Some(region) = coalesced {
                 return push(segment(region));
             }

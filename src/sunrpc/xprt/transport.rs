@@ -107,9 +107,11 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The buffers of this request are about to go: neither the device nor the peer may reach them
     /// when this returns, or its task never goes on ([`SlotData::is_reachable`]). Process context,
     /// without any lock.
+    #[doc(alias = "buf_free")]
     fn release_buffers(&self, slot: &Self::Slot);
 
     /// A call has waited for its reply for too long.
+    #[doc(alias = "timer")]
     fn timed_out(&self);
 
     /// Makes ready for calls in the reverse direction.
@@ -120,6 +122,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     fn reverse_set_up(&self) -> Result;
 
     /// Bytes of the largest reverse message. No sleeping, connected or not.
+    #[doc(alias = "bc_maxpayload")]
     fn reverse_payload(&self) -> usize;
 
     /// The number of reverse calls that may be in progress. No sleeping, connected or not.

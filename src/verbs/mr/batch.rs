@@ -84,22 +84,22 @@ impl<'p> MrBatch<'p> {
     /// could not be done.
     ///
     /// With a single handle the peer can invalidate all of it with its reply, where several would
-    /// have to be invalidated locally. Head and tail, of the lengths `ends`, are in a bounce page
-    /// of the registration, where `prepare` fills them in before it is mapped.
+    /// have to be invalidated locally. Head and tail, of the lengths `head_tail`, are in a bounce
+    /// page of the registration, where `prepare` fills them in before it is mapped.
     ///
     /// # Errors
     ///
     /// As [`Self::register`].
     pub(crate) fn register_coalesced(
         &mut self,
-        ends: HeadTail,
+        head_tail: HeadTail,
         pages: impl Runs,
         access: Access,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Result<Option<Region>> {
         let mut mr = self.take().ok_or(ENOBUFS)?;
 
-        match mr.coalesce(ends, pages, prepare) {
+        match mr.coalesce(head_tail, pages, prepare) {
             Some(extent) => self.map(mr, &extent, access).map(Some),
             None => {
                 self.pool.give_back(mr);

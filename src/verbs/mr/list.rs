@@ -257,7 +257,7 @@ impl MrList<Invalidated> {
     pub(crate) fn written(&self) -> Option<(&[u8], &[u8])> {
         self.chain
             .iter()
-            .find(|mr| mr.ends != HeadTail::NONE && mr.access == Access::RemoteWrite)?
+            .find(|mr| mr.head_tail != HeadTail::NONE && mr.access == Access::RemoteWrite)?
             .head_and_tail()
     }
 }

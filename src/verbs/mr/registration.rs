@@ -136,7 +136,7 @@ pub(crate) struct Mr {
     /// them.
     bounce: KVec<u8>,
     /// The lengths of these two; none unless it is a coalesced registration.
-    pub(super) ends: HeadTail,
+    pub(super) head_tail: HeadTail,
     sg: KVec<bindings::scatterlist>,
     nents: c_int,
     pub(super) access: Access,
@@ -180,7 +180,7 @@ impl Mr {
                 next: null_mut(),
                 pool: None,
                 bounce: KVec::new(),
-                ends: HeadTail::NONE,
+                head_tail: HeadTail::NONE,
                 sg,
                 nents: 0,
                 access: Access::RemoteRead,
@@ -203,12 +203,12 @@ impl Mr {
         Ok(mr)
     }
 
-    /// Covers a head, `pages` and a tail. Head and tail, of the lengths `ends`, are in the bounce
-    /// page, where `prepare` fills them in. `None` if there is not enough room or no memory for it,
-    /// or a gap.
+    /// Covers a head, `pages` and a tail. Head and tail, of the lengths `head_tail`, are in the
+    /// bounce page, where `prepare` fills them in. `None` if there is not enough room or no memory
+    /// for it, or a gap.
     pub(super) fn coalesce(
         &mut self,
-        ends: HeadTail,
+        head_tail: HeadTail,
         mut pages: impl Runs,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Option<Extent> {
@@ -218,14 +218,14 @@ impl Mr {
             self.bounce =
                 KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_NOWAIT | __GFP_NOWARN).ok()?;
         }
-        let (tail, rest) = self.bounce.split_at_mut_checked(ends.tail)?;
-        let gap = rest.len().checked_sub(ends.head)?;
+        let (tail, rest) = self.bounce.split_at_mut_checked(head_tail.tail)?;
+        let gap = rest.len().checked_sub(head_tail.head)?;
         let (_, head) = rest.split_at_mut_checked(gap)?;
         prepare(head, tail);
         let (mut head, mut tail) = (bounce_runs(head), bounce_runs(tail));
         let mut table = Table::new(&mut self.sg);
 
-        self.ends = ends;
+        self.head_tail = head_tail;
         let is_all = table.add(&mut head) && table.add(&mut pages) && table.add(&mut tail);
         let extent = table.extent();
         (is_all && extent.entries != 0).then_some(extent)
@@ -233,7 +233,7 @@ impl Mr {
 
     /// The head and the tail of a coalesced registration, which is not mapped.
     pub(super) fn head_and_tail(&self) -> Option<(&[u8], &[u8])> {
-        let HeadTail { head, tail } = self.ends;
+        let HeadTail { head, tail } = self.head_tail;
         let start = self.bounce.len().checked_sub(head)?;
 
         Some((self.bounce.get(start..)?, self.bounce.get(..tail)?))
@@ -245,7 +245,7 @@ impl Mr {
     pub(super) fn cover(&mut self, memory: &mut impl Runs) -> (Extent, bool) {
         let mut table = Table::new(&mut self.sg);
 
-        self.ends = HeadTail::NONE;
+        self.head_tail = HeadTail::NONE;
         let is_all = table.add(memory);
         (table.extent(), is_all)
     }

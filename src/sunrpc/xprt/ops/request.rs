@@ -27,11 +27,11 @@ use super::{
         SlotData,
         Transport, //
     },
-    setup::fill_sparse_pages,
     Object, //
 };
 use crate::{
     bindings,
+    os::PAGE_SIZE,
     sunrpc::SendStatus, //
 };
 
@@ -227,4 +227,37 @@ impl<T: Transport> Rqst<'_, T> {
         // `Backchannel::deliver`, and sunrpc gives it back, once.
         unsafe { Backchannel::free(self.raw) };
     }
+}
+
+/// Allocates the pages that a receive buffer lacks. Returns 0, or an errno after which sunrpc tries
+/// again.
+///
+/// # Safety
+///
+/// `buf` must be a buffer of a request that is being prepared.
+unsafe fn fill_sparse_pages(buf: *mut bindings::xdr_buf) -> c_int {
+    // SAFETY: By the safety requirements of this function `buf` is valid, and only the caller uses
+    // it.
+    let buf = unsafe { &mut *buf };
+    if buf.flags & bindings::XDRBUF_SPARSE_PAGES == 0 || buf.page_len == 0 {
+        return 0;
+    }
+    let pages = buf
+        .page_base
+        .saturating_add(buf.page_len)
+        .div_ceil(PAGE_SIZE);
+    for i in (buf.page_base / PAGE_SIZE)..pages {
+        // SAFETY: The array has an element for each page of the buffer. CAST: Widening.
+        let page = unsafe { &mut *buf.pages.add(i as usize) };
+        if page.is_null() {
+            // SAFETY: Called in process context; any flags will do.
+            *page = unsafe {
+                bindings::alloc_pages(bindings::rpc_task_gfp_mask() | bindings::__GFP_NOWARN, 0)
+            };
+            if page.is_null() {
+                return ENOMEM.to_errno();
+            }
+        }
+    }
+    0
 }

@@ -24,8 +24,7 @@ use crate::{
     bindings,
     os::{
         self,
-        secs_to_jiffies,
-        PAGE_SIZE, //
+        secs_to_jiffies, //
     },
     sunrpc::address::{
         socket_address,
@@ -147,37 +146,4 @@ impl<T: Transport> Object<'_, T> {
         // The last handle frees the object.
         drop(handle);
     }
-}
-
-/// Allocates the pages that a receive buffer lacks. Returns 0, or an errno after which sunrpc tries
-/// again.
-///
-/// # Safety
-///
-/// `buf` must be a buffer of a request that is being prepared.
-pub(super) unsafe fn fill_sparse_pages(buf: *mut bindings::xdr_buf) -> c_int {
-    // SAFETY: By the safety requirements of this function `buf` is valid, and only the caller uses
-    // it.
-    let buf = unsafe { &mut *buf };
-    if buf.flags & bindings::XDRBUF_SPARSE_PAGES == 0 || buf.page_len == 0 {
-        return 0;
-    }
-    let pages = buf
-        .page_base
-        .saturating_add(buf.page_len)
-        .div_ceil(PAGE_SIZE);
-    for i in (buf.page_base / PAGE_SIZE)..pages {
-        // SAFETY: The array has an element for each page of the buffer. CAST: Widening.
-        let page = unsafe { &mut *buf.pages.add(i as usize) };
-        if page.is_null() {
-            // SAFETY: Called in process context; any flags will do.
-            *page = unsafe {
-                bindings::alloc_pages(bindings::rpc_task_gfp_mask() | bindings::__GFP_NOWARN, 0)
-            };
-            if page.is_null() {
-                return ENOMEM.to_errno();
-            }
-        }
-    }
-    0
 }
