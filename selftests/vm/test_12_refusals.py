@@ -9,7 +9,7 @@ from harness import resources
 from harness.ibfault import faults
 from harness.mountstats import transport
 from harness.network import SERVER
-from harness.pair import MOUNT_POINT, Pair, wait_until
+from harness.pair import MOUNT_POINT, Pair, mount_command, wait_until
 from harness.registry import test
 from harness.rpcload import loaded
 
@@ -54,6 +54,23 @@ def connecting(pair: Pair, what: str) -> None:
         pair.client.run(f"head -c 300000 /dev/urandom >{MOUNT_POINT}/refused; rm {MOUNT_POINT}/refused")
         pair.umount()
         unchanged(pair, before)
+
+
+@test("each rejection is told as one", "H-45", limit=240, device="rxe")
+def rejected(pair: Pair) -> None:
+    """The Receives that fail because of the rejection are no cause of their own, whichever is found first."""
+    port = 20098
+    job = pair.client.spawn(f"mkdir -p {MOUNT_POINT}; {mount_command('4.2', f'port={port}')}")
+
+    def told() -> list[str]:
+        return re.findall(rf"port {port}: cannot connect: (.*);", pair.client.run("dmesg").out)
+
+    # The mount makes a new transport for each attempt, or goes on with the first one.
+    wait_until(lambda: len(told()) >= 4 or any("8" not in line for line in told()), "no attempts", 230)
+    job.kill()
+    # The reason of a rejection for a port that nothing listens on (InfiniBand Architecture Specification, 12.6.7.2).
+    assert set(told()) == {"connecting: refused (8)"}, f"attempts: {told()}"
+    pair.client.run(f"umount -l {MOUNT_POINT}", check=False)
 
 
 # Calls that register memory, with one piece or three, and calls that do not.

@@ -236,6 +236,7 @@ fn ask(
         responder_resources: proposal.device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
+    connection.ask();
     let connecting = bound
         .connect(&params)
         .map_err(ConnectError::at(Step::Connect))?;
@@ -250,6 +251,10 @@ fn probe(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), Conne
     let Some(program) = shared.program_to_probe() else {
         return Ok(());
     };
+    // A loss while the server was asked has failed no step.
+    if !sender.connection.is_forming() {
+        return Err(ConnectError::at(Step::Probe)(ECONNRESET));
+    }
     sender
         .probe(program, credits)
         .map_err(ConnectError::at(Step::Probe))?;

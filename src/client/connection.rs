@@ -151,6 +151,7 @@ impl Connection {
                 progress <- new_spinlock!(
                     Progress {
                         outcome: None,
+                        asked: false,
                         peer: PeerData::NONE,
                     },
                     "rpcrdma_rs::Connection::progress"
@@ -285,7 +286,7 @@ impl Connection {
     /// manager does not tell.
     pub(super) fn lost(&self, why: CloseReason) {
         if self.announce_loss(why) == Some(LossAction::FailAttempt) {
-            self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
+            self.step_lost();
         }
     }
 

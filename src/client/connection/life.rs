@@ -44,8 +44,9 @@ pub(crate) struct Life(State);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum LossAction {
-    /// Fail the step that the attempt to connect waits for. The upper layer cannot close the
-    /// connection yet: the attempt does, or finds the loss when it [publishes](Life::published).
+    /// Fail the step that the attempt to connect waits for, unless that ends by itself. The upper
+    /// layer cannot close the connection yet: the attempt does, or finds the loss when it
+    /// [publishes](Life::published).
     FailAttempt,
     /// Ask the upper layer to close the connection.
     Disconnect,

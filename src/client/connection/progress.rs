@@ -55,6 +55,7 @@ impl Connection {
             }
         }
         let mut progress = self.progress.lock();
+        progress.asked = false;
         // A signal without an outcome belongs to a step before this one.
         progress.outcome.take().unwrap_or(Err(StepError {
             status: ConnectStatus::Retry,
@@ -89,6 +90,21 @@ impl Connection {
         self.negotiated.publish(negotiated)?;
         self.shared.reverse_payload.store(reverse, Relaxed);
         Ok(())
+    }
+
+    /// Begins the step in which the server is asked for the connection.
+    pub(in crate::client) fn ask(&self) {
+        self.progress.lock().asked = true;
+    }
+
+    /// The connection is lost during a step of connecting, which ends with failure. But while the
+    /// server is asked an event tells the outcome: before the connection manager tells of a
+    /// rejection it ends the Receives.
+    pub(super) fn step_lost(&self) {
+        let asked = self.progress.lock().asked;
+        if !asked {
+            self.failed(ConnectStatus::Retry, ECONNRESET.to_errno());
+        }
     }
 
     /// Ends a step of connecting with failure.
