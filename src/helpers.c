@@ -98,6 +98,21 @@ __rdma_helper void rpcrdma_rs_helper_page_written(struct page *page)
 	flush_dcache_page(page);
 }
 
+__rdma_helper void rpcrdma_rs_helper_page_get(struct page *page)
+{
+	get_page(page);
+}
+
+__rdma_helper void rpcrdma_rs_helper_page_put(struct page *page)
+{
+	put_page(page);
+}
+
+__rdma_helper int rpcrdma_rs_helper_page_refs(struct page *page)
+{
+	return page_ref_count(page);
+}
+
 __rdma_helper unsigned int rpcrdma_rs_helper_memalloc_nofs_save(void)
 {
 	return memalloc_nofs_save();

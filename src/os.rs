@@ -10,6 +10,7 @@
 //! - [`PageSpan`]: bytes inside one page, the unit of copying.
 //! - [`Pages`], [`LinearRuns`]: memory that is visited by runs of consecutive pages, the unit of
 //!   memory registration.
+//! - [`HeldPages`]: references to pages that their owner may free.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace, borrowed.
@@ -44,6 +45,7 @@
 
 pub(crate) mod debugfs;
 mod global;
+mod held;
 mod module;
 mod net;
 pub(crate) mod param;
@@ -62,6 +64,7 @@ pub(crate) use global::{
     global,
     Global, //
 };
+pub(crate) use held::HeldPages;
 pub(crate) use module::this_module;
 pub(crate) use net::Net;
 pub(crate) use queue::transport_queue;

@@ -3,9 +3,13 @@
 //! The message for a call.
 
 use kernel::{
-    alloc::flags::{
-        GFP_ATOMIC,
-        __GFP_NOWARN, //
+    alloc::{
+        flags::{
+            GFP_ATOMIC,
+            __GFP_NOWARN, //
+        },
+        AllocError,
+        Flags, //
     },
     prelude::*,
     sync::lock::{
@@ -56,6 +60,12 @@ use crate::{
     }, //
 };
 
+/// Not GFP_KERNEL: reclaim might wait for a page that this connection has to write back. A sender
+/// that has no memory holds up those behind it, so it may go deeper than others.
+fn sender_flags() -> Flags {
+    GFP_ATOMIC | __GFP_NOWARN
+}
+
 /// A message is longer than the plan for it.
 const TOO_LONG: &str = "its message exceeds the inline threshold";
 
@@ -71,11 +81,17 @@ impl From<Error> for Unsendable {
     fn from(error: Error) -> Self {
         match error {
             e if e == ENOBUFS => Self::Later(SendStatus::NoSpace),
-            // Memory could not be mapped for the device: a passing condition.
-            e if e == EIO => Self::Later(SendStatus::NoMemory),
+            // EIO: Memory could not be mapped for the device, a passing condition, too.
+            e if e == ENOMEM || e == EIO => Self::Later(SendStatus::NoMemory),
             e if e == EMSGSIZE => Self::Never("more segments than a list has room for"),
             _ => Self::Never("its memory cannot be registered"),
         }
+    }
+}
+
+impl From<AllocError> for Unsendable {
+    fn from(_: AllocError) -> Self {
+        Self::Later(SendStatus::NoMemory)
     }
 }
 
@@ -120,7 +136,14 @@ impl Draft<'_> {
             send,
             receive,
         } = *self;
-        let mrs = expose(plan, send, receive, batch, lists)?;
+        let mut mrs = expose(plan, send, receive, batch, lists)?;
+        if let Some(mrs) = mrs.as_mut().filter(|_| plan.call == CallMode::Long) {
+            // sunrpc frees what it has encrypted when it encodes the call again: before it sends
+            // the call again, which waits until the server cannot reach this memory.
+            if let Some(pages) = call.hold_encrypted(sender_flags())? {
+                mrs.hold(&pages);
+            }
+        }
         let header = CallHeader {
             xid: call.xid(),
             credits: negotiated.credits,
@@ -174,10 +197,7 @@ fn take_lists(call: &Call<'_, Request>) -> Result<KBox<Lists>, Unsendable> {
 
 #[cold]
 fn make_lists() -> Result<KBox<Lists>, Unsendable> {
-    // Not GFP_KERNEL: reclaim might wait for a page that this connection has to write back. A
-    // sender that has no memory holds up those behind it, so it may go deeper than others.
-    KBox::new(Lists::new(), GFP_ATOMIC | __GFP_NOWARN)
-        .map_err(|_| Unsendable::Later(SendStatus::NoMemory))
+    KBox::new(Lists::new(), sender_flags()).map_err(Unsendable::from)
 }
 
 /// Copies the `inline` part of a call behind the header of `header_len` bytes in `message`. Returns

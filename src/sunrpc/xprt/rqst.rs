@@ -8,10 +8,16 @@ use core::{
     ptr::{
         self,
         NonNull, //
-    }, //
+    },
+    slice, //
 };
 
-use kernel::ffi::c_int;
+use kernel::{
+    alloc::Flags,
+    ffi::c_int,
+    prelude::*,
+    sync::Arc, //
+};
 
 use super::slot::{
     Slot,
@@ -19,6 +25,7 @@ use super::slot::{
 };
 use crate::{
     bindings,
+    os::HeldPages,
     proto::rpc,
     sunrpc::{
         spin::{
@@ -100,6 +107,31 @@ impl<'a, D> Call<'a, D> {
     pub(crate) fn is_opaque(&self) -> bool {
         // SAFETY: A request that is being sent has a credential.
         unsafe { bindings::rqst_data_touch(self.rqst.as_ptr()) }
+    }
+
+    /// Takes references to the pages into which sunrpc has encrypted the message, which it frees
+    /// when it encodes the call again. `None` if there are none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn hold_encrypted(&self, flags: Flags) -> Result<Option<Arc<HeldPages>>> {
+        // SAFETY: Set at encoding, and not changed while the call is sent.
+        let (free, pages, count) = unsafe {
+            let rqst = self.rqst.as_ptr();
+            (
+                (*rqst).rq_release_snd_buf,
+                (*rqst).rq_enc_pages,
+                (*rqst).rq_enc_pages_num,
+            )
+        };
+        let count = usize::try_from(count)?;
+        if free.is_none() || count == 0 {
+            return Ok(None);
+        }
+        // SAFETY: While there is a function that frees them, the array has that many pages, each
+        // from `alloc_page`.
+        unsafe { HeldPages::new(slice::from_raw_parts(pages, count), flags) }.map(Some)
     }
 
     /// Tells whether this call has been sent on the connection with this cookie already.

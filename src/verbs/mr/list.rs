@@ -29,7 +29,10 @@ use super::{
 };
 use crate::{
     bindings,
-    os::Runs,
+    os::{
+        HeldPages,
+        Runs, //
+    },
     verbs::InvalidatedHandle, //
 };
 
@@ -128,6 +131,13 @@ impl MrList<Mapped> {
             None => Some(reference()),
         };
         *list = Some(Self::new(MrChain::push(others, mr)));
+    }
+
+    /// Holds `pages` until each of the registrations is unmapped.
+    pub(crate) fn hold(&mut self, pages: &Arc<HeldPages>) {
+        for mr in self.chain.iter_mut() {
+            mr.held = Some(pages.clone());
+        }
     }
 
     /// Chains the registration requests in front of `send`; returns the first request of the chain.

@@ -33,6 +33,7 @@ use super::{
 use crate::{
     bindings,
     os::{
+        HeldPages,
         LinearRuns,
         Runs,
         PAGE_SIZE, //
@@ -139,6 +140,8 @@ pub(crate) struct Mr {
     pub(super) head_tail: HeadTail,
     sg: KVec<bindings::scatterlist>,
     nents: c_int,
+    /// References to pages, as long as it is mapped.
+    pub(super) held: Option<Arc<HeldPages>>,
     pub(super) access: Access,
     pub(super) reg: bindings::ib_reg_wr,
     pub(super) inv: bindings::ib_send_wr,
@@ -183,6 +186,7 @@ impl Mr {
                 head_tail: HeadTail::NONE,
                 sg,
                 nents: 0,
+                held: None,
                 access: Access::RemoteRead,
                 reg: pin_init::zeroed(),
                 inv: pin_init::zeroed(),
@@ -328,6 +332,7 @@ impl Mr {
                 )
             };
             self.nents = 0;
+            self.held = None;
         }
     }
 
