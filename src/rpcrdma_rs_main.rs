@@ -43,6 +43,7 @@ struct RpcRdma {
     _rules: config::Directory,
     _sysctl: os::sysctl::Sysctl,
     _client: sunrpc::Registration,
+    connections: Arc<client::Table>,
     _table: os::debugfs::File<client::Table>,
     _debugfs: os::debugfs::Dir,
     // Last: nothing of the module may begin to run after it.
@@ -55,6 +56,8 @@ impl kernel::InPlaceModule for RpcRdma {
         try_pin_init!(Self {
             _rules <- config::directory(),
             _debugfs: os::debugfs::Dir::new(client::DEBUGFS),
+            // Before the registration: a module that is in use by then must not fail to load.
+            connections: Arc::new(client::Table, GFP_KERNEL)?,
             _client: sunrpc::Registration::new(&client::CLASS).inspect_err(|&e| {
                 if e == EEXIST {
                     pr_err!(
@@ -71,7 +74,7 @@ impl kernel::InPlaceModule for RpcRdma {
             _table: os::debugfs::File::new(
                 client::DEBUGFS,
                 fmt!("connections"),
-                Arc::new(client::Table, GFP_KERNEL)?,
+                connections.clone(),
             ),
             // Not before the in-tree module, which uses the same names, is known to be absent.
             _sysctl: os::sysctl::Sysctl::new(c"sunrpc", &policy::NUMBERS),

@@ -355,12 +355,10 @@ impl<S> Xprt<S> {
 
     /// Sets the number of calls that may be outstanding: the result of `credits` under the lock
     /// under which calls release their credits ([`Transport::released`]).
-    #[inline]
     pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
-        // Reading it first saves the lock in the usual case.
-        if read_once!(self, cwnd) != window(credits()) {
-            self.store_window(&self.lock(), credits());
-        }
+        let lock = self.lock();
+
+        self.store_window(&lock, credits());
     }
 
     /// The lock under which the accounting of credits changes.

@@ -206,8 +206,8 @@ impl SendBuffer {
         Arc::ptr_eq(&self.0.buf.pd, pd)
     }
 
-    /// Makes the work request for the first `len` bytes, as Send `number`, and hands the memory to
-    /// the device.
+    /// Makes the work request for the first `len` bytes, at most all there are, as Send `number`,
+    /// and hands the memory to the device.
     #[inline(always)]
     pub(super) fn arm(
         &mut self,
@@ -216,6 +216,8 @@ impl SendBuffer {
         signalled: bool,
     ) -> *mut bindings::ib_send_wr {
         let inner = &mut *self.0;
+        // CAST: The buffers of a connection are short.
+        let len = len.min(inner.buf.size as u32);
 
         inner.number = number;
         inner.sge.length = len;
