@@ -334,41 +334,46 @@ impl Transport for RdmaTransport {
             }
             state = request.state.lock();
         }
-        let xid = state.xid;
         let release = state.call.release();
+        // If the reply came while its record was made, a second one must find neither.
+        let record = connection
+            .as_ref()
+            .filter(|_| release.has_replied())
+            .and_then(|connection| connection.forget(state.xid));
         drop(state);
-        let (exposed, replied) = match release {
-            ReleaseAction::Done { replied } => (None, replied),
+        drop(record);
+        match release {
+            ReleaseAction::Done { .. } => {}
+            ReleaseAction::EndConnection(of) => self.connection(of).map_or((), |c| c.end()),
             ReleaseAction::Invalidate {
                 generation,
                 exposed,
-                replied,
-            } => (Some((generation, exposed)), replied),
-            ReleaseAction::EndConnection(generation) => {
-                return self.connection(generation).map_or((), |c| c.end());
+                ..
+            } => {
+                match self.connection(generation) {
+                    Some(connection) => connection.invalidate_and_wait(request, exposed),
+                    // Its teardown is over: the pool destroys them.
+                    None => drop(exposed),
+                }
+                request.state.lock().call.released();
             }
-        };
-        if let Some(connection) = connection.filter(|_| replied) {
-            // The reply came while its record was made.
-            connection.forget(xid);
-        }
-        if let Some((generation, mrs)) = exposed {
-            match self.connection(generation) {
-                Some(connection) => connection.invalidate_and_wait(request, mrs),
-                // Its teardown is over: the pool destroys them.
-                None => drop(mrs),
-            }
-            request.state.lock().call.released();
         }
     }
 
-    fn timed_out(&self) {
+    fn timed_out(&self, request: &Request) {
+        // Of calls that time out together the first one ends the connection, and the others may
+        // come when there is another one.
+        let waits = |connection: &Arc<Connection>| {
+            let state = request.state.lock();
+            state.call.waits_on(connection.generation())
+        };
+        let Some(connection) = self.current().filter(waits) else {
+            return;
+        };
         // A reliable connection has no keepalive of its own: if the server is gone, a new attempt
         // finds out. If it only does not reply to this call, the others must not wait for it again.
         self.shared.wary.store(true, Relaxed);
-        if let Some(connection) = self.current() {
-            connection.note_end(CloseReason::CallTimeout);
-        }
+        connection.note_end(CloseReason::CallTimeout);
         self.shared.xprt.force_disconnect();
     }
 

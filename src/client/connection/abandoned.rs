@@ -28,7 +28,8 @@ use super::{
         Request, //
     },
     close_reason::CloseReason,
-    Connection, //
+    Connection,
+    Record, //
 };
 use crate::{
     os,
@@ -114,10 +115,10 @@ impl Connection {
         Ok(())
     }
 
-    /// The reply of the call that `request` had has come after all: drops its record.
-    pub(in crate::client) fn forget(&self, xid: u32) {
-        let record = self.records.lock().remove_node(&xid);
-        drop(record);
+    /// The reply to the call with this `xid` has come after all: takes out its record.
+    #[must_use]
+    pub(in crate::client) fn forget(&self, xid: u32) -> Option<RBTreeNode<u32, Record>> {
+        self.records.lock().remove_node(&xid)
     }
 
     /// A reply to no call that waits for one has come: finds the abandoned call that it is for, if

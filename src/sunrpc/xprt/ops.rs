@@ -152,8 +152,13 @@ impl<'a, T: Transport> Object<'a, T> {
     }
 
     /// A call has waited for its reply for too long.
-    fn timer(self, _task: *mut bindings::rpc_task) {
-        self.transport().timed_out();
+    ///
+    /// # Safety
+    ///
+    /// `task` must be the running task, with a request of this object.
+    unsafe fn timer(self, task: *mut bindings::rpc_task) {
+        // SAFETY: The safety requirements of this function are those of both.
+        unsafe { Task::<T>::new(task).timed_out() };
     }
 
     /// Takes the connection down.

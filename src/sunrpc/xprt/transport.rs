@@ -110,9 +110,9 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     #[doc(alias = "buf_free")]
     fn release_buffers(&self, slot: &Self::Slot);
 
-    /// A call has waited for its reply for too long.
+    /// The call has waited for its reply for too long. Process context, without any lock.
     #[doc(alias = "timer")]
-    fn timed_out(&self);
+    fn timed_out(&self, slot: &Self::Slot);
 
     /// Makes ready for calls in the reverse direction.
     ///

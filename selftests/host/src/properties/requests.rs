@@ -126,6 +126,8 @@ enum Task {
     Abandons,
     Records,
     Releases,
+    /// Forgets the record too late.
+    Forgets,
     WaitsFor(u64),
     /// Takes a connection down; set if the state is to be told.
     Ends(u64, bool),
@@ -178,6 +180,8 @@ enum Mistake {
     LateTwice,
     /// A late reply makes the memory unreachable.
     LateIsSafe,
+    /// The record of a call whose reply came late outlives its release.
+    ForgetsLater,
     /// The memory is released while it is reachable.
     ReleasesExposed,
     /// The memory is released while its connection is not drained.
@@ -290,6 +294,7 @@ fn every_seeded_mistake_is_found() {
         Mistake::ExposesNothing,
         Mistake::LateTwice,
         Mistake::LateIsSafe,
+        Mistake::ForgetsLater,
         Mistake::ReleasesExposed,
         Mistake::ReleasesUndrained,
         Mistake::FailedIsDone,

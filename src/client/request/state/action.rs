@@ -38,6 +38,16 @@ pub(crate) enum ReleaseAction<M> {
     EndConnection(u64),
 }
 
+impl<M> ReleaseAction<M> {
+    /// Tells whether the reply has come after the task left the call.
+    pub(crate) fn has_replied(&self) -> bool {
+        let (Self::Done { replied } | Self::Invalidate { replied, .. }) = self else {
+            return false;
+        };
+        *replied
+    }
+}
+
 /// The part of a call that the teardown of a connection takes.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) enum Severed<M, R> {

@@ -104,6 +104,21 @@ impl<'a, T: Transport> Task<'a, T> {
         }
     }
 
+    /// The task has waited for a reply for too long.
+    ///
+    /// # Safety
+    ///
+    /// The running task must be this one.
+    pub(super) unsafe fn timed_out(self) {
+        // SAFETY: By the type invariants the request is valid. Only slots' requests are calls.
+        unsafe {
+            if bindings::bc_prealloc(self.rqst) == 0 {
+                let slot = Slot::<T::Slot>::of(self.rqst);
+                self.object().transport().timed_out(&slot.data);
+            }
+        }
+    }
+
     /// The task is done with its request: takes the credit back.
     ///
     /// # Safety

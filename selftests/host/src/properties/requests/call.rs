@@ -128,6 +128,10 @@ impl Model {
                 }
             }
             Task::Releases => self.release(&mut new),
+            Task::Forgets => {
+                new.conn(current).record = false;
+                new.task = Task::Done;
+            }
             Task::WaitsFor(generation) => {
                 let mut tired = world.clone();
                 tired.task = Task::Ends(generation, true);
@@ -191,11 +195,15 @@ impl Model {
                 (replied, then)
             }
         };
-        if replied && new.recorded {
-            let current = new.current;
-            new.conn(current).record = false;
-        }
         new.task = then;
+        if replied && new.recorded {
+            if then == Task::Done && self.is(Mistake::ForgetsLater) {
+                new.task = Task::Forgets;
+            } else {
+                let current = new.current;
+                new.conn(current).record = false;
+            }
+        }
     }
 
     fn check_released(&self, world: &World) -> Result<(), String> {
