@@ -15,6 +15,7 @@
 //! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace, borrowed.
 //! - [`transport_queue`]: sunrpc's workqueue for transports.
+//! - [`cancel_delayed`]: takes delayed work off its queue.
 //! - [`Stragglers`]: tasks that are still inside the module when it is unloaded.
 //! - [`text()`]: a C string, borrowed.
 //! - [`sysctl`]: numbers under `/proc/sys`.
@@ -67,7 +68,10 @@ pub(crate) use global::{
 pub(crate) use held::HeldPages;
 pub(crate) use module::this_module;
 pub(crate) use net::Net;
-pub(crate) use queue::transport_queue;
+pub(crate) use queue::{
+    cancel_delayed,
+    transport_queue, //
+};
 pub(crate) use reclaim::ReclaimScope;
 pub(crate) use run::{
     LinearRuns,

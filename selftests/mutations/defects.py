@@ -276,6 +276,18 @@ MEMORY = (
         ),
     ),
     Defect(
+        "a killed call waits for ever for its invalidation",
+        "V1-128 H-31",
+        "a killed call does not wait for its local invalidation for ever",
+        (("Ok(true) => self.watch(),", "Ok(true) => {}"),),
+    ),
+    Defect(
+        "an invalidation that is complete counts as overdue",
+        "V1-128 H-31",
+        "a killed call does not wait for its local invalidation for ever",
+        (("self.completed.load(Relaxed).wrapping_add(1)", "self.completed.load(Relaxed)"),),
+    ),
+    Defect(
         "segments that came back with other handles pass unseen",
         "V1-93",
         "test_22_cases",

@@ -7,6 +7,7 @@ pub(in crate::client) mod close_reason;
 mod growth;
 mod life;
 mod link;
+mod overdue;
 pub(in crate::client) mod progress;
 pub(in crate::client) mod step;
 
@@ -42,6 +43,10 @@ use self::{
         LinkQp,
         LinkSends, //
     },
+    overdue::{
+        Awaited,
+        OVERDUE, //
+    },
     step::Progress, //
 };
 use super::{
@@ -57,6 +62,7 @@ use super::{
 };
 use crate::{
     os::{
+        cancel_delayed,
         jiffies,
         secs_to_jiffies,
         Completion,
@@ -113,6 +119,11 @@ pub(crate) struct Connection {
     wants_buffers: Atomic<bool>,
     /// The time in jiffies when there was no memory for buffers.
     refused: Atomic<usize>,
+    /// Ends the connection if a reply waits too long for its invalidation.
+    #[pin]
+    overdue: DelayedWork<Self, OVERDUE>,
+    /// The invalidations that replies wait for.
+    pub(super) awaited: Awaited,
     /// The terms, which [`Self::set_negotiated`] changes.
     negotiated: Versioned<Negotiated>,
     confirmed: Atomic<bool>,
@@ -161,6 +172,8 @@ impl Connection {
                 wants_mrs: Atomic::new(false),
                 wants_buffers: Atomic::new(false),
                 refused: Atomic::new(jiffies().wrapping_sub(growth::RETRY)),
+                overdue <- new_delayed_work!("rpcrdma_rs::Connection::overdue"),
+                awaited: Awaited::new(),
                 negotiated: Versioned::new(),
                 confirmed: Atomic::new(false),
                 probing: Atomic::new(false),
@@ -419,7 +432,7 @@ impl Connection {
     }
 
     /// Ends a connection that sunrpc has had: notes why, and [takes it down](Self::tear_down).
-    pub(super) fn close(&self, sends: ConnectionSends) {
+    pub(super) fn close(self: &Arc<Self>, sends: ConnectionSends) {
         self.note_end(CloseReason::Sunrpc);
         if let Some(negotiated) = self.negotiated() {
             let why = self.ended.as_ref().copied().unwrap_or(CloseReason::Sunrpc);
@@ -436,7 +449,7 @@ impl Connection {
     ///
     /// Called once, by the holder of the write lock, whose send queue this takes; there is none if
     /// the connection was never made. Process context.
-    pub(super) fn tear_down(&self, sends: Option<ConnectionSends>) {
+    pub(super) fn tear_down(self: &Arc<Self>, sends: Option<ConnectionSends>) {
         let (generation, slots) = (self.generation, &self.shared.slots);
 
         self.link.tear_down(
@@ -452,5 +465,8 @@ impl Connection {
                 }
             },
         );
+        // It would keep the connection, and the device with it, until the limit is over. No
+        // completion queues it any more.
+        cancel_delayed::<_, OVERDUE>(self);
     }
 }

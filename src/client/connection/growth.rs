@@ -65,7 +65,7 @@ impl Connection {
     /// Queues the work that the `wants_*` flags ask for.
     fn grow(self: &Arc<Self>) {
         // If it is queued already, that will do.
-        let _ = os::transport_queue().enqueue_delayed(self.clone(), 0);
+        let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), 0);
     }
 
     /// Has the next attempt made after `pause` jiffies, if a sender still waits: nothing else might
@@ -74,7 +74,7 @@ impl Connection {
         if self.shared.xprt.is_space_wanted() {
             // A read-modify-write continues the release of a sender that has set it meanwhile.
             let _ = wants.xchg(true, Relaxed);
-            let _ = os::transport_queue().enqueue_delayed(self.clone(), pause);
+            let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), pause);
         }
     }
 

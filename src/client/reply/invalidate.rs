@@ -47,14 +47,18 @@ impl Connection {
             state.call.invalidate_for(self.generation(), reply);
         }
         let invalidated = self
-            .with_qp(|qp| qp.invalidate(mrs, index))
+            .with_qp(|qp| qp.invalidate(mrs, index).map(|()| self.awaited.posted()))
             .unwrap_or(Err(PostError::Closed));
-        if let Err(error) = invalidated {
-            // V1-120: without an invalidation the call gets no reply; the connection ends and the
-            // call is sent again.
-            let dropped = request.state.lock().call.invalidated(false);
-            drop(dropped);
-            self.post_failed(error);
+        match invalidated {
+            Ok(false) => {}
+            Ok(true) => self.watch(),
+            Err(error) => {
+                // V1-120: without an invalidation the call gets no reply; the connection ends and
+                // the call is sent again.
+                let dropped = request.state.lock().call.invalidated(false);
+                drop(dropped);
+                self.post_failed(error);
+            }
         }
     }
 
@@ -76,6 +80,7 @@ impl Connection {
         let outcome = request.state.lock().call.invalidated(mrs.is_some());
         match outcome {
             InvalidationOutcome::Deliver(mut reply) => {
+                self.awaited.completed();
                 if let Some(mrs) = mrs {
                     place(&mut reply.pinned, reply.delivery, &mrs);
                 }
@@ -88,7 +93,10 @@ impl Connection {
                 request.released.signal();
             }
             // The call is sent again after the teardown.
-            InvalidationOutcome::Drop(reply) => drop(reply),
+            InvalidationOutcome::Drop(reply) => {
+                self.awaited.completed();
+                drop(reply);
+            }
             InvalidationOutcome::Nothing => {}
         }
         // There are registrations again for a sender that waits for some.
