@@ -71,6 +71,13 @@ __rdma_helper ktime_t rpcrdma_rs_helper_time_now(void)
 	return ktime_get();
 }
 
+/* linux/list.h */
+
+__rdma_helper void rpcrdma_rs_helper_list_move_before(struct list_head *list, struct list_head *next)
+{
+	list_move_tail(list, next);
+}
+
 /* linux/mm.h */
 
 __rdma_helper struct page *rpcrdma_rs_helper_virt_to_page(const void *addr)
@@ -206,6 +213,11 @@ __rdma_helper bool rpcrdma_rs_helper_xprt_is_space_wanted(struct rpc_xprt *xprt)
 __rdma_helper void rpcrdma_rs_helper_xprt_clear_cwnd_wait(struct rpc_xprt *xprt)
 {
 	clear_bit(XPRT_CWND_WAIT, &xprt->state);
+}
+
+__rdma_helper void rpcrdma_rs_helper_xprt_set_cwnd_wait(struct rpc_xprt *xprt)
+{
+	set_bit(XPRT_CWND_WAIT, &xprt->state);
 }
 
 __rdma_helper unsigned int rpcrdma_rs_helper_xprt_refs(struct rpc_xprt *xprt)

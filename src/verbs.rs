@@ -109,6 +109,7 @@ pub(crate) use qp::{
 pub(crate) use recv_queue::RecvQueue;
 pub(crate) use send_queue::{
     Expects,
+    Lack,
     SendQueue, //
 };
 pub(crate) use size::{

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,8 +41,9 @@ def injection(pair: Pair, kind: str, **settings: object) -> Iterator[None]:
     disarm(pair.client, kind)
 
 
-def text_of(guest: Guest, module: str) -> tuple[int, int]:
-    """The begin and the end of a module's code, less its last function."""
-    symbols = guest.run(rf"grep -i ' t .*\[{module}\]' /proc/kallsyms | cut -d' ' -f1 | sort").out
-    found = [int(address, 16) for address in re.findall(r"^[0-9a-f]+", symbols, re.M)]
-    return found[0], found[-1]
+def text_of(guest: Guest, module: str, function: str = "") -> tuple[int, int]:
+    """The begin and the end of a module's code, less its last function; or of a function with this in its name."""
+    symbols = guest.run(rf"grep -i ' t .*\[{module}\]' /proc/kallsyms | sort").lines
+    found = [(int(line.split()[0], 16), line.split()[2]) for line in symbols]
+    start = next(address for address, name in found if function in name)
+    return start, next((address for address, _ in found if function and address > start), found[-1][0])

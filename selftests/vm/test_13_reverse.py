@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from harness import hold, resources
+from harness.ibfault import faults
 from harness.pair import Pair, wait_until
 from harness.registry import test
 from harness.rpcload import FILES, Load, loaded
+from harness.sight import details
 from peer.driver import Event, Peer, peer
 
 NULL, REPLY, STALL = 0, 1, 2
@@ -123,6 +125,49 @@ def no_credit_left(pair: Pair, grant: int) -> None:
         took = reply["at"] - order["at"]
         assert took < 1.0 * pair.options.slowness, f"the reverse call took {took:.1f} s"
         assert outcome.values["calls"] == callers and it.connections() == 1, str(outcome)
+
+
+# With four credits there are 30 registrations then, of which each of these calls takes 15, and four requests.
+FEW_PAGES = "fast_reg_pages=20"
+MANY = "call=100 reply=100 reply_in=pages reply_room=1048576"
+
+
+@test("a reverse call gets through when all registrations are in use", "BI-2", "H-34", "H-74", limit=90, device="rxe")
+def no_registration_left(pair: Pair) -> None:
+    """As when all credits are in use. Calls that wait for registrations, which only replies give back, must not keep
+    the reply to a reverse call from going out, at whatever moment it comes; nor do they hold credits meanwhile."""
+    callers = 6
+    with faults(pair, FEW_PAGES), few_credits(pair), bed(pair) as it:
+        it.server.order("hold")
+        running = it.load.start(f"run count={callers} depth={callers} {MANY}")
+        it.wait_kept(2)
+        it.wait(lambda: it.queued() == 2, "the other calls do not wait")
+        assert len(it.kept()) == 2, f"{len(it.kept())} calls have found registrations"
+        for count in (1, GRANT, GRANT):
+            order = it.server.order("call", procedure=NULL, count=count)
+            last = it.replies_to(order)[-1]
+            took = last["at"] - order["at"]
+            assert took < 1.0 * pair.options.slowness, f"{count} reverse calls took {took:.1f} s"
+        assert len(it.kept()) == 2, f"{len(it.kept())} calls have found registrations"
+        assert details(pair.client, it.server.port)["waits_for"] == "registrations"
+        # One reply is enough for the next call, and the last one for all.
+        it.server.let_go()
+        it.wait_kept(3)
+        it.call(NULL)
+        it.server.order("release")
+        outcome = it.load.finish(running)[0].good()
+        assert outcome.values["calls"] == callers and it.connections() == 1, str(outcome)
+
+
+@test("reverse calls come while calls find no registration", "BI-2", "H-74", limit=120, device="rxe")
+def between_registrations(pair: Pair) -> None:
+    """Replies to reverse calls join those that are to be sent while a call is being built in vain."""
+    with faults(pair, FEW_PAGES), few_credits(pair), bed(pair) as it:
+        running = it.load.start(f"run count=600 depth=12 {MANY}")
+        for _ in range(30):
+            it.call(NULL, count=GRANT)
+        outcome = it.load.finish(running, 60)[0].good()
+        assert outcome.values["calls"] == 600 and it.connections() == 1, str(outcome)
 
 
 @test(

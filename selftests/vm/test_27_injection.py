@@ -12,9 +12,11 @@ from harness.mountstats import transport
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
 from harness.registry import test
 from harness.rules import rule
+from harness.sight import details
 
 from .test_7_reconnect import PROVOKED
 from .test_9_hostile_server import ABSENT, hostile
+from .test_13_reverse import NULL, bed
 from .test_14_credits import PATIENT, ROOM, came, numbered
 from .test_24_recovery import Writer
 
@@ -79,9 +81,9 @@ def numbers(pair: Pair) -> range:
     return range(2, 2000, max(1, 80 // max(1, pair.options.rounds)))
 
 
-def starving(pair: Pair) -> dict[str, object]:
-    """The settings of failslab: only the module's own allocations, in any context."""
-    start, end = text_of(pair.client, pair.module)
+def starving(pair: Pair, function: str = "") -> dict[str, object]:
+    """The settings of failslab: only the module's own allocations, or those of a function, in any context."""
+    start, end = text_of(pair.client, pair.module, function)
     return {
         "require_start": hex(start),
         "require_end": hex(end),
@@ -162,3 +164,33 @@ def requests(pair: Pair) -> None:
         client.run("kill -9 $(cat /tmp/waiting)")
         for holder in holders:
             client.finish(holder, "a killed process", 20, check=False)
+
+
+@test(
+    "a reverse call gets through when all Receives are in use, and there is no memory for more",
+    *("BI-2", "H-74", "H-85"),
+    limit=180,
+    allowed=STARVED,
+    device="rxe",
+)
+def no_receive_left(pair: Pair) -> None:
+    """Calls that wait for Receives, which only the replies to others give back, must not keep the reply to a reverse call
+    from going out."""
+    # More than there are Receives once the client has been told of the reverse direction.
+    callers = 100
+    with injection(pair, SLAB, **starving(pair, "BufferSpec4make")), bed(pair, "--credits", "128", *ROOM) as it:
+        arm(pair.client, SLAB, 1, FOR_EVER)
+        it.server.order("hold")
+        running = it.load.start(f"run count={callers} depth={callers} call=100 reply=100")
+        it.wait(lambda: it.queued() > 0 and it.queued() + len(it.kept()) == callers, "no call waits for a Receive")
+        assert details(pair.client, it.server.port)["waits_for"] == "buffers"
+        sent = len(it.kept())
+        for count in (1, 8):
+            order = it.server.order("call", procedure=NULL, count=count)
+            last = it.replies_to(order)[-1]
+            took = last["at"] - order["at"]
+            assert took < 1.0 * pair.options.slowness, f"{count} reverse calls took {took:.1f} s"
+        assert len(it.kept()) == sent < callers, f"{len(it.kept())} calls have found Receives"
+        it.server.order("release")
+        outcome = it.load.finish(running)[0].good()
+        assert outcome.values["calls"] == callers and it.connections() == 1, str(outcome)

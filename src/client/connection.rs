@@ -9,6 +9,7 @@ mod life;
 mod link;
 mod overdue;
 pub(in crate::client) mod progress;
+pub(in crate::client) mod shortage;
 pub(in crate::client) mod step;
 
 use kernel::{
@@ -117,6 +118,8 @@ pub(crate) struct Connection {
     wants_mrs: Atomic<bool>,
     /// Set if there are not enough buffers.
     wants_buffers: Atomic<bool>,
+    /// The [`Shortage`](shortage::Shortage) of a call that waits; 0 for none.
+    short: Atomic<u32>,
     /// The time in jiffies when there was no memory for buffers.
     refused: Atomic<usize>,
     /// Ends the connection if a reply waits too long for its invalidation.
@@ -171,6 +174,7 @@ impl Connection {
                 growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
                 wants_mrs: Atomic::new(false),
                 wants_buffers: Atomic::new(false),
+                short: Atomic::new(0),
                 refused: Atomic::new(jiffies().wrapping_sub(growth::RETRY)),
                 overdue <- new_delayed_work!("rpcrdma_rs::Connection::overdue"),
                 awaited: Awaited::new(),
@@ -259,11 +263,6 @@ impl Connection {
     /// Calls that were abandoned and may still get a reply.
     pub(super) fn abandoned_calls(&self) -> u32 {
         self.abandoned.load(Relaxed)
-    }
-
-    /// Tells whether a call has found no registration, and more of them are being allocated.
-    pub(super) fn wants_registrations(&self) -> bool {
-        self.wants_mrs.load(Relaxed)
     }
 
     /// Notes why the connection ends, unless that is known already.

@@ -352,8 +352,8 @@ impl Connection {
     /// Gives the buffer of a reply back.
     #[inline(always)]
     fn recycle(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
-        // A sender that finds none of these now has told before that it waits.
-        if queue.recycle(buf) || self.shared.xprt.is_space_wanted() {
+        // A sender that finds none of these now has noted before that it waits.
+        if queue.recycle(buf) || self.is_short() {
             self.post_receives(false);
         }
     }
@@ -373,7 +373,7 @@ impl Connection {
         }
         // Pairs with the barrier of a sender that waits.
         smp_mb(Full);
-        self.shared.xprt.space_available();
+        self.resources_available();
     }
 
     /// Acts on a reply to the call `xid`, or on an error about it. `validate` checks it against the

@@ -19,6 +19,7 @@ use kernel::{
 use super::{
     connection::{
         close_reason::CloseReason,
+        shortage::Shortage,
         Connection,
         ConnectionSends, //
     },
@@ -37,6 +38,7 @@ use crate::{
     trace::Trace,
     verbs::{
         Expects,
+        Lack,
         PostError,
         SendBuffer, //
     }, //
@@ -64,9 +66,12 @@ impl Sender {
     /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
     #[inline(always)]
     pub(super) fn send(&mut self, call: Call<'_, Request>) -> Result<(), SendStatus> {
-        let mut buf = self.take_buffer(Expects::Reply)?;
+        let mut buf = match self.take_buffer(Expects::Reply) {
+            Ok(buf) => buf,
+            Err(status) => return self.connection.not_sent(&call, Unsendable::Later(status)),
+        };
         let mut built = self.connection.build(&call, buf.as_mut_slice());
-        let again = matches!(built, Err(Unsendable::Later(SendStatus::NoSpace)));
+        let again = matches!(built, Err(Unsendable::Later(SendStatus::NoResources)));
         if again {
             built = self.build_again(&call, buf.as_mut_slice());
         }
@@ -82,9 +87,9 @@ impl Sender {
                 self.connection.not_sent(&call, why)
             }
         };
-        // sunrpc need not wait after all. Not before: the message was built under a lock.
-        if again && sent != Err(SendStatus::NoSpace) {
-            self.connection.shared.xprt.space_available();
+        // No call waits after all. Not before: the message was built under a lock.
+        if again && sent != Err(SendStatus::NoResources) {
+            self.connection.resources_available();
         }
         sent
     }
@@ -101,7 +106,7 @@ impl Sender {
         // The calls that hold the other registrations will return them, and wake a sender.
         shared.stats.no_registration.inc();
         // First, so that an attempt to make more that fails sees it, and is made again.
-        shared.xprt.wait_for_buffer_space();
+        self.connection.note_shortage(Shortage::Registrations);
         self.connection.grow_pool();
         // Those that other requests keep, and those that came back in between, which have woken
         // nothing. Either this finds them, or the code that puts them there finds that a sender
@@ -118,6 +123,7 @@ impl Sender {
     /// # Errors
     ///
     /// [`SendStatus::NoSpace`] when there is none: sunrpc is told when there is.
+    /// [`SendStatus::NoResources`] when there is no Receive for the reply, if one is expected.
     #[inline]
     pub(super) fn take_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
         match self.queue.take(expects) {
@@ -139,30 +145,54 @@ impl Sender {
             }
         }
         let found = queue.take_any(expects);
-        if let Some(buf) = found.or_else(|| self.look_again(expects)) {
-            return Ok(buf);
+        match found.or_else(|_| self.look_again(expects)) {
+            Ok(buf) => Ok(buf),
+            Err(lack) => self.wait_for(lack, expects),
         }
-        let Connection { shared, .. } = &*self.connection;
+    }
 
-        // The device has all buffers, or no room for more registrations, and enough Sends are
-        // signalled: a completion will tell. Or all Receives wait for replies: one of those will,
-        // or the growth of the queue pair.
+    /// A buffer that has come back meanwhile, or else has sunrpc wait for the `lack` of one to end.
+    fn wait_for(&mut self, lack: Lack, expects: Expects) -> Result<SendBuffer, SendStatus> {
+        let connection = self.connection.clone();
+        let Connection { shared, .. } = &*connection;
+
         shared.stats.no_send_buffer.inc();
         // First, so that an attempt to make more that fails sees it, and is made again.
-        shared.xprt.wait_for_buffer_space();
+        match lack {
+            // The device has all buffers, or no room for more registrations, and enough Sends are
+            // signalled: a completion will tell.
+            Lack::Room => shared.xprt.wait_for_buffer_space(),
+            // All Receives wait for replies: one of those will tell, or the growth of the queue
+            // pair.
+            Lack::Receive => connection.note_shortage(Shortage::Receives),
+        }
         if !self.queue.is_short_of_room() {
-            self.connection.grow_buffers();
+            connection.grow_buffers();
         }
         // Either this finds a buffer that has come in between, or the completion handler, which
         // looks for a sender that waits after it has put one there, finds that there is one.
         smp_mb(Full);
-        let buf = self.look_again(expects).ok_or(SendStatus::NoSpace)?;
-        self.connection.shared.xprt.space_available();
-        Ok(buf)
+        let found = self.look_again(expects);
+        if found.as_ref().err() == Some(&lack) {
+            return Err(match lack {
+                Lack::Room => SendStatus::NoSpace,
+                Lack::Receive => SendStatus::NoResources,
+            });
+        }
+        // There is a buffer; or something else is lacking now, for which the next attempt waits.
+        match lack {
+            Lack::Room => shared.xprt.space_available(),
+            Lack::Receive => connection.resources_available(),
+        }
+        found.map_err(|_| SendStatus::NoSpace)
     }
 
     /// A buffer for a message, after new buffers were fetched and Receives that came back posted.
-    fn look_again(&mut self, expects: Expects) -> Option<SendBuffer> {
+    ///
+    /// # Errors
+    ///
+    /// As [`SendQueue::take_any`](crate::verbs::SendQueue::take_any).
+    fn look_again(&mut self, expects: Expects) -> Result<SendBuffer, Lack> {
         let Self { connection, queue } = self;
         let posted = connection.with_qp(|qp| {
             qp.fetch_sends(queue);
@@ -242,7 +272,15 @@ impl Connection {
     #[cold]
     fn not_sent(&self, call: &Call<'_, Request>, why: Unsendable) -> Result<(), SendStatus> {
         match why {
-            Unsendable::Later(status) => Err(status),
+            Unsendable::Later(status) => {
+                // Replies to reverse calls must not wait behind this call (H-74).
+                match status {
+                    SendStatus::NoResources => call.give_credit_back(|| self.is_short()),
+                    SendStatus::NoMemory => call.give_credit_back(|| false),
+                    _ => {}
+                }
+                Err(status)
+            }
             Unsendable::Never(why) => {
                 self.shared.stats.failed_marshal.inc();
                 self.report_unsendable(call.xid(), why);

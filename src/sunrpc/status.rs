@@ -18,7 +18,10 @@ pub(crate) enum SendStatus {
     /// No room to send: wait until the transport says that there is. Only valid after
     /// [`super::Xprt::wait_for_buffer_space`].
     NoSpace,
-    /// Out of memory or registrations for now: try again after a quarter of a second.
+    /// No registrations, or no Receive for the reply: wait for replies to other calls, without a
+    /// credit. Only valid after [`super::Call::give_credit_back`].
+    NoResources,
+    /// Out of memory for now: try again after a quarter of a second.
     NoMemory,
 }
 
@@ -27,7 +30,7 @@ impl SendStatus {
     pub(crate) fn to_errno(self) -> c_int {
         let errno = match self {
             SendStatus::NotConnected => bindings::ENOTCONN,
-            SendStatus::NoCredit => bindings::EBADSLT,
+            SendStatus::NoCredit | SendStatus::NoResources => bindings::EBADSLT,
             SendStatus::NoSpace => bindings::EAGAIN,
             SendStatus::NoMemory => bindings::ENOBUFS,
         };
@@ -84,6 +87,7 @@ mod tests {
     fn codes() {
         assert_eq!(SendStatus::NotConnected.to_errno(), ENOTCONN.to_errno());
         assert_eq!(SendStatus::NoCredit.to_errno(), EBADSLT.to_errno());
+        assert_eq!(SendStatus::NoResources.to_errno(), EBADSLT.to_errno());
         assert_eq!(SendStatus::NoSpace.to_errno(), EAGAIN.to_errno());
         assert_eq!(SendStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
         assert_eq!(ConnectStatus::Refused.to_errno(), ECONNREFUSED.to_errno());

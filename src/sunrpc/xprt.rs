@@ -380,6 +380,16 @@ impl<S> Xprt<S> {
         let lock = self.lock();
 
         self.store_window(&lock, credits());
+        self.end_window_wait(lock);
+    }
+
+    /// Wakes a sender that waits as if for a credit ([`Call::give_credit_back`]).
+    pub(crate) fn wake_sender(&self) {
+        self.end_window_wait(self.lock());
+    }
+
+    /// Ends the wait of senders for credits.
+    fn end_window_wait(&self, lock: SpinGuard<'_>) {
         // SAFETY: The object is valid; sunrpc changes the bit under the same lock.
         unsafe { bindings::xprt_clear_cwnd_wait(self.as_ptr()) };
         drop(lock);

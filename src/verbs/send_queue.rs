@@ -51,6 +51,15 @@ pub(crate) enum Expects {
     Nothing,
 }
 
+/// The resource that a message waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// A Receive for the message that is expected in return.
+    Receive,
+    /// A buffer, or room on the send queue, which come back when Sends are complete.
+    Room,
+}
+
 /// The sender's half of a queue pair: the Send buffers, those included that the device has.
 ///
 /// Sending takes no lock: the value has one owner, which learns of completions by numbers
@@ -148,18 +157,22 @@ impl<O: QpOwner> SendQueue<O> {
         self.bufs.take()
     }
 
-    /// A buffer for the next message, or `None` while the device has all of them or the send queue
-    /// has no room for its registrations, or while there is no Receive for the message that it
-    /// `expects` in return. The room is there for one buffer at a time.
-    pub(crate) fn take_any(&mut self, expects: Expects) -> Option<SendBuffer> {
+    /// A buffer for the next message. The room is there for one buffer at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`Lack::Receive`] while there is no Receive for the message that it `expects` in return,
+    /// [`Lack::Room`] while the device has all buffers or the send queue has no room for its
+    /// registrations.
+    pub(crate) fn take_any(&mut self, expects: Expects) -> Result<SendBuffer, Lack> {
         if !self.has_receive(expects) {
-            return None;
+            return Err(Lack::Receive);
         }
         self.reclaim();
         if self.is_short_of_room() {
-            return None;
+            return Err(Lack::Room);
         }
-        self.bufs.take()
+        self.bufs.take().ok_or(Lack::Room)
     }
 
     /// Tells whether there is a Receive for the message that the next one `expects` in return.

@@ -33,7 +33,12 @@ mod module {
             pub(crate) mod size;
         }
         pub(crate) mod connection {
+            #[cfg(test)]
+            use crate::stand_ins::connection::Connection;
+
             pub(crate) mod life;
+            #[cfg(test)]
+            pub(crate) mod shortage;
         }
         pub(crate) mod request {
             pub(crate) mod state;

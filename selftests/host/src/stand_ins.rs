@@ -205,22 +205,52 @@ pub(crate) mod work {
 pub(crate) mod xprt {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-    use crate::explorer::atomic::{Atomic, Full, Relaxed};
+    use crate::explorer::{
+        atomic::{Atomic, Full, Relaxed},
+        Lock,
+    };
 
-    /// Its `XPRT_WRITE_SPACE` bit.
+    /// Its bits `XPRT_WRITE_SPACE` and `XPRT_CWND_WAIT`, and `transport_lock`.
     pub(crate) struct Xprt {
         space_wanted: Atomic<bool>,
+        window_waits: Atomic<bool>,
+        lock: Lock,
         has_woken: AtomicBool,
     }
 
     impl Xprt {
         pub(crate) fn new() -> Self {
-            let space_wanted = Atomic::new(false);
+            let (space_wanted, window_waits) = (Atomic::new(false), Atomic::new(false));
             space_wanted.load(Relaxed);
+            window_waits.load(Relaxed);
             Self {
                 space_wanted,
+                window_waits,
+                lock: Lock::new(),
                 has_woken: AtomicBool::new(false),
             }
+        }
+
+        /// `Call::give_credit_back`. If the sender need not wait, it looks again at once.
+        pub(crate) fn give_credit_back(&self, must_wait: impl FnOnce() -> bool) {
+            self.lock.with(|| {
+                let waits = must_wait();
+                self.window_waits.store(waits, Relaxed);
+                if !waits {
+                    self.has_woken.store(true, SeqCst);
+                }
+            });
+        }
+
+        /// `Xprt::wake_sender`
+        pub(crate) fn wake_sender(&self) {
+            self.lock.with(|| self.window_waits.store(false, Relaxed));
+            self.has_woken.store(true, SeqCst);
+        }
+
+        /// Tells whether sunrpc has senders wait, for either reason.
+        pub(crate) fn has_senders_wait(&self) -> bool {
+            self.is_space_wanted() || self.window_waits.load(Relaxed)
         }
 
         /// xprt_wait_for_buffer_space()
@@ -242,6 +272,32 @@ pub(crate) mod xprt {
         /// Tells whether a sender was woken. Only at the end of a run.
         pub(crate) fn has_woken(&self) -> bool {
             self.has_woken.load(SeqCst)
+        }
+    }
+}
+
+/// A connection, as far as a call waits for it.
+pub(crate) mod connection {
+    use super::xprt::Xprt;
+    use crate::explorer::atomic::{Atomic, Relaxed};
+
+    pub(crate) struct Shared {
+        pub(crate) xprt: Xprt,
+    }
+
+    pub(crate) struct Connection {
+        pub(crate) short: Atomic<u32>,
+        pub(crate) shared: Shared,
+    }
+
+    impl Connection {
+        pub(crate) fn new() -> Self {
+            let short = Atomic::new(0);
+            short.load(Relaxed);
+            Self {
+                short,
+                shared: Shared { xprt: Xprt::new() },
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ impl Connection {
 
     /// Queues the allocation of more buffers of both kinds, unless there are as many as may be.
     pub(in crate::client) fn grow_buffers(self: &Arc<Self>) {
-        // Release: a worker that sees it sees also that the sender waits.
+        // Release: a worker that sees it sees also that the sender waits, by either mark.
         self.wants_buffers.store(true, Release);
         self.grow();
     }
@@ -68,10 +68,15 @@ impl Connection {
         let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), 0);
     }
 
+    /// Tells whether a sender waits for the completion of Sends, or for replies.
+    fn has_waiter(&self) -> bool {
+        self.shared.xprt.is_space_wanted() || self.is_short()
+    }
+
     /// Has the next attempt made after `pause` jiffies, if a sender still waits: nothing else might
     /// wake it.
     fn retry(self: &Arc<Self>, wants: &Atomic<bool>, pause: usize) {
-        if self.shared.xprt.is_space_wanted() {
+        if self.has_waiter() {
             // A read-modify-write continues the release of a sender that has set it meanwhile.
             let _ = wants.xchg(true, Relaxed);
             let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), pause);
@@ -114,7 +119,7 @@ impl Connection {
             self.retry(&self.wants_buffers, RETRY);
         } else {
             // A sender that has asked for more meanwhile did not see these. Acquire: if it waits,
-            // it has told sunrpc before it set this.
+            // it has said so before it set this.
             let _ = self.wants_buffers.xchg(false, Acquire);
         }
         match added {
@@ -136,7 +141,7 @@ impl WorkItem for Connection {
 
     fn run(this: Arc<Self>) {
         let swapping = this.shared.xprt.is_swapping();
-        if swapping && !this.shared.xprt.is_space_wanted() {
+        if swapping && !this.has_waiter() {
             // Speed alone is not worth the reserves. A sender that has to wait asks again.
             return;
         }
@@ -152,6 +157,7 @@ impl WorkItem for Connection {
             // Pairs with the barrier of a sender that waits.
             smp_mb(Full);
             this.shared.xprt.space_available();
+            this.resources_available();
         }
     }
 }

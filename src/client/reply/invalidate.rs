@@ -100,6 +100,6 @@ impl Connection {
             InvalidationOutcome::Nothing => {}
         }
         // There are registrations again for a sender that waits for some.
-        self.shared.xprt.space_available();
+        self.resources_available();
     }
 }

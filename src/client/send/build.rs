@@ -80,7 +80,7 @@ pub(super) enum Unsendable {
 impl From<Error> for Unsendable {
     fn from(error: Error) -> Self {
         match error {
-            e if e == ENOBUFS => Self::Later(SendStatus::NoSpace),
+            e if e == ENOBUFS => Self::Later(SendStatus::NoResources),
             // EIO: Memory could not be mapped for the device, a passing condition, too.
             e if e == ENOMEM || e == EIO => Self::Later(SendStatus::NoMemory),
             e if e == EMSGSIZE => Self::Never("more segments than a list has room for"),

@@ -14,6 +14,7 @@ use core::{
 
 use kernel::{
     alloc::Flags,
+    container_of,
     ffi::c_int,
     prelude::*,
     sync::Arc, //
@@ -152,6 +153,40 @@ impl<'a, D> Call<'a, D> {
         }
     }
 
+    /// Gives the credit of the call back, since the call cannot be sent. If it `must_wait`, sunrpc
+    /// sends no call until [`super::Xprt::wake_sender`], or until another one gives a credit back;
+    /// it asks that under the lock that both take. Replies to reverse calls go out meanwhile.
+    ///
+    /// sunrpc sends requests that have credits first, which is how a reply to a reverse call comes
+    /// before the calls. Those that were queued while this call had a credit stand behind it, where
+    /// none of them would be sent: it goes behind them.
+    #[cold]
+    pub(crate) fn give_credit_back(&self, must_wait: impl FnOnce() -> bool) {
+        let rqst = self.rqst.as_ptr();
+        // SAFETY: By the type invariants the request is valid, and with it its transport, whose
+        // locks stay as long. sunrpc takes the two in this order, too.
+        let (xprt, _queue, _credits) = unsafe {
+            let xprt = (*rqst).rq_xprt;
+            (
+                xprt,
+                SpinGuard::take(&raw mut (*xprt).queue_lock),
+                SpinGuard::take(&raw mut (*xprt).transport_lock),
+            )
+        };
+
+        // SAFETY: A request that is being sent has its task, and both locks are held. sunrpc keeps
+        // a request that is pinned on the queue of those to be sent. Nothing is woken: by the type
+        // invariants the write lock is held.
+        unsafe {
+            bindings::xprt_release_rqst_cong((*rqst).rq_task);
+            if put_behind_credits(xprt, rqst) || !must_wait() {
+                bindings::xprt_clear_cwnd_wait(xprt);
+            } else {
+                bindings::xprt_set_cwnd_wait(xprt);
+            }
+        }
+    }
+
     /// Wipes the place where the reply's first words go, which say that it is one: a server that
     /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
     /// Posting the call consumes it, so that this comes before.
@@ -173,6 +208,30 @@ impl<'a, D> Call<'a, D> {
         // SAFETY: Only the holder of the write lock touches the field before the reply comes.
         unsafe { (*self.rqst.as_ptr()).rq_xtime = bindings::time_now() };
         PostedCall(self)
+    }
+}
+
+/// Puts `rqst`, which has no credit, behind those that have one and follow it in the queue of
+/// requests to be sent. Returns whether the first request of the queue has one.
+///
+/// # Safety
+///
+/// `xprt` must be valid, its `queue_lock` and `transport_lock` be held, and `rqst` be on the queue
+/// itself, not on the list of another request.
+unsafe fn put_behind_credits(xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) -> bool {
+    // SAFETY: By the safety requirements of this function the queue, and with it each request on
+    // it, is valid and does not change meanwhile.
+    unsafe {
+        let (queue, entry) = (&raw mut (*xprt).xmit_queue, &raw mut (*rqst).rq_xmit);
+        let has_credit = |at: *mut bindings::list_head| {
+            at != queue && (*container_of!(at, bindings::rpc_rqst, rq_xmit)).rq_cong != 0
+        };
+        let mut next = (*entry).next;
+        while has_credit(next) {
+            next = (*next).next;
+        }
+        bindings::list_move_before(entry, next);
+        has_credit((*queue).next)
     }
 }
 

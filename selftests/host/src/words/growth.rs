@@ -14,7 +14,8 @@ use crate::{
         atomic::{smp_mb, Acquire, Atomic, Relaxed, Release},
         fail, remembers, Explore, How, Outcome, Scenario,
     },
-    stand_ins::{stock::Stock, work::DelayedWork, xprt::Xprt},
+    module::client::connection::shortage::Shortage,
+    stand_ins::{connection::Connection, stock::Stock, work::DelayedWork, xprt::Xprt},
 };
 
 /// The outcome of an attempt to allocate.
@@ -31,6 +32,8 @@ enum Made {
 /// flag that asks for more.
 struct Kind {
     wants: Atomic<bool>,
+    /// The note of a sender that waits for replies. Without one it waits for Sends.
+    shortage: Option<Shortage>,
     stock: Stock,
     /// Those that may still be allocated. Only the work item and the end of a run use it.
     unallocated: AtomicU32,
@@ -39,11 +42,12 @@ struct Kind {
 }
 
 impl Kind {
-    fn new(unallocated: u32) -> Self {
+    fn new(unallocated: u32, shortage: Option<Shortage>) -> Self {
         let wants = Atomic::new(false);
         wants.load(Relaxed);
         Self {
             wants,
+            shortage,
             stock: Stock::new(),
             unallocated: AtomicU32::new(unallocated),
             is_made: AtomicBool::new(false),
@@ -70,7 +74,7 @@ impl Kind {
 
 /// A connection that grows.
 struct Growth {
-    xprt: Xprt,
+    connection: Connection,
     work: DelayedWork,
     buffers: Kind,
     mrs: Kind,
@@ -86,10 +90,10 @@ impl Growth {
     /// A connection that may allocate `most` buffers and as many registrations.
     fn new(most: u32, memory: &'static [Made]) -> Self {
         Self {
-            xprt: Xprt::new(),
+            connection: Connection::new(),
             work: DelayedWork::new(),
-            buffers: Kind::new(most),
-            mrs: Kind::new(most),
+            buffers: Kind::new(most, None),
+            mrs: Kind::new(most, Some(Shortage::Registrations)),
             memory,
             attempts: AtomicUsize::new(0),
             is_swapping: false,
@@ -113,11 +117,29 @@ impl Growth {
         self.ask(&self.buffers);
     }
 
-    /// `Sender::find_buffer`, `Sender::build_again`.
+    fn xprt(&self) -> &Xprt {
+        &self.connection.shared.xprt
+    }
+
+    /// `Connection::has_waiter`
+    fn has_waiter(&self) -> bool {
+        self.xprt().is_space_wanted() || self.connection.is_short()
+    }
+
+    /// The end of `Connection::run`.
+    fn wake(&self) {
+        self.xprt().space_available();
+        self.connection.resources_available();
+    }
+
+    /// `Sender::wait_for`, `Sender::build_again`.
     fn find(&self, kind: &Kind) -> bool {
         let found = kind.take() || {
             if remembers() {
-                self.xprt.wait_for_buffer_space();
+                match kind.shortage {
+                    Some(shortage) => self.connection.note_shortage(shortage),
+                    None => self.xprt().wait_for_buffer_space(),
+                }
             }
             if remembers() {
                 self.ask(kind);
@@ -126,7 +148,14 @@ impl Growth {
             let looks = remembers();
             let found = looks && kind.take();
             if found && remembers() {
-                self.xprt.space_available();
+                match kind.shortage {
+                    Some(_) => self.connection.resources_available(),
+                    None => self.xprt().space_available(),
+                }
+            }
+            if !found && kind.shortage.is_some() {
+                // `Connection::not_sent`
+                self.xprt().give_credit_back(|| self.connection.is_short());
             }
             found
         };
@@ -140,7 +169,7 @@ impl Growth {
 
     /// For two calls: the second one looks only if the first has found a buffer or was woken.
     fn find_two_buffers(&self) {
-        if self.find(&self.buffers) || !self.xprt.is_space_wanted() {
+        if self.find(&self.buffers) || !self.xprt().has_senders_wait() {
             self.find(&self.buffers);
         }
     }
@@ -155,7 +184,7 @@ impl Growth {
     /// `Connection::retry`. One mistake does not look if a sender waits.
     fn retry(&self, kind: &Kind) {
         let looks = remembers();
-        if !looks || self.xprt.is_space_wanted() {
+        if !looks || self.has_waiter() {
             if remembers() {
                 kind.wants.xchg(true, Relaxed);
             }
@@ -213,7 +242,7 @@ impl Growth {
     /// registrations if there are buffers.
     fn run(&self) {
         let looks = remembers();
-        if self.is_swapping && !(looks && self.xprt.is_space_wanted()) {
+        if self.is_swapping && !(looks && self.has_waiter()) {
             return;
         }
         let clears_first = remembers();
@@ -230,7 +259,7 @@ impl Growth {
         if grown {
             smp_mb(); // of the worker
             if remembers() {
-                self.xprt.space_available();
+                self.wake();
             }
         }
         if wants_buffers && !clears_first {
@@ -258,10 +287,10 @@ impl Growth {
         if self.work.dequeue() {
             fail("attempts are made again and again although no sender waits");
         }
-        if self.xprt.is_space_wanted() {
+        if self.xprt().has_senders_wait() {
             fail("sunrpc waits, and no attempt is queued");
         }
-        if self.sleeps.load(SeqCst) && !self.xprt.has_woken() {
+        if self.sleeps.load(SeqCst) && !self.xprt().has_woken() {
             fail("a sender waits without sunrpc");
         }
         // A request for the sake of speed alone is tried once.
@@ -318,12 +347,12 @@ const WOKEN: Scenario<Growth> = Scenario {
     make: || Growth::new(1, &[Made::Nothing, Made::Nothing]),
     threads: &[
         ("sender", |world| {
-            if !world.find(&world.buffers) && !world.xprt.is_space_wanted() {
+            if !world.find(&world.buffers) && !world.xprt().has_senders_wait() {
                 world.find(&world.buffers);
             }
         }),
         // `Connection::sent`
-        ("handler", |world| world.xprt.space_available()),
+        ("handler", |world| world.xprt().space_available()),
         WORKER,
     ],
     check: Growth::check,
@@ -363,9 +392,35 @@ const NO_REGISTRATIONS: Scenario<Growth> = Scenario {
     ..REGISTRATIONS
 };
 
+/// A connection that may allocate `most` Receives.
+fn receives(most: u32, memory: &'static [Made]) -> Growth {
+    Growth {
+        buffers: Kind::new(most, Some(Shortage::Receives)),
+        ..Growth::new(most, memory)
+    }
+}
+
+const SOME_RECEIVES: Scenario<Growth> = Scenario {
+    name: "a sender waits for two Receives, and there is memory for one",
+    make: || receives(2, &[Made::Some, Made::Nothing]),
+    ..SOME_MEMORY
+};
+
+const WOKEN_BY_REPLY: Scenario<Growth> = Scenario {
+    name: "a reply wakes a sender while there is no memory",
+    make: || receives(1, &[Made::Nothing]),
+    threads: &[
+        ("sender", Growth::find_buffer),
+        // `Connection::post_receives`
+        ("handler", |world| world.connection.resources_available()),
+        WORKER,
+    ],
+    check: Growth::check,
+};
+
 #[test]
 fn growth() {
-    let scenarios: [&dyn Explore; 9] = [
+    let scenarios: [&dyn Explore; 11] = [
         &BUFFER,
         &NO_MEMORY,
         &TWO_BUFFERS,
@@ -375,6 +430,8 @@ fn growth() {
         &SWAPPING,
         &REGISTRATIONS,
         &NO_REGISTRATIONS,
+        &SOME_RECEIVES,
+        &WOKEN_BY_REPLY,
     ];
     let harmless = [
         // The sender has queued the work item before, which is a barrier, too.

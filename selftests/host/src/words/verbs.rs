@@ -3,7 +3,7 @@
 //! The words that the two halves of a queue pair share, and the sender that waits for room.
 
 use std::sync::{
-    atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    atomic::{AtomicUsize, Ordering::SeqCst},
     Mutex,
 };
 
@@ -14,10 +14,14 @@ use super::{
 };
 use crate::{
     explorer::{
-        atomic::{smp_mb, Acquire, Atomic, Full, Relaxed, Release},
-        explore, fail, Explore, How, Lock, Outcome, Plain, Scenario,
+        atomic::{smp_mb, Acquire, Atomic, Relaxed, Release},
+        explore, fail, remembers, Explore, How, Lock, Outcome, Plain, Scenario,
     },
-    stand_ins::{chain::Invalidated, list::MrList, pool::MrPool, sync::Arc},
+    module::client::connection::shortage::Shortage,
+    stand_ins::{
+        chain::Invalidated, connection::Connection, list::MrList, pool::MrPool, stock::Stock,
+        sync::Arc, xprt::Xprt,
+    },
 };
 
 /// Values that the threads of a scenario take, each once. They are alike: it does not matter which
@@ -301,42 +305,46 @@ const SPARE: Scenario<Numbers> = Scenario {
 // A sender that waits until there is room.
 
 struct Space {
-    waiting: Atomic<bool>,
-    is_told: AtomicBool,
+    connection: Connection,
     numbers: Numbers,
     registrations: Registrations,
+    pool: Stock,
 }
 
 impl Space {
     fn new() -> Self {
-        let waiting = Atomic::new(false);
-        waiting.load(Relaxed);
         Self {
-            waiting,
-            is_told: AtomicBool::new(false),
+            connection: Connection::new(),
             numbers: Numbers::new(),
             registrations: Registrations::new(),
+            pool: Stock::new(),
         }
     }
 
-    /// `Sender::find_buffer` and `Sender::build_again`.
-    fn wait_unless(&self, look: impl FnOnce() -> bool) {
-        // xprt_wait_for_buffer_space()
-        self.waiting.store(true, Relaxed);
+    fn xprt(&self) -> &Xprt {
+        &self.connection.shared.xprt
+    }
+
+    /// `Sender::wait_for`, for room.
+    fn wait_for_send(&self) {
+        self.xprt().wait_for_buffer_space();
+        smp_mb();
+        if self.numbers.counters.completed() == 1 {
+            self.xprt().space_available();
+        }
+    }
+
+    /// `Sender::wait_for`, for a Receive, or `Sender::build_again`; then `Connection::not_sent`. One
+    /// mistake does not look at the note any more.
+    fn wait_unless(&self, shortage: Shortage, look: impl FnOnce() -> bool) {
+        self.connection.note_shortage(shortage);
         smp_mb();
         if look() {
-            self.tell();
-        }
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.waiting.load(Relaxed)
-    }
-
-    /// xprt_write_space()
-    fn tell(&self) {
-        if self.is_wanted() && self.waiting.xchg(false, Full) {
-            self.is_told.store(true, SeqCst);
+            self.connection.resources_available();
+        } else {
+            let looks = remembers();
+            self.xprt()
+                .give_credit_back(|| !looks || self.connection.is_short());
         }
     }
 
@@ -344,13 +352,13 @@ impl Space {
     fn sent(&self) {
         self.numbers.counters.set_completed(1);
         smp_mb();
-        self.tell();
+        self.xprt().space_available();
     }
 
     /// `Connection::recycle`.
     fn recycle(&self) {
         self.numbers.hold();
-        if self.numbers.counters.is_batch_held() || self.is_wanted() {
+        if self.numbers.counters.is_batch_held() || self.connection.is_short() {
             self.post_receives();
         }
     }
@@ -359,11 +367,17 @@ impl Space {
     fn post_receives(&self) {
         self.numbers.post_held();
         smp_mb(); // the gate's lock orders this, too
-        self.tell();
+        self.connection.resources_available();
+    }
+
+    /// `Connection::handle_invalidated`, when a task waits for it.
+    fn invalidated(&self) {
+        self.pool.add();
+        self.connection.resources_available();
     }
 
     fn check(&self) {
-        if !self.is_told.load(SeqCst) {
+        if self.xprt().has_senders_wait() {
             fail("a sender waits although there is room");
         }
     }
@@ -374,7 +388,7 @@ const SEND_SPACE: Scenario<Space> = Scenario {
     make: Space::new,
     threads: &[
         ("sender", |world| {
-            world.wait_unless(|| world.numbers.counters.completed() == 1);
+            world.wait_for_send();
         }),
         ("handler", Space::sent),
     ],
@@ -386,7 +400,7 @@ const RECEIVE_SPACE: Scenario<Space> = Scenario {
     make: Space::new,
     threads: &[
         ("sender", |world| {
-            world.wait_unless(|| {
+            world.wait_unless(Shortage::Receives, || {
                 world.numbers.post_held();
                 world.numbers.counters.receivable() > 0
             });
@@ -401,7 +415,9 @@ const REGISTRATION_SPACE: Scenario<Space> = Scenario {
     make: Space::new,
     threads: &[
         ("sender", |world| {
-            world.wait_unless(|| world.registrations.kept.take().is_some());
+            world.wait_unless(Shortage::Registrations, || {
+                world.registrations.kept.take().is_some()
+            });
         }),
         ("handler", |world| {
             // `Connection::usual_reply`.
@@ -412,7 +428,19 @@ const REGISTRATION_SPACE: Scenario<Space> = Scenario {
     check: Space::check,
 };
 
-/// The same, when Receives are posted one at a time.
+const INVALIDATED_SPACE: Scenario<Space> = Scenario {
+    name: "a sender waits for a registration that is invalidated",
+    make: Space::new,
+    threads: &[
+        ("sender", |world| {
+            world.wait_unless(Shortage::Registrations, || world.pool.take());
+        }),
+        ("handler", Space::invalidated),
+    ],
+    check: Space::check,
+};
+
+/// A sender that waits for a Receive, when Receives are posted one at a time.
 const RECEIVE_POSTED: Scenario<Space> = Scenario {
     name: "a sender waits for a Receive that is posted",
     make: || {
@@ -465,22 +493,25 @@ fn counters() {
 
 #[test]
 fn space() {
-    let scenarios: [&dyn Explore; 4] = [
+    let scenarios: [&dyn Explore; 5] = [
         &SEND_SPACE,
         &RECEIVE_SPACE,
         &RECEIVE_POSTED,
         &REGISTRATION_SPACE,
+        &INVALIDATED_SPACE,
     ];
     let harmless = [
-        // sunrpc's own.
-        (How::Relaxed, "self.waiting.xchg(false, Full)"),
-        (How::NoBarrier, "self.waiting.xchg(false, Full)"),
-        (How::Torn, "self.waiting.xchg(false, Full)"),
         // The gate's lock orders the sender's look and the handler's.
         (How::Relaxed, "smp_mb(); // the gate"),
     ];
     Outcome::of(&scenarios)
         .mistakes("words/verbs.rs", &scenarios, &harmless)
+        .mistakes(
+            "connection/shortage.rs",
+            &scenarios,
+            // It still comes before the end of the section that ends the wait.
+            &[(How::Late, "self.short.store(0, Relaxed)")],
+        )
         .everywhere(How::NoBarrier, &scenarios)
         .report("sender that waits");
 }
