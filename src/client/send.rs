@@ -166,7 +166,8 @@ impl Sender {
             // pair.
             Lack::Receive => connection.note_shortage(Shortage::Receives),
         }
-        if !self.queue.is_short_of_room() {
+        // While there is no room for registrations, more buffers would be of no use for it.
+        if lack == Lack::Receive || !self.queue.is_short_of_room() {
             connection.grow_buffers();
         }
         // Either this finds a buffer that has come in between, or the completion handler, which

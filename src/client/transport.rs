@@ -362,7 +362,8 @@ impl Transport for RdmaTransport {
 
     fn timed_out(&self, request: &Request) {
         // Of calls that time out together the first one ends the connection, and the others may
-        // come when there is another one.
+        // come when there is another one. It could still be replaced between this look and the
+        // request to disconnect: sunrpc exports none that names the connection.
         let waits = |connection: &Arc<Connection>| {
             let state = request.state.lock();
             state.call.waits_on(connection.generation())
