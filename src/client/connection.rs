@@ -77,6 +77,9 @@ use crate::{
     }, //
 };
 
+/// Jiffies between attempts to allocate more when there is no memory.
+const RETRY: usize = secs_to_jiffies(1) / 10;
+
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
 const INVALIDATE_LIMIT_SECS: u32 = 10;
 
@@ -175,7 +178,7 @@ impl Connection {
                 wants_mrs: Atomic::new(false),
                 wants_buffers: Atomic::new(false),
                 short: Atomic::new(0),
-                refused: Atomic::new(jiffies().wrapping_sub(growth::RETRY)),
+                refused: Atomic::new(jiffies().wrapping_sub(RETRY)),
                 overdue <- new_delayed_work!("rpcrdma_rs::Connection::overdue"),
                 awaited: Awaited::new(),
                 negotiated: Versioned::new(),

@@ -20,6 +20,7 @@ macro_rules! read_once {
 }
 
 mod backchannel;
+mod call;
 mod class;
 mod connect_lock;
 mod info;
@@ -50,6 +51,10 @@ pub(crate) use backchannel::{
     DeliverError,
     ReverseReply, //
 };
+pub(crate) use call::{
+    Call,
+    PostedCall, //
+};
 pub(crate) use class::{
     Class,
     Names,
@@ -58,11 +63,7 @@ pub(crate) use class::{
 pub(crate) use connect_lock::ConnectLock;
 pub(crate) use info::Load;
 use rqst::Found;
-pub(crate) use rqst::{
-    Call,
-    Pinned,
-    PostedCall, //
-};
+pub(crate) use rqst::Pinned;
 pub(crate) use slot::{
     SlotData,
     Slots, //

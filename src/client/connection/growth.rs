@@ -24,7 +24,8 @@ use kernel::{
 
 use super::{
     super::negotiated::Negotiated,
-    Connection, //
+    Connection,
+    RETRY, //
 };
 use crate::os;
 
@@ -33,9 +34,6 @@ const GROWTH: u32 = 32;
 
 /// Registrations that are allocated at a time: as many as there are, between these numbers.
 const MR_GROWTH: (u32, u32) = (8, 32);
-
-/// Jiffies between attempts when there is no memory.
-pub(super) const RETRY: usize = os::secs_to_jiffies(1) / 10;
 
 /// Jiffies after which a device is asked again that has refused: it may say so in the log.
 const RETRY_DEVICE: usize = os::secs_to_jiffies(1);
