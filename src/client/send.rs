@@ -166,7 +166,7 @@ impl Sender {
             // pair.
             Lack::Receive => connection.note_shortage(Shortage::Receives),
         }
-        // While there is no room for registrations, more buffers would be of no use for it.
+        // More buffers do not make room for registrations, but they come with more Receives.
         if lack == Lack::Receive || !self.queue.is_short_of_room() {
             connection.grow_buffers();
         }

@@ -138,8 +138,8 @@ impl Draft<'_> {
         } = *self;
         let mut mrs = expose(plan, send, receive, batch, lists)?;
         if let Some(mrs) = mrs.as_mut().filter(|_| plan.call == CallMode::Long) {
-            // sunrpc frees what it has encrypted when it encodes the call again: before it sends
-            // the call again, which waits until the server cannot reach this memory.
+            // When sunrpc encodes the call again, it frees the pages that it was encrypted into,
+            // and the server may still reach them: only sending the call again waits for that.
             if let Some(pages) = call.hold_encrypted(sender_flags())? {
                 mrs.hold(&pages);
             }
