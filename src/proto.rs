@@ -15,7 +15,7 @@
 //! | [`chunk`], [`segments`] | segments and their lists, and how many a transfer takes |
 //! | [`rpc`] | the few RPC messages that a transport writes itself |
 //! | [`v1::plan`] | the transfer modes of a call and its reply |
-//! | [`v1::page_chunk`] | both, and the header, for the usual call with a chunk |
+//! | [`v1::sole_chunk`] | both, and the header, for the usual call with a chunk |
 //! | [`v1::encode`], [`v1::message`] | the bytes of a transport header, or of a whole message |
 //! | [`v1::header`] | the parts of a received transport header |
 //! | [`v1::requester::incoming`] | the kind of a message that a client received |
@@ -113,7 +113,6 @@ pub(crate) use self::{
             encode_null_call,
             encode_system_error, //
         },
-        page_chunk::PageChunk,
         plan::{
             is_inline,
             plan,
@@ -141,6 +140,7 @@ pub(crate) use self::{
                 UsualReply, //
             }, //
         }, //
+        sole_chunk::SoleChunk,
     }, //
 };
 

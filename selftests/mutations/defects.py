@@ -62,6 +62,12 @@ PROTOCOL = (
         ),
     ),
     Defect(
+        "an old reply is left in memory that a kept registration offers",
+        "H-23",
+        "test_9_hostile_server: a Reply chunk that was not written, of",
+        (("                call.forget_old_reply();\n                mrs.reuse(", "                mrs.reuse("),),
+    ),
+    Defect(
         "padding of a Read chunk goes inline",
         "V1-74",
         "test_11_modes: Read chunk",

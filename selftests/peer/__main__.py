@@ -151,8 +151,8 @@ class Server:
             return mode
         if first_of_it and self.options.first_of_each:
             return self.options.first_of_each
-        if self.orders.holding and call and (call["prog"], call["proc"]) == (echo.PROGRAM, echo.ECHO):
-            return "keep"
+        if call and (call["prog"], call["proc"]) == (echo.PROGRAM, echo.ECHO):
+            return self.orders.mode() or "right"
         mode = self.armed.pop(call["proc"], None) if call and call["prog"] == nfs.PROGRAM else None
         if mode:
             return mode

@@ -110,7 +110,7 @@ class Peer:
             raise AssertionError(f"{error}\n{self.tail()}") from None
         return found[0]
 
-    def order(self, order: str, **words: int | None) -> Event:
+    def order(self, order: str, **words: int | list[str] | None) -> Event:
         """Has an order carried out (see orders.py); the event that says so."""
         self._number += 1
         number = self._number

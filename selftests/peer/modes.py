@@ -182,6 +182,7 @@ MODES = {
     "write-longer": lambda q: written(q, 4),
     "write-two": lambda q: written(q, 0, 2),
     "unaligned": lambda q: [q.reply(payload=q.payload + b"\0")],
+    "invalidate-own": lambda q: [Send(q.reply().message, own_handle(q))],
     "invalidate-dead": lambda q: wrong_handle(q, 0xDEAD),
     "invalidate-stale": lambda q: wrong_handle(q, q.last_handle),
     "invalidate-middle": lambda q: wrong_handle(q, q.last_middle),

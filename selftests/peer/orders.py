@@ -7,6 +7,7 @@
     hold        from now on keeps the replies to ECHO calls back
     release     sends these replies, and holds no more
     step        sends these replies, and goes on holding
+    misbehave   replies to the next ECHO calls in these `modes` (see modes.py), one each
     error       sends an RDMA_ERROR with an xid
     disconnect  ends the newest connection
 
@@ -32,6 +33,7 @@ class Orders:
         # Opened for both, it does not end with the first writer.
         self.fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
         self.holding = False
+        self._modes = []
         self._let_go = let_go  # sends the replies that were kept, and counts them
         self._credits = credits
         self._rest = b""
@@ -84,6 +86,16 @@ class Orders:
     def step(self):
         """Sends the replies that were kept."""
         return {"count": self._let_go()}
+
+    def misbehave(self, modes):
+        """Has modes for the next calls."""
+        self._modes = modes
+
+    def mode(self):
+        """The mode of the reply to an ECHO call; None if none is ordered."""
+        if self.holding:
+            return "keep"
+        return self._modes.pop(0) if self._modes else None
 
     def error(self, xid):
         """Says that a message with this xid could not be decoded."""

@@ -17,6 +17,7 @@ from harness import resources
 from harness.mountstats import transport
 from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
+from harness.rpcload import loaded
 from harness.sight import ends
 from peer.driver import Peer, peer
 
@@ -296,6 +297,28 @@ def unwritten(pair: Pair, segments: int) -> None:
         sent = [message["xid"] for message in server.messages()].count(order["xid"])
         # The RPC layer may send the call again when it cannot parse a reply, and then gets the right one.
         assert FAILED in done.out or sent > 1, f"bytes from before the call were taken for its reply: {done}"
+
+
+@test(
+    "a Reply chunk that was not written, of a call whose registration was kept",
+    *("H-23", "V1-95", "V1-102"),
+    device="rxe",
+)
+def unwritten_again(pair: Pair) -> None:
+    """As above, but the memory is a head alone, in which the reply to the call before stood."""
+    with peer(pair, "--private-data", "f6ab0e1801010000") as server, loaded(pair) as load:
+        load.open(f"port={server.port}")
+        # The first reply leaves its call's registration to the second call.
+        server.order("misbehave", modes=["invalidate-own", "nomsg-unwritten"])
+        first, second = load.do(*["run count=1 call=100 reply=2000 reply_in=head"] * 2)
+        assert first.good().counted["remote_invalidates"] == 1, first
+        assert second.counted["reply_chunks"] >= 1, second
+        wrong = server.of("misbehaves")[1]
+        sent = [message["xid"] for message in server.messages()].count(wrong["xid"])
+        # The RPC layer may send the call again, as above.
+        assert second.error or sent > 1, f"bytes from before the call were taken for its reply: {second}"
+        load.one("close").good()
+    nothing_left(pair)
 
 
 @test(

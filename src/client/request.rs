@@ -15,10 +15,10 @@ use crate::{
     proto::{
         CallMode,
         Offered,
-        PageChunk,
         ReadSegment,
         ReplyMode,
-        Segment, //
+        Segment,
+        SoleChunk, //
     },
     sunrpc::{
         Pinned,
@@ -102,12 +102,13 @@ impl Lists {
     /// Has only `chunk`, of one segment. The data of a Read chunk belongs at `position` in the
     /// call.
     #[inline]
-    pub(super) fn set(&mut self, chunk: PageChunk, position: u32, segment: Segment) {
+    pub(super) fn set(&mut self, chunk: SoleChunk, position: u32, segment: Segment) {
         self.clear();
         // There is room for one.
         let _ = match chunk {
-            PageChunk::Read => self.read.push(ReadSegment { position, segment }),
-            PageChunk::Write => self.write.push(segment),
+            SoleChunk::Read => self.read.push(ReadSegment { position, segment }),
+            SoleChunk::Write => self.write.push(segment),
+            SoleChunk::Reply => self.reply.push(segment),
         };
     }
 

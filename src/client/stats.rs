@@ -16,10 +16,10 @@ use crate::{
     proto::{
         CallMode,
         Discard,
-        PageChunk,
         Plan,
         RdmaError,
-        ReplyMode, //
+        ReplyMode,
+        SoleChunk, //
     },
     sunrpc::{
         XdrBuf,
@@ -232,15 +232,15 @@ impl Stats {
 
     /// Counts a call whose only chunk is `chunk`, of one segment of `bytes` bytes.
     #[inline(always)]
-    pub(super) fn count_page_chunk(&self, chunk: PageChunk, bytes: u32, send: &XdrBuf<'_>) {
-        match chunk {
-            PageChunk::Read => self.read_segments.inc(),
-            PageChunk::Write => {
-                self.count_pullup(send);
-                self.write_segments.inc();
-                self.offered_bytes.add(bytes);
-            }
-        }
+    pub(super) fn count_sole_chunk(&self, chunk: SoleChunk, bytes: u32, send: &XdrBuf<'_>) {
+        let segments = match chunk {
+            SoleChunk::Read => return self.read_segments.inc(),
+            SoleChunk::Write => &self.write_segments,
+            SoleChunk::Reply => &self.reply_segments,
+        };
+        self.count_pullup(send);
+        segments.inc();
+        self.offered_bytes.add(bytes);
     }
 
     /// Counts the transfer modes of a call that is about to go out with the chunks of `lists`.

@@ -41,10 +41,10 @@ use crate::{
         CallHeader,
         CallMode,
         CallShape,
-        PageChunk,
         Plan,
         ReplyMode,
-        Segment, //
+        Segment,
+        SoleChunk, //
     },
     sunrpc::{
         Call,
@@ -172,6 +172,7 @@ fn shape_of(call: &Call<'_, Request>, send: &XdrBuf<'_>, receive: &XdrBuf<'_>) -
         send_eligible: send.may_be_read_chunk(),
         recv_max: receive.capacity(),
         recv_pages: receive.page_len(),
+        recv_kvecs: receive.kvecs(),
         recv_eligible: receive.may_be_write_chunk(),
         opaque: call.is_opaque(),
     }
@@ -322,71 +323,81 @@ impl Connection {
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
         let (send, receive) = (call.send_buf(), call.receive_buf());
-        let shape = shape_of(call, &send, &receive);
-        let mut kept = call.slot().kept.take();
+        let chunk = SoleChunk::of(&shape_of(call, &send, &receive), &negotiated.limits);
 
-        if let Some(chunk) = PageChunk::of(&shape, &negotiated.limits) {
-            if let Some(mrs) = kept.take() {
-                match self.expose_pages(negotiated, call, chunk, mrs) {
-                    Ok((mrs, segment)) => {
-                        return self
-                            .build_page_chunk(negotiated, call, chunk, mrs, segment, message)
-                    }
-                    Err(mrs) => kept = Some(mrs),
-                }
+        // Each kind by itself, so that none pays for the differences.
+        match (chunk, call.slot().kept.take()) {
+            (Some(SoleChunk::Read), Some(kept)) => {
+                self.build_sole_chunk(negotiated, call, SoleChunk::Read, kept, message)
             }
+            (Some(SoleChunk::Write), Some(kept)) => {
+                self.build_sole_chunk(negotiated, call, SoleChunk::Write, kept, message)
+            }
+            (Some(SoleChunk::Reply), Some(kept)) => {
+                self.build_sole_chunk(negotiated, call, SoleChunk::Reply, kept, message)
+            }
+            (_, kept) => self.build_any(negotiated, call, kept, message),
         }
-        self.build_any(negotiated, call, kept, message)
     }
 
-    /// Registers the page data of `call` with the registration that the last call has left.
+    /// Registers the memory of `chunk`, the only one of `call`, with the registration that the last
+    /// call has left.
     ///
     /// # Errors
     ///
     /// The registration, if more is necessary.
     #[inline(always)]
-    fn expose_pages(
+    fn expose_sole_chunk(
         &self,
         negotiated: &Negotiated,
         call: &Call<'_, Request>,
-        chunk: PageChunk,
+        chunk: SoleChunk,
         mrs: MrList<Invalidated>,
     ) -> Result<(MrList<Mapped>, Segment), MrList<Invalidated>> {
-        // The memory is not the device's: no reply waits while there are registrations.
-        let (pages, access) = match chunk {
-            PageChunk::Read => (call.send_buf().pages(), Access::RemoteRead),
-            PageChunk::Write => (call.receive_buf().pages(), Access::RemoteWrite),
+        let (pool, receive) = (&negotiated.pool, call.receive_buf());
+        // The memory is not the device's: a request keeps registrations only while the server can
+        // reach none of its memory.
+        let (mrs, region) = match chunk {
+            SoleChunk::Read => mrs.reuse(pool, call.send_buf().pages(), Access::RemoteRead)?,
+            SoleChunk::Write => mrs.reuse(pool, receive.pages(), Access::RemoteWrite)?,
+            SoleChunk::Reply => {
+                call.forget_old_reply();
+                mrs.reuse(pool, receive.head_runs(), Access::RemoteWrite)?
+            }
         };
-        let (mrs, region) = mrs.reuse(&negotiated.pool, pages, access)?;
         Ok((mrs, segment(region)))
     }
 
-    /// Builds the message for a call whose only chunk is `chunk`, with one `segment`.
+    /// Builds the message for a call whose only chunk is `chunk`, with the registration that the
+    /// last call has left, if that is enough.
     ///
     /// # Errors
     ///
     /// As [`Self::build`].
     #[inline(always)]
-    fn build_page_chunk<'c>(
+    fn build_sole_chunk<'c>(
         &self,
         negotiated: &Negotiated,
         call: &Call<'c, Request>,
-        chunk: PageChunk,
-        mrs: MrList<Mapped>,
-        segment: Segment,
+        chunk: SoleChunk,
+        kept: MrList<Invalidated>,
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
+        let (mrs, segment) = match self.expose_sole_chunk(negotiated, call, chunk, kept) {
+            Ok(exposed) => exposed,
+            Err(kept) => return self.build_any(negotiated, call, Some(kept), message),
+        };
         let (send, xid) = (call.send_buf(), call.xid());
         // CAST: A head that is sent inline is short.
         let position = send.head_len() as u32;
         let header_len = chunk
             .encode_header(xid, negotiated.credits, position, &segment, message)
             .map_err(|_| Unsendable::Never(TOO_LONG))?;
-        let without_pages = chunk == PageChunk::Read;
+        let without_pages = chunk == SoleChunk::Read;
         let len = append(Some(&send), header_len, without_pages, negotiated, message)?;
         self.shared
             .stats
-            .count_page_chunk(chunk, segment.length, &send);
+            .count_sole_chunk(chunk, segment.length, &send);
 
         let mut state = self.sendable(call, xid)?;
         // The call that has left the registrations has made the lists.

@@ -43,6 +43,8 @@ pub(crate) struct CallShape {
     pub(crate) recv_max: u32,
     /// Bytes of the largest possible reply that go to its page list.
     pub(crate) recv_pages: u32,
+    /// The number of the reply's head and tail that are not empty.
+    pub(crate) recv_kvecs: u32,
     /// The upper layer marked the page list of the reply as eligible for direct placement.
     pub(crate) recv_eligible: bool,
     /// The payload is protected by RPCSEC_GSS integrity or privacy, so that nothing may be taken
@@ -168,8 +170,7 @@ fn plan_reply(call: &CallShape, limits: &PlanLimits) -> Result<(ReplyMode, u32, 
             return Ok((ReplyMode::WriteChunk, allow(limits, page_segments)?, chunk));
         }
     }
-    // The upper layer does not tell the split of the rest; both a head and a tail may come.
-    let count = page_segments.saturating_add(segments(limits, rest, 2)?);
+    let count = page_segments.saturating_add(segments(limits, rest, call.recv_kvecs.clamp(1, 2))?);
     let chunk = reply_chunk_len(u64::from(count));
     if !fits(BARE_HEADER.saturating_add(chunk), 0, threshold) {
         return Err(PlanError::ReplyHeader);
@@ -256,6 +257,11 @@ mod tests {
         call.send_len = 961;
         let long = Ok((CallMode::Long, 1, ReplyMode::ReplyChunk, 2));
         assert_eq!(modes(&call, &LIMITS), long);
+        // And 4 + 16 if the reply has no tail.
+        call.recv_kvecs = 1;
+        call.send_len = 976;
+        let inline = Ok((CallMode::Inline, 0, ReplyMode::ReplyChunk, 1));
+        assert_eq!(modes(&call, &LIMITS), inline);
     }
 
     // PD-14..PD-16: each direction has its own threshold.
@@ -447,6 +453,7 @@ mod tests {
         CallShape {
             recv_max: max,
             recv_pages: pages,
+            recv_kvecs: 2,
             recv_eligible: true,
             ..CallShape::default()
         }

@@ -15,7 +15,10 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::slot::Slot;
+use super::slot::{
+    Slot,
+    SlotData, //
+};
 use crate::{
     bindings,
     os::HeldPages,
@@ -174,11 +177,19 @@ impl<'a, D> Call<'a, D> {
 
     /// Wipes the place where the reply's first words go, which say that it is one: a server that
     /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
-    /// Posting the call consumes it, so that this comes before.
-    pub(crate) fn forget_old_reply(&self) {
+    /// Posting the call consumes it, so that this comes before. Neither the device nor the peer may
+    /// reach any memory of the call: kernels with debug assertions ask [`SlotData::is_reachable`].
+    pub(crate) fn forget_old_reply(&self)
+    where
+        D: SlotData,
+    {
         const WORDS: usize = 8;
+        if cfg!(CONFIG_RUST_DEBUG_ASSERTIONS) && self.slot().is_reachable() {
+            // SAFETY: Has no preconditions.
+            unsafe { bindings::warn_on(true) };
+        }
         // SAFETY: Set up at encoding, and until the call is posted nothing else touches its memory:
-        // the caller has seen that it cannot be reached ([`SlotData::is_reachable`]).
+        // it cannot be reached.
         let mut buf = unsafe { XdrBufMut::new(&(*self.rqst.as_ptr()).rq_rcv_buf) };
 
         if buf.head_room() >= WORDS {

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 
 use crate::module::proto::{
-    is_inline, plan, segments::most_segments, CallHeader, CallMode, CallShape, PageChunk, Plan,
-    PlanError, PlanLimits, ReadSegment, ReplyMode, Segment, Thresholds,
+    is_inline, plan, segments::most_segments, CallHeader, CallMode, CallShape, Plan, PlanError,
+    PlanLimits, ReadSegment, ReplyMode, Segment, SoleChunk, Thresholds,
 };
 
 /// The segments that a piece really takes which starts at byte `start` of a page.
@@ -25,27 +25,36 @@ fn bytes() -> impl Strategy<Value = u32> {
 
 fn shape() -> impl Strategy<Value = CallShape> {
     let side = || (bytes(), bytes(), any::<bool>(), any::<bool>());
-    (side(), side(), 0..3_u32, any::<bool>()).prop_map(|(send, recv, send_kvecs, opaque)| {
-        // Page list and rest; a call without head and tail has no rest.
-        let pages = |paged: bool, bytes: u32| if paged { bytes } else { 0 };
-        let send_pages = pages(send.2, send.1);
-        let recv_pages = pages(recv.2, recv.1);
-        let rest = if send_kvecs == 0 {
-            0
-        } else {
-            send.0.max(send_kvecs)
-        };
-        CallShape {
-            send_len: send_pages + rest,
-            send_pages,
-            send_kvecs,
-            send_eligible: send.3,
-            recv_max: recv_pages + recv.0,
-            recv_pages,
-            recv_eligible: recv.3,
-            opaque,
-        }
-    })
+    let kvecs = || 0..3_u32;
+    (side(), side(), kvecs(), kvecs(), any::<bool>()).prop_map(
+        |(send, recv, send_kvecs, recv_kvecs, opaque)| {
+            // Page list and rest; a call without head and tail has no rest.
+            let pages = |paged: bool, bytes: u32| if paged { bytes } else { 0 };
+            let send_pages = pages(send.2, send.1);
+            let recv_pages = pages(recv.2, recv.1);
+            let rest = if send_kvecs == 0 {
+                0
+            } else {
+                send.0.max(send_kvecs)
+            };
+            let recv_rest = if recv_kvecs == 0 {
+                0
+            } else {
+                recv.0.max(recv_kvecs)
+            };
+            CallShape {
+                send_len: send_pages + rest,
+                send_pages,
+                send_kvecs,
+                send_eligible: send.3,
+                recv_max: recv_pages + recv_rest,
+                recv_pages,
+                recv_kvecs,
+                recv_eligible: recv.3,
+                opaque,
+            }
+        },
+    )
 }
 
 fn limits() -> impl Strategy<Value = PlanLimits> {
@@ -90,7 +99,7 @@ fn headers(
         CallMode::ReadChunk => pages,
         CallMode::Long => really(limits, head, s1) + pages + really(limits, tail, s2),
     };
-    let (head, tail) = halves(call.recv_max - call.recv_pages, 2);
+    let (head, tail) = halves(call.recv_max - call.recv_pages, call.recv_kvecs);
     let pages = really(limits, call.recv_pages, r0);
     let whole = really(limits, head, r1) + pages + really(limits, tail, r2);
     let (write, reply) = match plan.reply {
@@ -183,24 +192,29 @@ proptest! {
         }
     }
 
-    // V1-45, V1-53, V1-55, V1-83: the short way to a plan with one chunk of page data, in one segment, leads to the same.
+    // V1-45, V1-53, V1-55, V1-83, V1-99: the short way to a plan with one chunk of one segment leads to the same.
     #[test]
-    fn page_chunks(call in shape(), limits in limits()) {
+    fn sole_chunks(call in shape(), limits in limits()) {
         let expected = match plan(&call, &limits) {
             Ok(Plan { call: CallMode::ReadChunk, reply: ReplyMode::Inline, call_segments: 1, .. }) => {
-                Some(PageChunk::Read)
+                Some(SoleChunk::Read)
             }
             Ok(Plan { call: CallMode::Inline, reply: ReplyMode::WriteChunk, reply_segments: 1, .. }) => {
-                Some(PageChunk::Write)
+                Some(SoleChunk::Write)
+            }
+            Ok(Plan { call: CallMode::Inline, reply: ReplyMode::ReplyChunk, reply_segments: 1, .. })
+                if call.recv_pages == 0 =>
+            {
+                Some(SoleChunk::Reply)
             }
             _ => None,
         };
-        prop_assert_eq!(PageChunk::of(&call, &limits), expected);
+        prop_assert_eq!(SoleChunk::of(&call, &limits), expected);
     }
 
     // V1-153: no numbers make the planner panic.
     #[test]
-    fn any_numbers(send: [u32; 3], recv: [u32; 2], flags: [bool; 3], limits: [u32; 5]) {
+    fn any_numbers(send: [u32; 3], recv: [u32; 3], flags: [bool; 3], limits: [u32; 5]) {
         let call = CallShape {
             send_len: send[0],
             send_pages: send[1],
@@ -208,6 +222,7 @@ proptest! {
             send_eligible: flags[0],
             recv_max: recv[0],
             recv_pages: recv[1],
+            recv_kvecs: recv[2],
             recv_eligible: flags[1],
             opaque: flags[2],
         };
@@ -220,7 +235,7 @@ proptest! {
         if let Ok(found) = plan(&call, &limits) {
             prop_assert!(found.call_segments.max(found.reply_segments) <= limits.max_segments);
         }
-        let _ = PageChunk::of(&call, &limits);
+        let _ = SoleChunk::of(&call, &limits);
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls whose page data moves in one segment, and all else inline: nearly all that read or write.
+//! Calls with one chunk, of one segment: nearly all that have any.
 //!
 //! A few comparisons come to the same result as [`plan`](super::plan::plan) and
 //! [`CallHeader`](super::encode::CallHeader), which take any call. Calls of another form are left
@@ -26,16 +26,21 @@ use super::{
 /// Bytes of a header with a Read list or a Write list of one segment.
 const LEN: usize = MIN_LEN.wrapping_add(24);
 
+/// Bytes of a header with a Reply chunk of one segment.
+const REPLY_LEN: usize = MIN_LEN.wrapping_add(20);
+
 /// The only chunk of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PageChunk {
+pub(crate) enum SoleChunk {
     /// The page data of the call, in a Read chunk.
     Read,
     /// The page data of the reply, offered a Write chunk.
     Write,
+    /// The whole reply, which has no page data, offered a Reply chunk.
+    Reply,
 }
 
-impl PageChunk {
+impl SoleChunk {
     /// The chunk of `call` under `limits`; `None` if it may need no chunk, another, or more than
     /// one segment.
     #[inline(always)]
@@ -45,10 +50,18 @@ impl PageChunk {
             fits(MIN_LEN, call.send_len, thresholds.call),
             fits(MIN_LEN, call.recv_max, thresholds.reply),
         );
-        if small_call == small_reply || call.opaque || limits.max_segments == 0 {
+        if small_call == small_reply || limits.max_segments == 0 {
             return None;
         }
-        if small_call {
+        if small_call && call.recv_pages == 0 {
+            (call.recv_kvecs <= 1
+                && limits.are_one_segment(call.recv_max)
+                && fits(REPLY_LEN, call.send_len, thresholds.call)
+                && fits(REPLY_LEN, 0, thresholds.reply))
+            .then_some(Self::Reply)
+        } else if call.opaque {
+            None
+        } else if small_call {
             let rest = call.recv_max.checked_sub(call.recv_pages)?;
             (call.recv_eligible
                 && limits.are_one_segment(call.recv_pages)
@@ -120,6 +133,23 @@ impl PageChunk {
                 0,
                 0,
             ])?,
+            Self::Reply => {
+                out.words([
+                    xid,
+                    VERSION,
+                    credits,
+                    Proc::Msg.code(),
+                    0,
+                    0,
+                    1,
+                    1,
+                    handle,
+                    length,
+                    high,
+                    low,
+                ])?;
+                return Ok(REPLY_LEN);
+            }
         }
         Ok(LEN)
     }
@@ -157,7 +187,7 @@ fn halves(offset: u64) -> [u32; 2] {
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
-#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_page_chunk))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_sole_chunk))]
 mod tests {
     use super::{
         super::{
@@ -175,38 +205,72 @@ mod tests {
     fn thresholds() {
         let mut call = write();
         (call.send_len, call.recv_max) = (972, 4096 + 972);
-        assert_eq!(PageChunk::of(&call, &LIMITS), Some(PageChunk::Write));
+        assert_eq!(SoleChunk::of(&call, &LIMITS), Some(SoleChunk::Write));
         call.send_len = 973;
-        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        assert_eq!(SoleChunk::of(&call, &LIMITS), None);
         (call.send_len, call.recv_max) = (972, 4096 + 973);
-        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        assert_eq!(SoleChunk::of(&call, &LIMITS), None);
 
         let mut call = read();
         call.send_len = 4096 + 972;
-        assert_eq!(PageChunk::of(&call, &LIMITS), Some(PageChunk::Read));
+        assert_eq!(SoleChunk::of(&call, &LIMITS), Some(SoleChunk::Read));
         call.send_len = 4096 + 973;
-        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        assert_eq!(SoleChunk::of(&call, &LIMITS), None);
         // A call that is inline both ways has no chunk, and one that is in neither has two.
         (call.send_len, call.send_pages) = (996, 900);
-        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        assert_eq!(SoleChunk::of(&call, &LIMITS), None);
         (call.send_len, call.recv_max) = (4096, 4096);
-        assert_eq!(PageChunk::of(&call, &LIMITS), None);
+        assert_eq!(SoleChunk::of(&call, &LIMITS), None);
+
+        let mut call = reply();
+        (call.send_len, call.recv_max) = (976, 997);
+        assert_eq!(SoleChunk::of(&call, &LIMITS), Some(SoleChunk::Reply));
+        call.send_len = 977;
+        assert_eq!(SoleChunk::of(&call, &LIMITS), None);
+        (call.send_len, call.recv_max) = (976, 996);
+        assert_eq!(SoleChunk::of(&call, &LIMITS), None);
+        let header = |reply| PlanLimits {
+            thresholds: Thresholds { call: 1024, reply },
+            ..LIMITS
+        };
+        let call = self::reply();
+        assert_eq!(SoleChunk::of(&call, &header(48)), Some(SoleChunk::Reply));
+        assert_eq!(SoleChunk::of(&call, &header(47)), None);
     }
 
     // V1-46, V1-83, V1-136, V1-153: one segment, of data that may be taken out.
     #[test]
     fn conditions() {
         // 15 pages, wherever they begin, and one byte more than that, but for the last.
-        for (pages, chunk) in [(61_442, None), (61_441, Some(PageChunk::Write)), (0, None)] {
+        for (pages, chunk) in [(61_442, None), (61_441, Some(SoleChunk::Write)), (0, None)] {
             let call = CallShape {
                 recv_pages: pages,
                 recv_max: 100_u32.wrapping_add(pages).max(2000),
                 ..write()
             };
-            assert_eq!(PageChunk::of(&call, &LIMITS), chunk);
+            assert_eq!(SoleChunk::of(&call, &LIMITS), chunk);
         }
-        let (write, read) = (write(), read());
+        // The same for a whole reply, which may be opaque.
+        for (bytes, chunk) in [(61_442, None), (61_441, Some(SoleChunk::Reply))] {
+            let call = CallShape {
+                recv_max: bytes,
+                opaque: true,
+                ..reply()
+            };
+            assert_eq!(SoleChunk::of(&call, &LIMITS), chunk);
+        }
+        let (write, read, reply) = (write(), read(), reply());
         for call in [
+            // A tail as well.
+            CallShape {
+                recv_kvecs: 2,
+                ..reply
+            },
+            // Pages, which are not eligible, as well.
+            CallShape {
+                recv_pages: 1,
+                ..reply
+            },
             CallShape {
                 recv_eligible: false,
                 ..write
@@ -233,18 +297,18 @@ mod tests {
                 ..read
             },
         ] {
-            assert_eq!(PageChunk::of(&call, &LIMITS), None);
+            assert_eq!(SoleChunk::of(&call, &LIMITS), None);
         }
         let none = PlanLimits {
             max_segments: 0,
             ..LIMITS
         };
-        assert_eq!(PageChunk::of(&write, &none), None);
+        assert_eq!(SoleChunk::of(&write, &none), None);
         let no_pages = PlanLimits {
             page_size: 0,
             ..LIMITS
         };
-        assert_eq!(PageChunk::of(&write, &no_pages), None);
+        assert_eq!(SoleChunk::of(&write, &no_pages), None);
     }
 
     // V1-14, V1-48, V1-83: the header is the one that any call gets.
@@ -274,16 +338,24 @@ mod tests {
             write: &[segment],
             ..call
         };
-        for (chunk, header) in [(PageChunk::Read, read), (PageChunk::Write, write)] {
+        let reply = CallHeader {
+            reply: &[segment],
+            ..call
+        };
+        for (chunk, header, header_len) in [
+            (SoleChunk::Read, read, 52),
+            (SoleChunk::Write, write, 52),
+            (SoleChunk::Reply, reply, 48),
+        ] {
             let (mut out, mut expected) = ([0xee; 60], [0xee; 60]);
             let encode = |out: &mut [u8]| {
                 chunk.encode_header(call.xid, call.credits, 0x191a_1b1c, &segment, out)
             };
 
-            assert_eq!(encode(&mut out), Ok(52));
-            assert_eq!(header.encode(&mut expected), Ok(52));
+            assert_eq!(encode(&mut out), Ok(header_len));
+            assert_eq!(header.encode(&mut expected), Ok(header_len));
             assert_eq!(out, expected);
-            for len in 0..52 {
+            for len in 0..header_len {
                 let out = out.get_mut(..len).unwrap_or_default();
                 assert_eq!(encode(out), Err(EncodeError::NoRoom));
             }
@@ -306,7 +378,18 @@ mod tests {
             send_len: 100,
             recv_max: 4296,
             recv_pages: 4096,
+            recv_kvecs: 2,
             recv_eligible: true,
+            ..CallShape::default()
+        }
+    }
+
+    // A call with a long reply.
+    fn reply() -> CallShape {
+        CallShape {
+            send_len: 100,
+            recv_max: 7792,
+            recv_kvecs: 1,
             ..CallShape::default()
         }
     }
