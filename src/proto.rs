@@ -137,6 +137,7 @@ pub(crate) use self::{
             },
             usual::{
                 usual,
+                usual_long,
                 UsualReply, //
             }, //
         }, //

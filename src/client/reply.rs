@@ -37,6 +37,7 @@ use crate::{
     proto::{
         classify,
         usual,
+        usual_long,
         Incoming,
         Offered,
         UsualReply, //
@@ -147,7 +148,7 @@ struct Replied<S: Section = Outside> {
 
 impl Connection {
     /// Acts on a reply of the usual form. Nearly all messages are such.
-    #[inline]
+    #[inline(always)]
     fn usual_reply(
         &self,
         queue: &mut RecvQueue,
@@ -222,6 +223,9 @@ impl Connection {
     /// Acts on any message from the server.
     #[inline(never)]
     fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received<'_>) {
+        if let Some(reply) = usual_long(buf.message()).filter(|_| !self.is_probing()) {
+            return self.usual_reply(queue, buf, received, &reply);
+        }
         let disposition = self.disposition(classify(buf.message()), received.invalidated);
 
         self.dispose(queue, buf, received, disposition);
@@ -424,7 +428,7 @@ impl Connection {
     }
 
     /// Counts a handle that the server has invalidated. Tells whether the connection may go on.
-    #[inline]
+    #[inline(always)]
     fn count_remote_invalidation(&self) -> bool {
         let stats = &self.shared.stats;
         let policy = self

@@ -21,7 +21,7 @@ const NOT_XDR: &str = "its RPC message is not whole XDR words";
 
 impl Connection {
     /// Checks a reply of the usual form, in `message`, as [`Self::validate`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn validate_usual(
         &self,
         reply: &UsualReply,
@@ -31,21 +31,10 @@ impl Connection {
         let Some((placed, renamed)) = reply.check(offered) else {
             return self.validate_again(offered, message);
         };
-        let placed = match placed {
-            Placed::WriteChunk { length } => {
-                self.shared.stats.written_bytes.add(length);
-                (length != 0).then_some(length)
-            }
-            _ => None,
-        };
         if renamed {
             self.shared.stats.renamed_segments.inc();
         }
-        let payload = reply.payload;
-        match payload % 4 {
-            0 => Ok(Delivery::Inline { payload, placed }),
-            _ => Err(NOT_XDR),
-        }
+        self.delivery(placed, Some(reply.payload))
     }
 
     /// Checks a reply that does not look as its call wanted it.
@@ -77,6 +66,18 @@ impl Connection {
         if !reply.chunks.is_empty() && reply::renamed(reply, offered) {
             stats.renamed_segments.inc();
         }
+        self.delivery(placed, reply.payload.map(<[u8]>::len))
+    }
+
+    /// The rest of the work on a reply that is where `placed` says, with `payload` bytes of it
+    /// inline.
+    ///
+    /// # Errors
+    ///
+    /// Its length is not one that an RPC message has.
+    #[inline(always)]
+    fn delivery(&self, placed: Placed, payload: Option<usize>) -> Result<Delivery, &'static str> {
+        let stats = &self.shared.stats;
         let placed = match placed {
             Placed::ReplyChunk { length } => {
                 stats.written_bytes.add(length);
@@ -91,7 +92,7 @@ impl Connection {
             }
             Placed::Inline => None,
         };
-        match reply.payload.map(<[u8]>::len) {
+        match payload {
             Some(payload) if payload % 4 == 0 => Ok(Delivery::Inline { payload, placed }),
             _ => Err(NOT_XDR),
         }

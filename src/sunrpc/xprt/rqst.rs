@@ -227,7 +227,7 @@ impl<D, S: Section> Pinned<D, S> {
     /// memory was ever registered, and only the state of the request knows that: a proof without
     /// content that the state hands out says no more than the state itself, and would have to be
     /// carried along with each reply. Kernels with debug assertions ask the state.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn complete(self, len: u32)
     where
         D: SlotData,

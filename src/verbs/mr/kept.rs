@@ -45,7 +45,7 @@ impl Kept {
     }
 
     /// Puts `mrs` there; those that were there before go back to their pool.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&self, mrs: MrList<Invalidated>) {
         self.count.store(mrs.count(), Relaxed);
         let head = mrs.into_chain().into_raw();

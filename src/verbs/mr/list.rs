@@ -164,7 +164,7 @@ impl MrList<Mapped> {
 impl MrList<Registered> {
     /// Takes out the registration whose handle the peer has invalidated on the connection of this
     /// list, if it is one of the list's. Returns it and the others, or the list as it was.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remotely_invalidated(
         self,
         handle: InvalidatedHandle<'_>,

@@ -15,7 +15,7 @@ mod module {
     pub(crate) mod proto;
 }
 
-use module::proto::{classify, usual, v1::reply, Incoming, Offered, Placed, Segment};
+use module::proto::{classify, usual, usual_long, v1::reply, Incoming, Offered, Placed, Segment};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[writes, replies], rest)) = bytes.split_first_chunk() else {
@@ -31,13 +31,13 @@ fuzz_target!(|bytes: &[u8]| {
         write: &write,
         reply: &reply_chunk,
     };
-    let short = usual(message);
+    let short = usual(message).or_else(|| usual_long(message));
     match classify(message) {
         Incoming::Reply(reply) => {
             check(&reply, &offered);
             if let Some(short) = short {
                 assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));
-                assert_eq!(Some(short.payload), reply.payload.map(<[u8]>::len));
+                assert_eq!(short.payload, reply.payload.map_or(0, <[u8]>::len));
                 if let Some((placed, renamed)) = short.check(&offered) {
                     assert_eq!(reply::check(&reply, &offered), Ok(placed));
                     assert_eq!(renamed, reply::renamed(&reply, &offered));

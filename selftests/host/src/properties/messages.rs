@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 use super::{lists, read_segment, segment, word, Lists};
 use crate::module::proto::{
     chunk::{read_list_len, reply_chunk_len, write_list_len},
-    classify, encode_bare_header, encode_error, usual,
+    classify, encode_bare_header, encode_error, usual, usual_long,
     v1::{encode::ListsHeader, responder},
     xdr, Body, CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
 };
@@ -45,12 +45,12 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 
 /// Properties of any bytes that come from the wire.
 fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
-    if let Some(short) = usual(bytes) {
+    if let Some(short) = usual(bytes).or_else(|| usual_long(bytes)) {
         let Incoming::Reply(reply) = classify(bytes) else {
             return Err(TestCaseError::fail("not a reply"));
         };
         prop_assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));
-        prop_assert_eq!(Some(short.payload), reply.payload.map(<[u8]>::len));
+        prop_assert_eq!(short.payload, reply.payload.map_or(0, <[u8]>::len));
     }
     match classify(bytes) {
         Incoming::Reply(reply) => {

@@ -6,7 +6,8 @@ use proptest::{collection::vec, prelude::*};
 
 use super::Lists;
 use crate::module::proto::{
-    classify, usual, v1::reply, Body, Header, Incoming, Malformed, Offered, Placed, Reply, Segment,
+    classify, usual, usual_long, v1::reply, Body, Header, Incoming, Malformed, Offered, Placed,
+    Reply, Segment, WriteChunk,
 };
 
 /// Lengths as a responder fills segments with `bytes` bytes, one after the other.
@@ -101,21 +102,26 @@ fn check(bytes: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
     }
 }
 
-/// The short way to read a usual reply leads to the same as the long one; and it reads all replies
+/// The short ways to read a usual reply lead to the same as the long one; and they read all replies
 /// without chunks, and those with one segment that keeps to the offer.
 fn agrees(bytes: &[u8], reply: &Reply<'_>, offered: &Offered<'_>) {
     let checked = reply::check(reply, offered);
-    let Some(short) = usual(bytes) else {
-        assert!(reply.payload.is_none() || !reply.chunks.is_empty());
+    let Some(short) = usual(bytes).or_else(|| usual_long(bytes)) else {
+        let is_long = |list: &WriteChunk<'_>| reply.payload.is_none() && list.len() == 1;
+        assert!(!reply.chunks.is_empty());
+        assert!(
+            !reply.chunks.write.is_empty() || !reply.chunks.reply.as_ref().is_some_and(is_long)
+        );
         return;
     };
     assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));
-    assert_eq!(Some(short.payload), reply.payload.map(<[u8]>::len));
+    assert_eq!(short.payload, reply.payload.map_or(0, <[u8]>::len));
     match short.check(offered) {
         Some((placed, renamed)) => {
             assert_eq!(checked, Ok(placed));
             assert_eq!(renamed, reply::renamed(reply, offered));
         }
+        None if reply.payload.is_none() => assert!(checked.is_err()),
         None => assert!(checked.is_err() || offered.write.len() != 1),
     }
 }

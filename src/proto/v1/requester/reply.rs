@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Bytes of the smallest RPC reply: xid, REPLY, MSG_DENIED, AUTH_ERROR and a reason.
-const MIN_RPC_REPLY: u64 = 20;
+pub(super) const MIN_RPC_REPLY: u64 = 20;
 
 /// The chunks for the reply that a call went out with.
 #[derive(Clone, Copy, Debug, Default)]

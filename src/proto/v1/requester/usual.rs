@@ -2,10 +2,10 @@
 
 //! The usual replies, decoded and checked at once.
 //!
-//! Most replies are an `RDMA_MSG` without chunks, or with a Write chunk of one segment. Their words
-//! stand at fixed places. Other messages, and defective ones, are left to
-//! [`super::incoming::classify`] and [`super::reply::check`], which come to the same result for the
-//! usual ones.
+//! Most replies are an `RDMA_MSG` without chunks, or with a Write chunk of one segment; of the rest
+//! most are an `RDMA_NOMSG` with a Reply chunk of one segment. Their words stand at fixed places.
+//! Other messages, and defective ones, are left to [`super::incoming::classify`] and
+//! [`super::reply::check`], which come to the same result for the usual ones.
 
 use super::{
     super::{
@@ -19,7 +19,8 @@ use super::{
     },
     reply::{
         Offered,
-        Placed, //
+        Placed,
+        MIN_RPC_REPLY, //
     }, //
 };
 
@@ -30,13 +31,25 @@ pub(crate) struct UsualReply {
     pub(crate) xid: u32,
     /// The credits word, unchecked; see [`super::super::super::credits::grant`].
     pub(crate) credits: u32,
-    /// The only segment of the only Write chunk, if there is one.
-    pub(crate) written: Option<Segment>,
-    /// Bytes of the RPC reply, the last ones of the message.
+    /// Its chunks.
+    pub(crate) chunks: UsualChunks,
+    /// Bytes of the RPC reply that are in the message, the last ones of it.
     pub(crate) payload: usize,
 }
 
-/// Decodes `message` if it is a reply of the usual form; `None` if it is anything else.
+/// The chunks of a reply of the usual form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UsualChunks {
+    /// None: all of the reply is in the message.
+    None,
+    /// A Write chunk with this segment.
+    Write(Segment),
+    /// A Reply chunk with this segment, which has all of the reply.
+    Reply(Segment),
+}
+
+/// Decodes `message` if it is a reply of the usual form and has any of it inline; `None` if it is
+/// anything else.
 #[inline(always)]
 pub(crate) fn usual(message: &[u8]) -> Option<UsualReply> {
     let mut message = Reader::new(message);
@@ -44,18 +57,14 @@ pub(crate) fn usual(message: &[u8]) -> Option<UsualReply> {
     if version != VERSION || proc != Proc::Msg.code() || read != 0 || write > 1 {
         return None;
     }
-    let written = if write == 0 {
-        None
+    let chunks = if write == 0 {
+        UsualChunks::None
     } else {
         let [count, handle, length, high, low, end] = message.words()?;
         if count != 1 || end != 0 {
             return None;
         }
-        Some(Segment {
-            handle,
-            length,
-            offset: (u64::from(high) << 32) | u64::from(low),
-        })
+        UsualChunks::Write(segment(handle, length, high, low))
     };
     let reply_chunk = message.word()?;
     let payload = message.rest().len();
@@ -64,9 +73,37 @@ pub(crate) fn usual(message: &[u8]) -> Option<UsualReply> {
     is_reply.then_some(UsualReply {
         xid,
         credits,
-        written,
+        chunks,
         payload,
     })
+}
+
+/// Decodes `message` if it is a reply of the usual form and has nothing of it inline; `None` if it
+/// is anything else.
+#[inline(always)]
+pub(crate) fn usual_long(message: &[u8]) -> Option<UsualReply> {
+    let mut message = Reader::new(message);
+    let [xid, version, credits, proc, read, write, reply, count, handle, length, high, low] =
+        message.words()?;
+    let is_reply = version == VERSION
+        && proc == Proc::NoMsg.code()
+        && (read, write, reply, count) == (0, 0, 1, 1)
+        && message.rest().is_empty();
+    is_reply.then_some(UsualReply {
+        xid,
+        credits,
+        chunks: UsualChunks::Reply(segment(handle, length, high, low)),
+        payload: 0,
+    })
+}
+
+#[inline(always)]
+fn segment(handle: u32, length: u32, high: u32, low: u32) -> Segment {
+    Segment {
+        handle,
+        length,
+        offset: (u64::from(high) << 32) | u64::from(low),
+    }
 }
 
 impl UsualReply {
@@ -75,15 +112,25 @@ impl UsualReply {
     /// simple.
     #[inline(always)]
     pub(crate) fn check(&self, offered: &Offered<'_>) -> Option<(Placed, bool)> {
-        let Some(written) = &self.written else {
-            return Some((Placed::Inline, false));
+        let (returned, offered, placed) = match &self.chunks {
+            UsualChunks::None => return Some((Placed::Inline, false)),
+            UsualChunks::Write(segment) => {
+                let length = segment.length;
+                (segment, offered.write, Placed::WriteChunk { length })
+            }
+            UsualChunks::Reply(segment) => {
+                let length = segment.length;
+                if u64::from(length) < MIN_RPC_REPLY {
+                    return None;
+                }
+                (segment, offered.reply, Placed::ReplyChunk { length })
+            }
         };
-        let [segment] = offered.write else {
+        let [segment] = offered else {
             return None;
         };
-        let length = written.length;
-        let renamed = written.handle != segment.handle || written.offset != segment.offset;
-        (length <= segment.length).then_some((Placed::WriteChunk { length }, renamed))
+        let renamed = returned.handle != segment.handle || returned.offset != segment.offset;
+        (returned.length <= segment.length).then_some((placed, renamed))
     }
 }
 
@@ -99,7 +146,7 @@ mod tests {
         let bare = Message::new(&TV_V1_2);
         let found = usual(bare.bytes());
         assert!(found.is_some_and(|reply| {
-            reply.xid == 0xa1b2_c301 && reply.written.is_none() && reply.payload >= 8
+            reply.xid == 0xa1b2_c301 && reply.chunks == UsualChunks::None && reply.payload >= 8
         }));
         // Two chunks, a Reply chunk, an error, a call: not of this form.
         for other in [
@@ -112,32 +159,70 @@ mod tests {
         }
     }
 
-    // V1-92: no longer than offered.
+    // TV-V1-8, V1-102: the whole reply in a Reply chunk of one segment.
+    #[test]
+    fn long() {
+        let message = Message::new(&TV_V1_8);
+        let expected = UsualReply {
+            xid: 0xa1b2_c305,
+            credits: 16,
+            chunks: UsualChunks::Reply(Segment {
+                handle: 0x4201,
+                length: 5120,
+                offset: 0xa_0000,
+            }),
+            payload: 0,
+        };
+        assert_eq!(usual_long(message.bytes()), Some(expected));
+        // Another version, type, list or count; bytes too few or too many.
+        for at in [4, 12, 16, 20, 24, 28] {
+            let message = Message::new(&TV_V1_8).put(at, 2);
+            assert!(usual_long(message.bytes()).is_none());
+        }
+        assert!(usual_long(message.cut(47).bytes()).is_none());
+        assert!(usual_long(Message::new(&TV_V1_6).bytes()).is_none());
+    }
+
+    // V1-92, V1-102: no longer than offered, and a whole reply no shorter than one can be.
     #[test]
     fn lengths() {
-        let reply = |length| UsualReply {
-            xid: 1,
-            credits: 1,
-            written: Some(Segment {
-                handle: 7,
-                length,
-                offset: 9,
-            }),
-            payload: 24,
-        };
-        let segment = |handle| Segment {
+        let part = |handle, length| Segment {
             handle,
-            length: 100,
+            length,
             offset: 9,
         };
-        let offers =
-            |length, write: &[Segment]| reply(length).check(&Offered { write, reply: &[] });
-        let placed = |length, renamed| Some((Placed::WriteChunk { length }, renamed));
+        let check = |chunks, write: &[Segment], reply: &[Segment]| {
+            UsualReply {
+                xid: 1,
+                credits: 1,
+                chunks,
+                payload: 24,
+            }
+            .check(&Offered { write, reply })
+        };
+        let (one, other) = (part(7, 100), part(8, 100));
 
-        assert_eq!(offers(100, &[segment(7)]), placed(100, false));
-        assert_eq!(offers(0, &[segment(8)]), placed(0, true));
-        assert_eq!(offers(101, &[segment(7)]), None);
-        assert_eq!(offers(1, &[]), None);
-        assert_eq!(offers(1, &[segment(7), segment(7)]), None);
+        let written =
+            |length, offered: &[Segment]| check(UsualChunks::Write(part(7, length)), offered, &[]);
+        let placed = |length, renamed| Some((Placed::WriteChunk { length }, renamed));
+        assert_eq!(written(100, &[one]), placed(100, false));
+        assert_eq!(written(0, &[other]), placed(0, true));
+        assert_eq!(written(101, &[one]), None);
+        assert_eq!(written(1, &[]), None);
+        assert_eq!(written(1, &[one, one]), None);
+
+        let replied =
+            |length, offered: &[Segment]| check(UsualChunks::Reply(part(7, length)), &[], offered);
+        let placed = |length, renamed| Some((Placed::ReplyChunk { length }, renamed));
+        assert_eq!(replied(100, &[one]), placed(100, false));
+        assert_eq!(replied(20, &[other]), placed(20, true));
+        assert_eq!(replied(19, &[one]), None);
+        assert_eq!(replied(101, &[one]), None);
+        assert_eq!(replied(20, &[]), None);
+        assert_eq!(replied(20, &[one, one]), None);
+
+        // One chunk is not the other.
+        assert_eq!(check(UsualChunks::Write(one), &[], &[one]), None);
+        assert_eq!(check(UsualChunks::Reply(one), &[one], &[]), None);
     }
 }
