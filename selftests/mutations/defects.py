@@ -68,6 +68,17 @@ PROTOCOL = (
         (("                call.forget_old_reply();\n                mrs.reuse(", "                mrs.reuse("),),
     ),
     Defect(
+        "an old reply is left in memory of any other call",
+        "H-23",
+        "test_9_hostile_server: a Reply chunk that was not written, segments",
+        (
+            (
+                "            call.forget_old_reply();\n        }\n        let mut lists",
+                "        }\n        let mut lists",
+            ),
+        ),
+    ),
+    Defect(
         "padding of a Read chunk goes inline",
         "V1-74",
         "test_11_modes: Read chunk",

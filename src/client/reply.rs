@@ -319,7 +319,7 @@ impl Connection {
         match replied.exposed {
             None => {
                 if let Some(mrs) = free {
-                    pinned.slot().kept.put(mrs);
+                    pinned.slot().keep(mrs);
                 }
                 self.complete(pinned, delivery, buf.message());
                 self.recycle(queue, buf);

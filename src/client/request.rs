@@ -242,9 +242,10 @@ pub(crate) struct Request {
     pub(super) index: u32,
     #[pin]
     pub(super) state: SpinLock<CallData>,
-    /// Registrations that the last call has left, for the next one; none while its reply waits.
-    /// They go with the connection.
-    pub(super) kept: Kept,
+    /// Registrations that the last call has left, for the next one. While there are any, the server
+    /// can reach no memory of the request: a call takes them before it is sent, and its reply
+    /// returns them when the server cannot any more. They go with the connection.
+    kept: Kept,
     /// Signalled when the invalidation of an abandoned call is over.
     #[pin]
     pub(super) released: Completion,
@@ -276,6 +277,24 @@ impl SlotData for Request {
 }
 
 impl Request {
+    /// Takes the registrations that the last call has left.
+    #[inline(always)]
+    pub(super) fn take_kept(&self) -> Option<MrList<Invalidated>> {
+        self.kept.take()
+    }
+
+    /// The number of those.
+    pub(super) fn kept_count(&self) -> u32 {
+        self.kept.count()
+    }
+
+    /// Leaves `mrs` to the next call. The server can reach no memory of this one any more.
+    #[inline(always)]
+    pub(super) fn keep(&self, mrs: MrList<Invalidated>) {
+        self.warn_if_reachable();
+        self.kept.put(mrs);
+    }
+
     /// Takes from the call all that depends on the connection with this number, none of whose
     /// completions is still to come.
     pub(super) fn tear_down(&self, generation: u64) {

@@ -113,7 +113,7 @@ impl Sender {
         // waits.
         smp_mb(Full);
         for request in shared.slots.iter() {
-            drop(request.kept.take());
+            drop(request.take_kept());
         }
         self.connection.build(call, message)
     }

@@ -175,7 +175,7 @@ impl<'a> View<'a> {
     /// The registrations that calls use; those that are kept for the next ones not counted.
     fn registrations_used(&self, negotiated: &Negotiated) -> u32 {
         let kept = self.shared.slots.iter().fold(0u32, |sum, request| {
-            sum.saturating_add(request.kept.count())
+            sum.saturating_add(request.kept_count())
         });
         negotiated.pool.in_use().saturating_sub(kept)
     }

@@ -326,7 +326,7 @@ impl Connection {
         let chunk = SoleChunk::of(&shape_of(call, &send, &receive), &negotiated.limits);
 
         // Each kind by itself, so that none pays for the differences.
-        match (chunk, call.slot().kept.take()) {
+        match (chunk, call.slot().take_kept()) {
             (Some(SoleChunk::Read), Some(kept)) => {
                 self.build_sole_chunk(negotiated, call, SoleChunk::Read, kept, message)
             }
@@ -355,11 +355,12 @@ impl Connection {
         mrs: MrList<Invalidated>,
     ) -> Result<(MrList<Mapped>, Segment), MrList<Invalidated>> {
         let (pool, receive) = (&negotiated.pool, call.receive_buf());
-        // The memory is not the device's: a request keeps registrations only while the server can
-        // reach none of its memory.
+        // The server can reach no memory of a request that has registrations (`Request::keep`).
         let (mrs, region) = match chunk {
             SoleChunk::Read => mrs.reuse(pool, call.send_buf().pages(), Access::RemoteRead)?,
             SoleChunk::Write => mrs.reuse(pool, receive.pages(), Access::RemoteWrite)?,
+            // The only part may be the tail.
+            SoleChunk::Reply if receive.head_len() == 0 => return Err(mrs),
             SoleChunk::Reply => {
                 call.forget_old_reply();
                 mrs.reuse(pool, receive.head_runs(), Access::RemoteWrite)?

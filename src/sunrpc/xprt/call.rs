@@ -178,22 +178,19 @@ impl<'a, D> Call<'a, D> {
     /// Wipes the place where the reply's first words go, which say that it is one: a server that
     /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
     /// Posting the call consumes it, so that this comes before. Neither the device nor the peer may
-    /// reach any memory of the call: kernels with debug assertions ask [`SlotData::is_reachable`].
+    /// reach any memory of the call: kernels with debug assertions ask its state.
     pub(crate) fn forget_old_reply(&self)
     where
         D: SlotData,
     {
-        const WORDS: usize = 8;
-        if cfg!(CONFIG_RUST_DEBUG_ASSERTIONS) && self.slot().is_reachable() {
-            // SAFETY: Has no preconditions.
-            unsafe { bindings::warn_on(true) };
-        }
+        const FIRST_WORDS: [u8; 8] = [0; 8];
+        self.slot().warn_if_reachable();
         // SAFETY: Set up at encoding, and until the call is posted nothing else touches its memory:
         // it cannot be reached.
         let mut buf = unsafe { XdrBufMut::new(&(*self.rqst.as_ptr()).rq_rcv_buf) };
 
-        if buf.head_room() >= WORDS {
-            buf.write_head(&[0; WORDS]);
+        if buf.head_room() >= FIRST_WORDS.len() {
+            buf.write_head(&FIRST_WORDS);
         }
     }
 

@@ -232,10 +232,7 @@ impl<D, S: Section> Pinned<D, S> {
     where
         D: SlotData,
     {
-        if cfg!(CONFIG_RUST_DEBUG_ASSERTIONS) && self.slot().is_reachable() {
-            // SAFETY: Has no preconditions.
-            unsafe { bindings::warn_on(true) };
-        }
+        self.slot().warn_if_reachable();
         let (rqst, _, section) = self.into_parts();
         // SAFETY: By the type invariants the request is of a slot table with data of this type, and
         // still pinned.

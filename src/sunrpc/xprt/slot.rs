@@ -153,6 +153,15 @@ pub(crate) trait SlotData: Sized {
     /// Each request that was sent and not completed is asked before its buffers are used again,
     /// which they are not as long as they can be reached.
     fn is_reachable(&self) -> bool;
+
+    /// Warns if that is so, in kernels with debug assertions; others do not ask.
+    #[inline(always)]
+    fn warn_if_reachable(&self) {
+        if cfg!(CONFIG_RUST_DEBUG_ASSERTIONS) && self.is_reachable() {
+            // SAFETY: Has no preconditions.
+            unsafe { bindings::warn_on(true) };
+        }
+    }
 }
 
 /// Requests that are made when the transport is; the others are when they are needed, and stay.

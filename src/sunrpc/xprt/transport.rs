@@ -47,7 +47,7 @@ pub(crate) struct Params {
 ///
 /// The trait asks for no promise that only `unsafe` code could rely on. The transport object keeps
 /// its own handle and its requests even if the transport drops its handle; and
-/// [`SlotData::is_reachable`] is asked before the memory of a call is used for anything else.
+/// [`SlotData::is_reachable`] is asked before the task of a call that has not completed goes on.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The transport's data of each request.
     type Slot: SlotData + Send + Sync + 'static;

@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 use super::Lists;
 use crate::module::proto::{
     classify, usual, usual_long, v1::reply, Body, Header, Incoming, Malformed, Offered, Placed,
-    Reply, Segment, WriteChunk,
+    Reply, Segment,
 };
 
 /// Lengths as a responder fills segments with `bytes` bytes, one after the other.
@@ -107,11 +107,18 @@ fn check(bytes: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
 fn agrees(bytes: &[u8], reply: &Reply<'_>, offered: &Offered<'_>) {
     let checked = reply::check(reply, offered);
     let Some(short) = usual(bytes).or_else(|| usual_long(bytes)) else {
-        let is_long = |list: &WriteChunk<'_>| reply.payload.is_none() && list.len() == 1;
-        assert!(!reply.chunks.is_empty());
-        assert!(
-            !reply.chunks.write.is_empty() || !reply.chunks.reply.as_ref().is_some_and(is_long)
-        );
+        let chunks = &reply.chunks;
+        let one = match (reply.payload.is_some(), &chunks.reply) {
+            (true, None) => chunks
+                .write
+                .chunks()
+                .next()
+                .filter(|_| chunks.write.len() == 1),
+            (false, Some(chunk)) => chunks.write.is_empty().then_some(*chunk),
+            _ => None,
+        };
+        assert!(!chunks.is_empty());
+        assert!(one.is_none_or(|chunk| chunk.len() != 1), "{reply:?}");
         return;
     };
     assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));

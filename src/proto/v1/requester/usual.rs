@@ -64,7 +64,7 @@ pub(crate) fn usual(message: &[u8]) -> Option<UsualReply> {
         if count != 1 || end != 0 {
             return None;
         }
-        UsualChunks::Write(segment(handle, length, high, low))
+        UsualChunks::Write(segment_of(handle, length, high, low))
     };
     let reply_chunk = message.word()?;
     let payload = message.rest().len();
@@ -92,13 +92,14 @@ pub(crate) fn usual_long(message: &[u8]) -> Option<UsualReply> {
     is_reply.then_some(UsualReply {
         xid,
         credits,
-        chunks: UsualChunks::Reply(segment(handle, length, high, low)),
+        chunks: UsualChunks::Reply(segment_of(handle, length, high, low)),
         payload: 0,
     })
 }
 
+/// A segment of these words.
 #[inline(always)]
-fn segment(handle: u32, length: u32, high: u32, low: u32) -> Segment {
+fn segment_of(handle: u32, length: u32, high: u32, low: u32) -> Segment {
     Segment {
         handle,
         length,
@@ -148,6 +149,11 @@ mod tests {
         assert!(found.is_some_and(|reply| {
             reply.xid == 0xa1b2_c301 && reply.chunks == UsualChunks::None && reply.payload >= 8
         }));
+        // The first Write chunk of two with its first segment.
+        let written = Message::without(&TV_V1_5, 11, 29).put(24, 1);
+        let found = usual(written.bytes());
+        let chunk = UsualChunks::Write(segment(0x2101, 4096, 0x10000));
+        assert!(found.is_some_and(|reply| reply.chunks == chunk && reply.payload >= 8));
         // Two chunks, a Reply chunk, an error, a call: not of this form.
         for other in [
             Message::new(&TV_V1_5),
@@ -174,23 +180,21 @@ mod tests {
             payload: 0,
         };
         assert_eq!(usual_long(message.bytes()), Some(expected));
-        // Another version, type, list or count; bytes too few or too many.
+        // Another version, type, list or count; bytes too few or too many; two segments.
         for at in [4, 12, 16, 20, 24, 28] {
             let message = Message::new(&TV_V1_8).put(at, 2);
             assert!(usual_long(message.bytes()).is_none());
         }
         assert!(usual_long(message.cut(47).bytes()).is_none());
+        let longer = Message::new(TV_V1_8.iter().chain(&[0]));
+        assert!(usual_long(longer.bytes()).is_none());
         assert!(usual_long(Message::new(&TV_V1_6).bytes()).is_none());
     }
 
     // V1-92, V1-102: no longer than offered, and a whole reply no shorter than one can be.
     #[test]
     fn lengths() {
-        let part = |handle, length| Segment {
-            handle,
-            length,
-            offset: 9,
-        };
+        let part = |handle, length| segment(handle, length, 9);
         let check = |chunks, write: &[Segment], reply: &[Segment]| {
             UsualReply {
                 xid: 1,
@@ -201,12 +205,14 @@ mod tests {
             .check(&Offered { write, reply })
         };
         let (one, other) = (part(7, 100), part(8, 100));
+        let elsewhere = Segment { offset: 8, ..one };
 
         let written =
             |length, offered: &[Segment]| check(UsualChunks::Write(part(7, length)), offered, &[]);
         let placed = |length, renamed| Some((Placed::WriteChunk { length }, renamed));
         assert_eq!(written(100, &[one]), placed(100, false));
         assert_eq!(written(0, &[other]), placed(0, true));
+        assert_eq!(written(1, &[elsewhere]), placed(1, true));
         assert_eq!(written(101, &[one]), None);
         assert_eq!(written(1, &[]), None);
         assert_eq!(written(1, &[one, one]), None);
