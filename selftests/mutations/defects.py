@@ -202,7 +202,7 @@ CONNECTION = (
         (
             (
                 "let own = policy.own();",
-                "static FIRST: ::kernel::sync::SetOnce<PrivateData> = ::kernel::sync::SetOnce::new();\n"
+                "static FIRST: ::kernel::sync::SetOnce<crate::proto::PrivateData> = ::kernel::sync::SetOnce::new();\n"
                 "    FIRST.populate(policy.own());\n"
                 "    let own = FIRST.as_ref().copied().unwrap_or_default();",
             ),
@@ -313,7 +313,7 @@ MEMORY = (
                 "if !reply.chunks.is_empty() && reply::renamed(reply, offered) {",
                 "if reply.chunks.is_empty() && reply::renamed(reply, offered) {",
             ),
-            ("        if renamed {", "        if renamed && placed.is_none() {"),
+            ("        if renamed {", "        if renamed && placed == Placed::Inline {"),
         ),
     ),
 )
