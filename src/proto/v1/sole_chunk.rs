@@ -100,58 +100,33 @@ impl SoleChunk {
         let [high, low] = halves(offset);
         let mut out = Writer::new(out);
 
-        // An item of a list is preceded by a 1, and the end of one is a 0.
+        // The prefix, and the three lists, a line each. An item of a list is preceded by a 1, and
+        // the end of one is a 0; a chunk begins with its count of segments, a Read segment with its
+        // position.
         match self {
+            #[rustfmt::skip]
             Self::Read => out.words([
-                xid,
-                VERSION,
-                credits,
-                Proc::Msg.code(),
-                1,
-                position,
-                handle,
-                length,
-                high,
-                low,
-                0,
+                xid, VERSION, credits, Proc::Msg.code(),
+                1, position, handle, length, high, low, 0,
                 0,
                 0,
             ])?,
-            // The count of the chunk's segments stands where a Read list has the position.
+            #[rustfmt::skip]
             Self::Write => out.words([
-                xid,
-                VERSION,
-                credits,
-                Proc::Msg.code(),
+                xid, VERSION, credits, Proc::Msg.code(),
                 0,
-                1,
-                1,
-                handle,
-                length,
-                high,
-                low,
-                0,
+                1, 1, handle, length, high, low, 0,
                 0,
             ])?,
-            Self::Reply => {
-                out.words([
-                    xid,
-                    VERSION,
-                    credits,
-                    Proc::Msg.code(),
-                    0,
-                    0,
-                    1,
-                    1,
-                    handle,
-                    length,
-                    high,
-                    low,
-                ])?;
-                return Ok(REPLY_LEN);
-            }
+            #[rustfmt::skip]
+            Self::Reply => out.words([
+                xid, VERSION, credits, Proc::Msg.code(),
+                0,
+                0,
+                1, 1, handle, length, high, low,
+            ])?,
         }
-        Ok(LEN)
+        Ok(out.written())
     }
 }
 
