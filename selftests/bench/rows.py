@@ -210,15 +210,17 @@ def transport() -> list[Row]:
         words = f"proc=echo call={bytes} reply={bytes}"
         rows.append(calls(name, ECHO, words, depth, 256 if depth == 1 else 192, SMALL))
     for mode, words in MODES.items():
+        # Pages as they come are contiguous in one run and scattered in the next; a row is the difference of two.
+        scattered = f"proc=echo memory=scattered {words}"
         for bytes in (4000, 16 * KIB, 64 * KIB, 256 * KIB, MIB):
             # An event that comes once, such as a flush of a memory cache, is not to count for a hundredth.
             count = max(24, min(128, 8 * MIB // bytes))
             own = SMALL if bytes < 4 * KIB else LARGE
-            rows.append(calls(f"RPC {mode} {size(bytes)}", ECHO, f"proc=echo {words.format(bytes)}", 1, count, own))
+            rows.append(calls(f"RPC {mode} {size(bytes)}", ECHO, scattered.format(bytes), 1, count, own))
         if "ddp" in words:
             name = f"RPC {mode} 1 MiB, contiguous"
-            rows.append(calls(name, ECHO, f"proc=echo contiguous=1 {words.format(MIB)}", 1, 24, SMALL))
-        rows.append(calls(f"RPC {mode} 16 KiB, depth 64", ECHO, f"proc=echo {words.format(16 * KIB)}", 64, 192))
+            rows.append(calls(name, ECHO, f"proc=echo memory=contiguous {words.format(MIB)}", 1, 24, SMALL))
+        rows.append(calls(f"RPC {mode} 16 KiB, depth 64", ECHO, scattered.format(16 * KIB), 64, 192))
     # The first in the life of a module, or after other sizes, finds the allocator's caches empty.
     again = f"put {CONTROL} reconnect"
     for name, setting in (("RPC reconnect", ECHO), (f"RPC reconnect, {RULED.rules:,} rules", RULED)):

@@ -2,6 +2,7 @@
 /* One call of rpcload.ko: its shape in its buffers, its encoding and decoding. */
 
 #include <linux/slab.h>
+#include <linux/sort.h>
 
 #include "rpcload_client.h"
 
@@ -44,8 +45,17 @@ u32 rpcload_pages_of(const struct rpcload_shape *shape, u32 vary)
 	return DIV_ROUND_UP(shape->base + bytes, PAGE_SIZE);
 }
 
+/* The last one in memory first: none follows the one before it. */
+static int compare_backwards(const void *a, const void *b)
+{
+	const unsigned long first = page_to_pfn(*(struct page **)a);
+	const unsigned long second = page_to_pfn(*(struct page **)b);
+
+	return (first < second) - (first > second);
+}
+
 /* A null pointer ends the array, so that half of one can be freed as well. */
-static bool alloc_pages_of(struct page ***array, u32 n, bool contiguous)
+static bool alloc_pages_of(struct page ***array, u32 n, enum rpcload_memory memory)
 {
 	const gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 	struct page **pages = kvzalloc_objs(struct page *, n + 1);
@@ -55,7 +65,7 @@ static bool alloc_pages_of(struct page ***array, u32 n, bool contiguous)
 	*array = pages;
 	if (!pages)
 		return false;
-	if (contiguous && n) {
+	if (memory == RPCLOAD_CONTIGUOUS && n) {
 		/* Each page of it can be freed by itself. */
 		block = alloc_pages_exact(n * PAGE_SIZE, gfp);
 		for (i = 0; block && i < n; i++)
@@ -67,6 +77,8 @@ static bool alloc_pages_of(struct page ***array, u32 n, bool contiguous)
 		if (!pages[i])
 			return false;
 	}
+	if (memory == RPCLOAD_SCATTERED)
+		sort(pages, n, sizeof(*pages), compare_backwards, NULL);
 	return true;
 }
 
@@ -89,8 +101,8 @@ bool rpcload_call_init(struct rpcload_call *call, const struct rpcload_params *p
 		pages = rpcload_pages_of(&params->call, params->vary);
 		reply_pages = rpcload_pages_of(&params->reply, params->vary);
 	}
-	return alloc_pages_of(&call->call_pages, pages, params->contiguous) &&
-	       alloc_pages_of(&call->reply_pages, reply_pages, params->contiguous);
+	return alloc_pages_of(&call->call_pages, pages, params->memory) &&
+	       alloc_pages_of(&call->reply_pages, reply_pages, params->memory);
 }
 
 void rpcload_call_exit(struct rpcload_call *call)

@@ -16,6 +16,7 @@
 #define RPCLOAD_MAX_THREADS	16	/* of the reverse service */
 
 enum rpcload_place { RPCLOAD_HEAD, RPCLOAD_PAGES, RPCLOAD_TAIL, RPCLOAD_PARTS };
+enum rpcload_memory { RPCLOAD_ANY, RPCLOAD_CONTIGUOUS, RPCLOAD_SCATTERED };
 enum rpcload_flip { RPCLOAD_FLIP_NONE, RPCLOAD_FLIP_CALL, RPCLOAD_FLIP_REPLY };
 
 /* The shape of the data of a message in its buffer. */
@@ -45,7 +46,7 @@ struct rpcload_params {
 	u32 vary;
 	u32 end;
 	u32 answer;
-	u32 contiguous;
+	u32 memory;	/* enum rpcload_memory */
 	struct rpcload_shape call;
 	struct rpcload_shape reply;
 };

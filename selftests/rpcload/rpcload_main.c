@@ -21,7 +21,7 @@
  *   reconnect
  *	Has the transport drop its connection, and times a call of NULL over the next one.
  *   run [proc=null|echo] [count=N] [depth=N] [verify=0|1] [seed=N] [answer=0|1]
- *       [each=0|1] [contiguous=0|1]
+ *       [each=0|1] [memory=any|contiguous|scattered]
  *       [call=BYTES] [call_in=head|pages|tail|parts] [call_ddp=0|1] [call_base=BYTES]
  *       [reply=BYTES] [reply_in=head|pages|tail|parts] [reply_ddp=0|1] [reply_base=BYTES]
  *       [reply_room=BYTES] [reply_end=0|1] [flip=none|call|reply] [vary=0|1]
@@ -29,7 +29,9 @@
  *	ECHO's argument and result. A call may have up to 2 MiB, to see the fate of one that no
  *	transport takes; the service takes 1 MiB.
  *	each		whether the crowd makes the calls, as many over one client after another.
- *	contiguous	whether the pages of a message are contiguous memory.
+ *	memory		what the pages of a message are: contiguous memory, or scattered, so that none
+ *			follows the one before it; any is as they come, which changes from run to
+ *			run.
  *	..._in		where in their buffer these are. "parts" is some in each of the three. Head
  *			and tail are contiguous memory, and take 64 KiB at most.
  *	..._ddp		marks the pages as fit for direct placement, so that the transport may take
@@ -101,6 +103,7 @@ enum { AUTH_NULL, AUTH_UNIX };
 /* In the order of their numbers. */
 static const char *const places[] = { "head", "pages", "tail", "parts", NULL };
 static const char *const flips[] = { "none", "call", "reply", NULL };
+static const char *const memories[] = { "any", "contiguous", "scattered", NULL };
 static const char *const procs[] = { "null", "echo", NULL };
 static const char *const programs[] = { "echo", "nfs", NULL };
 static const char *const flavors[] = { "null", "unix", NULL };
@@ -477,7 +480,7 @@ static int do_run(char *line)
 		{ .name = "flip", .value = &params.flip, .choices = flips },
 		{ .name = "vary", .value = &params.vary, .max = 1 },
 		{ .name = "each", .value = &each, .max = 1 },
-		{ .name = "contiguous", .value = &params.contiguous, .max = 1 },
+		{ .name = "memory", .value = &params.memory, .choices = memories },
 		{ .name = "call", .value = &params.call.len, .max = RPCLOAD_MAX_CALL },
 		{ .name = "call_in", .value = &params.call.in, .choices = places },
 		{ .name = "call_ddp", .value = &params.call.ddp, .max = 1 },
