@@ -166,16 +166,14 @@ def tools(pair: Pair, vers: str) -> None:
     pair.server.run("head -c 1M /dev/zero >/export/tools")
     pair.mount(vers, STEADY)
     pair.client.run(f"cat {MOUNT_POINT}/tools >/dev/null; head -c 1M /dev/zero >{MOUNT_POINT}/tools; sync")
-    # Between the two looks nothing may be called: with NFSv4 a renewal of the lease can come in between.
-    for _ in range(5):
-        before = transport(pair.client, MOUNT_POINT)
-        shown = pair.client.run(f"mountstats mountstats -x {MOUNT_POINT}").out
-        raw = transport(pair.client, MOUNT_POINT)
-        if raw["sends"] == before["sends"]:
-            break
+    # A renewal of the lease can come in between, and on a slow machine comes between any two looks.
+    before = transport(pair.client, MOUNT_POINT)
+    shown = pair.client.run(f"mountstats mountstats -x {MOUNT_POINT}").out
+    raw = transport(pair.client, MOUNT_POINT)
     for name, label in LABELS.items():
         found = re.search(label, shown)
-        assert found and int(found[1]) == raw[name], f"{name} is {raw[name]}, not as shown here:\n{shown}"
+        wanted = f"{name} is {before[name]} to {raw[name]}, not as shown here:\n{shown}"
+        assert found and before[name] <= int(found[1]) <= raw[name], wanted
     assert raw["read_chunks"] and raw["write_chunks"], f"the work moved nothing: {raw}"
     # In-tree: bytes offered for Write and Reply chunks, and bytes that the server placed there.
     assert raw["request_bytes"] >= 1 << 20 and raw["reply_bytes"] >= 1 << 20, raw
