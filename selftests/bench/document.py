@@ -30,7 +30,8 @@ which ``make bench`` changes in a copy). ``its host`` compares the host parts of
 
 Each of the following lines has a limit, and the rows outside of it with their figures, the worst first. The limit of
 the own instructions is {small:.2f} for calls without payload or with up to 8 KiB of it, and of 1 MiB in contiguous
-memory, {large:.2f} for all others.
+memory, {large:.2f} for all others. No page of the RPC rows follows the one before it in memory, unless a row says that
+it is contiguous; NFS rows have what the allocator hands out.
 
 {verdict}
 
