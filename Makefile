@@ -6,8 +6,8 @@
 # the module is built here, by this machine's tools, for that kernel.
 
 .DEFAULT_GOAL := modules
-.PHONY: help modules prepare modules_install uninstall setup setup-kernel setup-debug demo test test-host test-kunit test-vm \
-	test-debug test-package test-mutations test-vng vng deb bench lint fmt conformance docs clean
+.PHONY: help modules prepare modules_install uninstall setup setup-kernel setup-debug setup-native demo test test-host \
+	test-kunit test-vm test-debug test-package test-mutations test-vng vng deb bench lint fmt conformance docs clean
 # Each of the targets uses all processors by itself.
 .NOTPARALLEL:
 
@@ -28,16 +28,17 @@ help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Variables: KDIR=build directory of your own kernel; SOURCE=its source, for prepare;'
-	@echo '  RPCRDMA_INLINE=n builds C helpers as calls; LINUX=7.2|7.3 for the test kernels;'
+	@echo '  RPCRDMA_INLINE=n builds C helpers as calls;'
 	@echo "  KERNEL=stock|test: the guests boot Debian's kernel (default), or one that is built here (15 minutes, once);"
-	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (8 GB; default ~/.cache/rpcrdma-rs);'
+	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (12 GB; default ~/.cache/rpcrdma-rs);'
 	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison; DEFECTS="pattern..." defects;'
 	@echo '  RESUME=y leaves out VM tests that the same module has passed in an earlier run with RESUME=y;'
 	@echo '  RPCRDMA_ACCEL=tcg|kvm overrides the choice of the harness'
 
 ifdef KDIR
 # These test what was built for the kernels of the set-up, which is another module.
-without-kdir := demo test test-host test-kunit test-vm test-debug test-mutations bench lint docs setup setup-kernel setup-debug
+without-kdir := demo test test-host test-kunit test-vm test-debug test-mutations bench lint docs setup setup-kernel \
+	setup-debug setup-native
 $(foreach goal,$(filter $(without-kdir),$(MAKECMDGOALS)),$(error '$(goal)' is for the kernels of the set-up: call it without KDIR))
 
 # KDIR, or what `make prepare` has made of it where it lacks Rust metadata; with the tools that built the kernel.
@@ -82,6 +83,10 @@ setup-kernel: # what is only for the kernel that is built here
 setup-debug: setup
 	@$(setup) kernel-debug
 
+setup-native: setup
+	@$(setup) kernel-native
+	@$(selftests)/setup/build.sh native
+
 demo: modules ## Mount an export over the module in two virtual machines and show what happens
 	@$(harness) demo
 
@@ -121,7 +126,7 @@ deb: ## Build the Debian package of the module, for DKMS, under out/deb
 test-package: setup deb ## Install the package on a bare Debian machine and boot that in a guest (root, 15 minutes)
 	@$(selftests)/package/run.sh
 
-bench: modules ## Compare the module with the in-tree client, in instructions per operation and by the clock (70 minutes)
+bench: modules $(if $(ROWS),,setup-native) ## Compare the module with the in-tree client, in instructions per operation and by the clock (60 minutes)
 	@$(selftests)/bench/run.sh --kernel $(KERNEL) $(ROWS)
 
 lint: modules ## Check format, lints and style of everything

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from harness import accel, klog, network
 from harness.awake import awake
+from harness.config import OUR_MODULE, REPO
 
 from . import clients, document, loads, speed, table
 from .lab import BUILT, BenchOptions, Lab, counted
@@ -40,7 +42,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--visits", type=int, default=2, help="turns of each transport")
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for measurements by the clock")
     parser.add_argument("--only", choices=("count", "speed", "memory"), help="leave the rest out")
-    parser.add_argument("--kernel", choices=("test", "stock"), default="stock", help="the kernel of both guests")
+    parser.add_argument("--kernel", choices=("test", "stock"), default="stock", help="the kernel of guests that count")
+    parser.add_argument(
+        "--timed-kernel",
+        choices=("native", "same"),
+        default="native",
+        help="that of guests that are measured by the clock",
+    )
     parser.add_argument("--clients", default="ours,in-tree,repaired", help="the clients to count instructions of")
     parser.add_argument("--timed", default="ours,in-tree,control", help="the clients to measure by the clock")
     parser.add_argument(
@@ -77,9 +85,9 @@ def compared(names: str, args: argparse.Namespace, options: BenchOptions) -> lis
     return found
 
 
-def count(args: argparse.Namespace, accelerator: str) -> str:
+def count(args: argparse.Namespace) -> str:
     """Measures the rows that count instructions; returns the version of the kernel."""
-    options = BenchOptions(accel=accelerator)
+    options = BenchOptions(accel=accel.choose(BenchOptions()))
     options.module = args.module or options.module
     options, counting = counted(options)
     with started(Lab(options, compared(args.clients, args, options), counting)) as lab:
@@ -87,9 +95,30 @@ def count(args: argparse.Namespace, accelerator: str) -> str:
         return lab.client.run("uname -r").out.strip()
 
 
-def by_the_clock(args: argparse.Namespace, accelerator: str) -> speed.Values:
+def timed(args: argparse.Namespace) -> BenchOptions:
+    """The options of guests that are measured by the clock."""
+    if args.timed_kernel == "same":
+        return BenchOptions(accel=accel.choose(BenchOptions()))
+    kernel = Path(os.environ["RPCRDMA_NATIVE_KERNEL"])
+    module = REPO / OUR_MODULE.format(variant="native")
+    if not (kernel / ".complete").exists() or not module.exists():
+        sys.exit("error: the native kernel, or the module for it, is not there: run make setup-native")
+    processors = sorted(os.sched_getaffinity(0))
+    return BenchOptions(
+        variant="native",
+        server_variant="native",
+        kernel=kernel,
+        module=module,
+        accel="native",
+        # Each has a processor of this machine for itself, if there are two.
+        client_guest={"processor": processors[0]},
+        server_guest={"processor": processors[-1]},
+    )
+
+
+def by_the_clock(args: argparse.Namespace, options: BenchOptions) -> speed.Values:
     """Measures by the clock."""
-    options = BenchOptions(accel=accelerator, memory=speed.CROWD_GUEST)
+    options.memory = speed.CROWD_GUEST
     options.module = args.module or options.module
     with started(Lab(options, compared(args.timed, args, options))) as lab:
         return speed.Speed(lab, args.speed_visits, args.pattern, args.only == "memory", args.more).run()
@@ -109,13 +138,17 @@ def main() -> int:
         sys.exit(f"error: nothing has {' or '.join(args.pattern)} in its name")
     start = time.monotonic()
     network.make()
-    accelerator = accel.choose(BenchOptions())
+    counts = args.only in (None, "count")
+    # What is missing is told before the counts, which take most of an hour.
+    timed_options = timed(args) if not counts or (not args.only and not args.pattern) else None
+    if counts and timed_options and args.timed_kernel == "native" and (args.module or args.other):
+        sys.exit("error: --module and --other are for one kernel: use --only, or --timed-kernel same")
     kernel, values = "", {}
     with awake():
-        if args.only in (None, "count"):
-            kernel = count(args, accelerator)
-        if args.only in ("speed", "memory") or (not args.only and not args.pattern):
-            values = by_the_clock(args, accelerator)
+        if counts:
+            kernel = count(args)
+        if timed_options:
+            values = by_the_clock(args, timed_options)
     print()
     if kernel:
         records = table.read_csv(RESULTS)
@@ -127,7 +160,7 @@ def main() -> int:
         words = [*(["--more"] if args.more else []), *args.pattern]
         command = " ".join(["make bench", *([f'ROWS="{" ".join(words)}"'] if words else [])])
         (BUILT / "performance.rst").write_text(
-            document.page(records, table.read_csv(FUNCTIONS), values, kernel, command)
+            document.page(records, table.read_csv(FUNCTIONS), values, kernel, args.timed_kernel == "native", command)
         )
     if values:
         print("\n" + speed.table(values) + "\n\n" + speed.summary(values))

@@ -22,7 +22,7 @@ for which there is the section `By the clock`_, and nothing about real RDMA hard
 work that is counted here.
 
 This page was made on {date} by ``{command}`` with Linux {kernel}. Ratios are ours / in-tree, of medians; the spread is
-the distance between the smallest and the largest sample. Rows of which not most samples are alike are measured again.
+the distance between the smallest and the largest sample. A row is measured again unless most of its samples agree.
 
 The in-tree module means to signal one Send in many; once it has registered memory, a slip of its count makes it signal
 every second one, or every one. The column ``/ repaired`` compares with the same module without the slip (one line,
@@ -71,9 +71,11 @@ By function, those of at least {least} instructions, in rows that stand for many
 By the clock
 ============
 
-Measured without counting, in turns of a few seconds. Under emulation only the ratios mean anything; they are means over
-the turns, each compared with the one of the other transport next to it, with the interval in which they lie by a chance of
-95 %. The last column compares this module with itself, loaded once more: its distance from 1 is the error of the method.
+{clock}
+
+Measured without counting, in turns of a few seconds. The ratios are means over the turns, each compared with the one of
+the other transport next to it, with their 95 % confidence intervals. The last column compares this module with itself,
+loaded once more: its distance from 1 is the error of the method.
 The memory of a connection is that of fifteen more of a mount, and of up to a thousand clients with one each; busy ones
 have moved payloads in both directions.
 
@@ -92,6 +94,15 @@ Copies count at a third of an instruction for each byte, since the emulated proc
 
 {tuned}
 """
+
+# What the clock sees in native guests, and in others.
+NATIVE = """
+These guests are not emulated: their kernel is a process of the machine that measures (User-mode Linux), and the processor
+executes its code as it is. Most of the cost of a call is that of soft-RoCE and of such a kernel, whose interrupts are
+signals and whose frames are system calls; it is the same for all clients. When such a guest goes idle it can miss an
+interrupt and sleep on until its next tick; a thread that takes the time that nothing else needs keeps it from that.
+""".strip()
+OTHER = "Where these guests are emulated, only the ratios mean anything."
 
 # Rows whose own instructions are shown by function.
 SHOWN = ("RPC NULL, depth 64", "NFSv3 read 4 KiB, depth 64", "NFSv3 write 4 KiB, depth 64", "RPC Reply chunk 1 MiB")
@@ -143,9 +154,14 @@ def indented(text: str) -> str:
 
 
 def page(
-    records: list[table.Record], functions: list[table.Record], values: speed.Values, kernel: str, command: str
+    records: list[table.Record],
+    functions: list[table.Record],
+    values: speed.Values,
+    kernel: str,
+    native: bool,
+    command: str,
 ) -> str:
-    """The page's text."""
+    """The page's text; `kernel` is the version of the kernel that counted, `native` whether the timed guests were native."""
     verdict = [*table.summary(records).splitlines(), *(speed.summary(values).splitlines() if values else [])]
     return PAGE.format(
         small=rows.SMALL,
@@ -158,5 +174,6 @@ def page(
         tuned=TUNED.format(tuned=indented(tuned)) if (tuned := table.tuned(records)) else "",
         least=LEAST,
         own=indented("\n\n".join(own(functions, row) for row in SHOWN if row in {f["row"] for f in functions})),
+        clock=NATIVE if native else OTHER,
         speeds=indented(speed.table(values)) if values else "    (not measured in this run)",
     )

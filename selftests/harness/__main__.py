@@ -19,7 +19,7 @@ from .runner import Runner
 
 
 # The set-up's names of the kernels.
-STEPS = {"stock": "stock", "test": "kernel", "debug": "kernel-debug"}
+STEPS = {"stock": "stock", "test": "kernel", "debug": "kernel-debug", "native": "kernel-native"}
 
 
 def arguments() -> argparse.Namespace:
@@ -41,11 +41,13 @@ def arguments() -> argparse.Namespace:
 
 def common(command: argparse.ArgumentParser) -> None:
     """The options that every command takes."""
-    command.add_argument("--kernel", choices=("stock", "test", "debug"), default=os.environ["RPCRDMA_VARIANT"])
+    command.add_argument(
+        "--kernel", choices=("stock", "test", "debug", "native"), default=os.environ["RPCRDMA_VARIANT"]
+    )
     command.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
     command.add_argument("--device", choices=("rxe", "siw"), default="rxe")
     command.add_argument("--small", action="store_true", help="a tenth of the data, for the debug kernel")
-    command.add_argument("--rounds", type=int, default=2, help="rounds of the mount/unmount/unload test")
+    command.add_argument("--rounds", type=int, default=2, help="rounds of the tests that repeat themselves")
     command.add_argument("--patience", type=int, default=0, help="how often to repeat a test that is only too slow")
     command.add_argument(
         "--resume", action="store_true", help="leave out tests that this module has passed in an earlier run"

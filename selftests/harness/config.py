@@ -17,7 +17,7 @@ OUR_MODULE = "out/{variant}/rpcrdma_rs.ko"
 class Options:
     """The choices of one run."""
 
-    variant: str = field(default_factory=lambda: os.environ["RPCRDMA_VARIANT"])  # stock, test or debug
+    variant: str = field(default_factory=lambda: os.environ["RPCRDMA_VARIANT"])  # stock, test, debug or native
     # The kernel of the server guest: never the debug kernel.
     server_variant: str = field(default_factory=lambda: os.environ["RPCRDMA_SERVER_VARIANT"])
     client: str = "ours"  # ours or in-tree
@@ -31,7 +31,8 @@ class Options:
     stretch: float | None = None  # the factor on all time limits; by default that of the kernel
     smp: int = 2
     memory: int = 1280  # MiB per guest
-    accel: str = "tcg"
+    processor: int | None = None  # of this machine, which the guest stays on
+    accel: str = "tcg"  # or kvm, or native: no virtual machine, but a process
     emulator: str = "tcg,thread=multi"  # QEMU's -accel where it emulates
     # Its -cpu then. With five levels of page tables, booting the debug kernel sometimes met a wild access in KASAN.
     cpu: str = "max,la57=off"
@@ -62,7 +63,7 @@ class Options:
     @property
     def image(self) -> Path:
         """The kernel to boot."""
-        return self.kernel / "arch/x86/boot/bzImage"
+        return self.kernel / ("linux" if self.variant == "native" else "arch/x86/boot/bzImage")
 
     @property
     def initrd(self) -> Path | None:

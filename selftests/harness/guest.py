@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One guest: its QEMU process, console, command channel and monitor."""
+"""One guest: its process, QEMU or a kernel that is a program, its console, command channel and monitor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import shutil
 import socket
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
+from . import native
 from .channel import Channel, ChannelClosed, Job, Result
 from .config import GUEST_ROOT, Options
 from .network import MTU
@@ -39,7 +41,7 @@ class CommandFailed(GuestError):
 
 
 class DiedAtBoot(GuestError):
-    """QEMU ended before its guest was up, or its processors stand still."""
+    """The process ended before its guest was up, or its processors stand still."""
 
 
 class GuestTimeout(GuestError):
@@ -75,7 +77,7 @@ def network_adapter(tap: str, mac: str) -> list[str]:
 
 
 class Guest:
-    """A virtual machine that runs the tree read-only, with a share of its own at /share."""
+    """A machine that runs the tree read-only, with a share of its own at /share."""
 
     boots = 0  # of this run, so that logs of several boots stay apart
 
@@ -115,22 +117,35 @@ class Guest:
         (self.share / "hung-task").write_text(f"{round(HUNG_TASK * self.options.slowness)}\n")
 
     def start(self) -> None:
-        """Starts QEMU; `wait_ready` tells when the guest takes commands."""
-        self._channel = Channel(str(self.directory / "agent.sock"))
-        command = self._command()
-        (self.directory / "command").write_text(" ".join(command) + "\n")
-        self._started = time.monotonic()
-        with (self.directory / "qemu.log").open("wb") as log:
+        """Starts the process; `wait_ready` tells when the guest takes commands."""
+        agent = str(self.directory / "agent.sock")
+        self._channel = Channel(agent)
+        with ExitStack() as files:
+            command, inherited = (
+                files.enter_context(native.command(self, agent))
+                if self.options.accel == "native"
+                else (self._command(), ())
+            )
+            if self.options.processor is not None:
+                command = ["taskset", "--cpu-list", str(self.options.processor), *command]
+            (self.directory / "command").write_text(" ".join(command) + "\n")
+            self._started = time.monotonic()
+            log = files.enter_context((self.directory / "process.log").open("wb"))
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=inherited,
             )
         try:
             self._channel.accept(20)
         except TimeoutError:
-            raise GuestError(f"{self.name}: QEMU did not start:\n{indent(self._qemu_log())}") from None
+            raise GuestError(f"{self.name} did not start:\n{indent(self._process_log())}") from None
 
-    def _qemu_log(self) -> str:
-        return (self.directory / "qemu.log").read_text(errors="replace")
+    def _process_log(self) -> str:
+        return (self.directory / "process.log").read_text(errors="replace")
 
     def _command(self) -> list[str]:
         options = self.options
@@ -184,7 +199,7 @@ class Guest:
             elif now - changed > BOOT_SILENCE * self.options.slowness:
                 raise DiedAtBoot(f"{self.name} went silent while it booted:\n{self.console_tail()}")
         if channel.closed:
-            raise DiedAtBoot(f"{self.name} died at boot:\n{indent(self._qemu_log())}\n{self.console_tail()}")
+            raise DiedAtBoot(f"{self.name} died at boot:\n{indent(self._process_log())}\n{self.console_tail()}")
         self.boot_seconds = time.monotonic() - self._started
 
     def _need_channel(self) -> Channel:
@@ -194,6 +209,8 @@ class Guest:
 
     def spawn(self, script: str) -> Job:
         """Starts a shell script (with `set -e`) in the guest."""
+        if self.options.accel == "native":
+            script = native.shortened(script, self.share)
         try:
             return self._need_channel().request("run", script)
         except ChannelClosed:
@@ -272,24 +289,26 @@ class Guest:
     @property
     def monitor(self) -> Monitor:
         """QEMU's monitor."""
+        if self.options.accel == "native":
+            raise GuestError(f"{self.name} is no guest of QEMU, which alone has a monitor")
         if self._monitor is None:
             self._monitor = Monitor(self.directory / "qmp.sock")
         return self._monitor
 
     @property
     def pid(self) -> int:
-        """QEMU's process."""
+        """The process."""
         if self._process is None:
             raise GuestError(f"{self.name} is not started")
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Tells whether QEMU runs."""
+        """Tells whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """Ends QEMU, as if the guest's power were cut."""
+        """Ends the process, as if the guest's power were cut."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             try:

@@ -47,3 +47,10 @@ def text_of(guest: Guest, module: str, function: str = "") -> tuple[int, int]:
     found = [(int(line.split()[0], 16), line.split()[2]) for line in symbols]
     start = next(address for address, name in found if function in name)
     return start, next((address for address, _ in found if function and address > start), found[-1][0])
+
+
+def text_of_kernel(guest: Guest, function: str) -> tuple[int, int]:
+    """The begin and the end of the code of one of the kernel's own functions."""
+    found = guest.run(rf"grep -i -A 1 ' t {function}$' /proc/kallsyms").lines
+    start, end = (int(line.split()[0], 16) for line in found)
+    return start, end

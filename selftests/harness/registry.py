@@ -8,8 +8,10 @@ import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from .pair import Pair
+if TYPE_CHECKING:
+    from .pair import Pair
 
 
 class Skip(Exception):

@@ -30,7 +30,7 @@ done
 path() {
 	case "$1" in
 	stock) "$setup/setup.sh" --path kernel-stock ;;
-	debug) "$setup/setup.sh" --path kernel-debug ;;
+	debug | native) "$setup/setup.sh" --path "kernel-$1" ;;
 	*) "$setup/setup.sh" --path kernel ;;
 	esac
 }
@@ -49,7 +49,7 @@ fi
 
 NET=1 "$setup/enter.sh" env PYTHONPATH=/repo/selftests PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
 	RPCRDMA_VARIANT="$kernel" RPCRDMA_KERNEL="$(path "$kernel")" \
-	RPCRDMA_SERVER_VARIANT="$server" RPCRDMA_SERVER_KERNEL="$(path "$server")" \
+	RPCRDMA_NATIVE_KERNEL="$(path native)" RPCRDMA_SERVER_VARIANT="$server" RPCRDMA_SERVER_KERNEL="$(path "$server")" \
 	RPCRDMA_LINUX="$linux" ${keep:+RPCRDMA_LOGS="/cache/${logs##*/}"} \
 	python3 -m "${PACKAGE:-harness}" "$@" <&0 &
 pid=$!

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Builds the module for one of the test kernels, and the modules that only tests use, under out/. Usage:
-# build.sh stock|test|debug [MAKE-ARGUMENT...]
+# build.sh stock|test|debug|native [MAKE-ARGUMENT...]
 #
 # The build is cached, so that a fresh clone of the same sources has it in a second; with KEEP=n it is not.
 
@@ -14,9 +14,11 @@ shift
 case "$variant" in
 stock) kernel=$("$SETUP/setup.sh" --path kernel-stock)/kdir ;;
 test) kernel=$("$SETUP/setup.sh" --path kernel) ;;
-debug) kernel=$("$SETUP/setup.sh" --path kernel-debug) ;;
-*) die "no such kernel: $variant (stock, test or debug)" ;;
+debug | native) kernel=$("$SETUP/setup.sh" --path "kernel-$variant") ;;
+*) die "no such kernel: $variant (stock, test, debug or native)" ;;
 esac
+
+[ "$variant" != native ] || set -- ARCH=um "$@"
 
 # Two builds at a time would spoil each other.
 mkdir -p "$TOP/out"
@@ -26,6 +28,8 @@ flock 8
 mapfile -t tools < <("$SETUP/enter.sh" packaging/kernel-tools.sh "$kernel")
 
 modules=(rpcload ibfault hold realdma)
+# realdma puts itself between callers and functions by the registers of the processor, and those are a signal frame there.
+[ "$variant" != native ] || modules=(rpcload ibfault hold spin)
 built_for=$(realpath "$CACHE/${kernel#/cache/}")
 
 # Everything that the result is made from: the sources, the kernel, the tools and the arguments.

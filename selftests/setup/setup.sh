@@ -3,12 +3,13 @@
 #
 # Brings this machine from bare to ready, and does nothing that is done already:
 #
-#   setup.sh [STEP...]      steps: host tree linux stock kernel kernel-debug   (default: host tree linux stock)
+#   setup.sh [STEP...]      steps: host tree linux stock kernel kernel-debug kernel-native
+#                           (default: host tree linux stock)
 #   setup.sh --path WHAT    prints the path of an entry, as seen inside the tree: tree, linux, kernel-stock, kernel,
-#                           kernel-debug
+#                           kernel-debug, kernel-native
 #   setup.sh --ready STEP   exits with status 0 if nothing would have to be done
 #
-# `stock` is the kernel that Debian's backports ship; `kernel` and `kernel-debug` are built here.
+# `stock` is the kernel that Debian's backports ship; the others are built here. That of `kernel-native` is a program.
 #
 # Everything lands in a cache outside the repository ($RPCRDMA_CACHE), each entry named after a hash of its
 # sources. An entry counts only once it is complete and its key files are unharmed; otherwise it is made again.
@@ -25,7 +26,7 @@ kernel_name() {
 	local variant=$1
 	{
 		fragments "$variant" | (cd "$TOP" && xargs cat) | grep -E '^CONFIG_' | sort
-		cat "$SETUP/kernel.sh" "$CACHE/$(linux_name)/.version"
+		cat "$SETUP/$(kernel_script "$variant")" "$CACHE/$(linux_name)/.version"
 		toolchain_key
 	} | echo "kernel-$variant-$(key_of)"
 }
@@ -47,7 +48,14 @@ kdir_name() {
 
 fragments() {
 	echo .config.fragment
-	[ "$1" != debug ] || echo selftests/setup/debug.config
+	[ "$1" = test ] || echo "selftests/setup/$1.config"
+}
+
+kernel_script() {
+	case "$1" in
+	native) echo native.sh ;;
+	*) echo kernel.sh ;;
+	esac
 }
 
 missing_on_host() {
@@ -134,6 +142,9 @@ step_kernel() { kernel_variant test 900 1750; }
 kernel_debug_ready() { intact "$CACHE/$(kernel_name debug)"; }
 step_kernel_debug() { kernel_variant debug 1500 1800; }
 
+kernel_native_ready() { intact "$CACHE/$(kernel_name native)"; }
+step_kernel_native() { kernel_variant native 900 1650; }
+
 kernel_variant() {
 	local variant=$1 estimate=$2 name
 	# shellcheck disable=SC2034 # for the progress command
@@ -148,11 +159,12 @@ kernel_variant() {
 }
 
 make_kernel() {
-	local variant=$1 name=$2
+	local variant=$1 name=$2 image=arch/x86/boot/bzImage
+	[ "$variant" != native ] || image=linux
 	rm -f "$CACHE/$name/.complete"
 	# shellcheck disable=SC2046 # a list on purpose
-	"$ENTER" selftests/setup/kernel.sh "/cache/$(linux_name)" "/cache/$name" $(fragments "$variant" | sed 's,^,/repo/,')
-	finish "$CACHE/$name" arch/x86/boot/bzImage vmlinux Module.symvers .config rust/libkernel.rmeta
+	"$ENTER" "selftests/setup/$(kernel_script "$variant")" "/cache/$(linux_name)" "/cache/$name" $(fragments "$variant" | sed 's,^,/repo/,')
+	finish "$CACHE/$name" "$image" vmlinux Module.symvers .config rust/libkernel.rmeta
 }
 
 if [ "${1:-}" = --path ]; then
@@ -161,7 +173,7 @@ if [ "${1:-}" = --path ]; then
 	linux) echo "/cache/$(linux_name)" ;;
 	kernel-stock) echo "/cache/$(stock_name)" ;;
 	kernel) echo "/cache/$(kernel_name test)" ;;
-	kernel-debug) echo "/cache/$(kernel_name debug)" ;;
+	kernel-debug | kernel-native) echo "/cache/$(kernel_name "${2#kernel-}")" ;;
 	*) die "no such thing: $2" ;;
 	esac
 	exit
@@ -201,8 +213,8 @@ fi
 [ $# -gt 0 ] || set -- host tree linux stock
 for step; do
 	case "$step" in
-	host | tree | linux | stock | kernel | kernel-debug) ;;
-	*) die "no such step: $step (host tree linux stock kernel kernel-debug)" ;;
+	host | tree | linux | stock | kernel | kernel-debug | kernel-native) ;;
+	*) die "no such step: $step (host tree linux stock kernel kernel-debug kernel-native)" ;;
 	esac
 done
 while [ $# -gt 0 ]; do

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Inside the tree: configures and builds the kernel that runs as a process. Usage: native.sh SOURCE OUTPUT FRAGMENT...
+# An option of a later fragment counts, not that of an earlier one.
+
+set -euo pipefail
+
+src=$1 out=$2
+shift 2
+
+um() { make -C "$src" O="$out" ARCH=um "$@"; }
+
+mkdir -p "$out"
+um -s rustavailable
+um -s allnoconfig
+(cd "$out" && "$src/scripts/kconfig/merge_config.sh" -m -O "$out" "$out/.config" "$@" >/dev/null)
+um -s olddefconfig
+
+missing=$(cat "$@" | sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=/\1 /p' | awk '{ last[$1] = $2 } END { for (o in last) print o "=" last[o] }' |
+	grep -v '=n$' | grep -vxFf "$out/.config" || true)
+if [ -n "$missing" ]; then
+	echo "these options were asked for and are not set:"
+	echo "$missing"
+	exit 1
+fi
+
+um -j"$(nproc)" linux modules
+um -s INSTALL_MOD_PATH="$out/install" modules_install
