@@ -155,6 +155,11 @@ __rdma_helper void rpcrdma_rs_helper_sg_set_page(struct scatterlist *sg, struct 
 	sg_set_page(sg, page, len, offset);
 }
 
+__rdma_helper void rpcrdma_rs_helper_sg_copy_page(struct scatterlist *to, const struct scatterlist *from)
+{
+	sg_set_page(to, sg_page((struct scatterlist *)from), from->length, from->offset);
+}
+
 /* linux/slab.h */
 
 __rdma_helper void *rpcrdma_rs_helper_kmalloc(size_t size, gfp_t gfp)

@@ -116,6 +116,7 @@ pub(crate) use self::{
         plan::{
             is_inline,
             plan,
+            reply_fits,
             CallMode,
             CallShape,
             Plan,

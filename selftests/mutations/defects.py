@@ -176,6 +176,18 @@ CREDITS = (
         (("rqst.rq_cong = 1;", "rqst.rq_cong = 0;"),),
     ),
     Defect(
+        "reverse calls that cannot be refused at once are forgotten",
+        "V1-121 BI-30",
+        "many reverse calls with chunks at once",
+        (("Some(Ok(false)) => self.lost(CloseReason::NotRefused),", "Some(Ok(false)) => {}"),),
+    ),
+    Defect(
+        "a server that hangs up floods the log",
+        "V1-122",
+        "a server that hangs up after each reply",
+        (("        count <= BURST\n", "        count <= BURST || count != 0\n"),),
+    ),
+    Defect(
         "a reverse call with credits 0 is not served",
         "BI-6",
         "a reverse call with credits 0",
@@ -362,6 +374,18 @@ REAL_DMA = (
     swapped("a Receive", "mem, size, ", "FROM"),
     swapped("a Read chunk", "Access::RemoteRead => ", "TO"),
     swapped("Write and Reply chunks", "Access::RemoteWrite => ", "FROM"),
+    Defect(
+        "memory whose addresses have gaps is tried again for ever",
+        "H-37",
+        "test_25_real_dma: real DMA: bounce buffers, files of 3",
+        (("NotMapped::Gap(if mapped", "NotMapped::Gap(if true { return Err(NotMapped::Refused) } else if mapped"),),
+    ),
+    Defect(
+        "the second part of memory in parts begins with the first",
+        "H-37",
+        "test_25_real_dma: real DMA: bounce buffers, files of 3",
+        (("rest.sg.iter_mut().zip(others)", "rest.sg.iter_mut().zip(entries)"),),
+    ),
     Defect(
         "chunks stay mapped",
         "H-95 V1-127",

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Puts one defect after the other into a copy of the sources, and runs the tests that have to find it. Usage:
-# run.sh [PATTERN...], where a pattern is part of a defect's name or of the IDs that it breaks. The last line is
-# 'N passed, N failed'; a defect passes if a test fails because of it. `make setup` must have been run.
+# run.sh [--kernel native] [PATTERN...], where a pattern is part of a defect's name or of the IDs that it breaks. The last
+# line is 'N passed, N failed'; a defect passes if a test fails because of it. `make setup` must have been run. In native
+# guests, for which `make setup-native` must have been run, VM tests take seconds; test_25_real_dma does not run there.
 
 set -uo pipefail
 
@@ -12,6 +13,11 @@ tree=out/mutations/tree
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0
+kernel=stock
+if [ "${1:-}" = --kernel ]; then
+	kernel=$2
+	shift 2
+fi
 
 mutations() { selftests/setup/enter.sh env PYTHONPATH=selftests PYTHONDONTWRITEBYTECODE=1 python3 -m mutations "$@"; }
 
@@ -19,7 +25,7 @@ mutations() { selftests/setup/enter.sh env PYTHONPATH=selftests PYTHONDONTWRITEB
 fresh() {
 	mkdir -p "$tree"
 	rm -rf "$tree/src" "$tree/selftests"
-	git ls-files -z Kbuild Makefile src include selftests packaging Documentation | xargs -0 cp -a --parents -t "$tree"
+	git ls-files -z .config.fragment Kbuild Makefile src include selftests packaging Documentation | xargs -0 cp -a --parents -t "$tree"
 }
 
 # Runs the test that must fail. A build that fails finds nothing: only the result of a test counts.
@@ -28,8 +34,8 @@ find_it() {
 		"$tree/selftests/setup/enter.sh" cargo test --locked --no-fail-fast --manifest-path selftests/host/Cargo.toml \
 			--target-dir /cache/target-mutations
 	else
-		KEEP=n "$tree/selftests/setup/build.sh" stock && "$tree/selftests/harness/run.sh" test --kernel stock \
-			--first-failure --stretch 2 "$1"
+		KEEP=n "$tree/selftests/setup/build.sh" "$kernel" &&
+			"$tree/selftests/harness/run.sh" test --kernel "$kernel" --first-failure --stretch 2 "$1"
 	fi >"$log" 2>&1
 }
 

@@ -10,7 +10,8 @@
  * data, and memory that is not synchronised holds old data. Besides, each mapping has an owner, and
  * memory that is handed to the device has to be the device's: a Send whose memory was mapped or
  * synchronised since the last one, a Receive whose memory was given back, a registration whose
- * direction is that of its rights.
+ * direction is that of its rights. With the parameter "moves" copies do not keep the place in their
+ * page, so that a list without a gap has addresses with some, as with bounce buffers.
  *
  * Mistakes are in the kernel log, as errors, and counted in the module parameter "wrong". The
  * parameter "mappings" is the number of mappings. Load it before the device is made; it stays.
@@ -33,6 +34,7 @@
 #define MARK	BIT_ULL(60)
 
 #define MAX_SGE	8	/* in a request */
+#define SLOT	2048	/* bytes of a bounce buffer's smallest part */
 
 enum owner {
 	READY,	/* the device's, not used yet */
@@ -46,7 +48,7 @@ struct mapping {
 	enum dma_data_direction dir;
 	enum owner owner;
 	void *memory;
-	void *copy;	/* at the same place in its page */
+	void *copy;	/* at the same place in its page, unless that "moves" */
 };
 
 /* Mappings by the number of the page of their copy; the lock protects their contents, too. */
@@ -64,6 +66,10 @@ MODULE_PARM_DESC(wrong, "Uses of mappings that an adapter would not have survive
 static int mapping_count;
 module_param_named(mappings, mapping_count, int, 0400);
 MODULE_PARM_DESC(mappings, "Mappings that there are");
+
+static bool moves;
+module_param(moves, bool, 0600);
+MODULE_PARM_DESC(moves, "Copies begin at a page, or, short ones, half a page: as swiotlb's slots");
 
 #define wrong(fmt, ...)						\
 do {								\
@@ -118,6 +124,8 @@ static dma_addr_t real_map(struct device *dev, phys_addr_t phys, size_t size,
 	struct mapping *m;
 	void *pages;
 
+	if (moves)
+		offset = size <= SLOT && mapping_count % 2 ? SLOT : 0;
 	m = kzalloc_obj(*m, GFP_ATOMIC);
 	pages = alloc_pages_exact(offset + size, GFP_ATOMIC | __GFP_NOWARN);
 	if (!m || !pages)

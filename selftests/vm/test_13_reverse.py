@@ -212,7 +212,7 @@ def largest(pair: Pair, threshold: int) -> None:
 
 @test(
     "a reverse reply that does not fit, {length} bytes for 1024",
-    *("BI-32", "V1-121", "BI-19"),
+    *("BI-32", "BI-19"),
     limit=60,
     device="rxe",
     cases=[{"length": length} for length in (1028, 2000, 4096)],
@@ -233,7 +233,7 @@ def too_long(pair: Pair, length: int) -> None:
         assert it.connections() == 1, "the connection ended"
 
 
-@test("a reverse call that is longer than a page", "BI-19", "V1-121", limit=60, device="rxe")
+@test("a reverse call that is longer than a page", "BI-19", limit=60, device="rxe")
 def long_call(pair: Pair) -> None:
     """The client has no room for it, although its Receives do: the server gets a system error instead of silence."""
     inline = "/sys/module/rpcrdma_rs/parameters/max_inline_receive"

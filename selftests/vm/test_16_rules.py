@@ -15,6 +15,7 @@ from harness.mountstats import own
 from harness.network import SERVER
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from harness.registry import test
+from harness.rpcload import loaded
 from harness.rules import ROOT, rule
 from harness.sight import details
 from peer.driver import Peer, connections, peer
@@ -185,6 +186,21 @@ def invalidation_off(pair: Pair) -> None:
     assert not capture.decode(SEND_WITH_INVALIDATE, "frame.number"), "a Send With Invalidate"
     assert counts["remote_invalidates"] == 0 and counts["unsolicited_invalidates"] == 0, counts
     assert connections(pair.client, NFS_PORT)[-1].sent == "f6ab0e1801000303"
+
+
+@test("remote invalidation off: a server that invalidates", "PD-31", "H-30", limit=90, device="rxe")
+def invalidation_unwanted(pair: Pair) -> None:
+    """It was told not to: the handle is one of the call's, so that nothing is in doubt, and the counter tells of it."""
+    with rule(pair.client, "off", port=1, remote_invalidation="off") as off:
+        with peer(pair, "--private-data", "f6ab0e1801010000") as server, loaded(pair) as load:
+            off.set(port=server.port)
+            load.open(f"port={server.port}")
+            server.order("misbehave", modes=["invalidate-own"])
+            first, second = load.do(*["run count=1 call=100 reply=2000 reply_in=head"] * 2)
+            assert first.good().counted["unsolicited_invalidates"] == 1, first
+            assert second.good().counted["unsolicited_invalidates"] == 0, second
+            assert len(server.of("connect")) == 1, "the connection ended"
+            load.one("close").good()
 
 
 @test("remote invalidation on", "PD-8", "PD-26", limit=90, device="rxe")

@@ -115,5 +115,5 @@ def manual(pair: Pair) -> None:
     for name in names(PAGE, "Attributes of a rule"):
         assert re.search(rf"^\.BR? {name}\b", page, re.M), f"no attribute {name}"
     for row in table(PAGE, "Sysctls"):
-        if "without effect" not in row.cells[1]:
+        if "has no effect" not in row.cells[1]:
             assert f"sunrpc.{row.names[0]}" in page, f"no sysctl {row.names[0]}"

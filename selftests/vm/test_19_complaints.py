@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from harness import network
 from harness.documentation import list_table, literals
 from harness.network import CLIENT, MTU, SERVER
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
@@ -279,14 +278,11 @@ def device_gone(pair: Pair, says: Says) -> None:
 def mtu(pair: Pair, says: Says) -> None:
     """A hop between the ends takes frames of 1500 bytes; when it takes them all, the written data is there."""
     pair.mount("3")
-    network.ip("link", "set", SERVER.tap, "mtu", "1500")
-    job = pair.client.spawn(f"head -c 1000000 /dev/zero >{MOUNT_POINT}/large; sync {MOUNT_POINT}/large")
-    try:
+    with pair.bridged(SERVER, ("mtu", "1500"), ("mtu", str(MTU))):
+        job = pair.client.spawn(f"head -c 1000000 /dev/zero >{MOUNT_POINT}/large; sync {MOUNT_POINT}/large")
         says.in_log()
         done = pair.client.run(f"ping -M do -s 4096 -c 1 -W 2 {SERVER.ipv4}", check=False)
         assert done.rc != 0, "a large frame got through"
-    finally:
-        network.ip("link", "set", SERVER.tap, "mtu", str(MTU))
     pair.client.finish(job, "the writer", 180)
     assert pair.server.run("stat -c %s /export/large; rm /export/large").out.strip() == "1000000"
     pair.umount()
@@ -298,6 +294,14 @@ def bad_reply(pair: Pair, says: Says) -> None:
     with peer(pair, "--private-data", LARGEST) as server, server.mounted():
         done = pair.client.run(f"stat {MOUNT_POINT}/do-proc-2", check=False)
         assert "Input/output error" in done.out, done
+        says.in_log()
+
+
+@complaint("I/O stops for a minute: a call gets no reply", limit=90)
+def no_reply(pair: Pair, says: Says) -> None:
+    """A peer that does not reply to the first call for one name."""
+    with peer(pair, "--private-data", LARGEST) as server, server.mounted("timeo=30"):
+        lookup(pair, "do-never")
         says.in_log()
 
 

@@ -29,6 +29,19 @@ def mount(pair: Pair, vers: str, flavour: str, options: str = "") -> None:
     assert f"sec={flavour}," in line and "proto=rdma," in line, line
 
 
+def reader(pair: Pair, flavour: str, vers: str) -> str:
+    """The command with which to read a file back.
+
+    nfsd of Linux 7.3 counts the pages of an NFSv4 reply before RPCSEC_GSS appends the checksum of krb5i, which lies in
+    a page of its own where the data ends with a page. The next READ of the same thread overwrites that page while the
+    reply still waits to be sent, over TCP as well, and the client reports EIO. One READ at a time meets no other.
+    """
+    if flavour != "krb5i" or vers.startswith("3"):
+        return "cat {}"
+    rsize = pair.client.run(f"sed -n 's|.* {MOUNT_POINT} .*[ ,]rsize=\\([0-9]*\\).*|\\1|p' /proc/mounts").out.strip()
+    return f"dd iflag=direct status=none bs={int(rsize)} if={{}}"
+
+
 def undisturbed(pair: Pair) -> None:
     """One connection, and nothing odd on it."""
     counts = transport(pair.client, MOUNT_POINT)
@@ -52,7 +65,7 @@ def sizes(pair: Pair, flavour: str, vers: str) -> None:
             script += f"python3 -I -S /share/tools/pattern.py write {mode} {mode}-{size} {size} {size}\n"
     pair.client.run(script, 120)
     wanted = [(pattern.digest(size, size), f"{mode}-{size}") for mode in ("buffered", "direct") for size in SIZES]
-    check_digests(pair, directory, digests(wanted), directory)
+    check_digests(pair, directory, digests(wanted), directory, reader(pair, flavour, vers))
     undisturbed(pair)
     pair.umount()
 
@@ -106,7 +119,8 @@ def large(pair: Pair, flavour: str) -> None:
     wanted = pattern.digest(size, "large")
     assert pair.server.run("sha256sum /export/large", 60).out.split()[0] == wanted, "as written"
     pair.drop_caches()
-    assert pair.client.run(f"sha256sum {MOUNT_POINT}/large", 120).out.split()[0] == wanted, "as read back"
+    show = reader(pair, flavour, "4.2").format(f"{MOUNT_POINT}/large")
+    assert pair.client.run(f"{show} | sha256sum", 120).out.split()[0] == wanted, "as read back"
     undisturbed(pair)
     pair.client.run(f"rm {MOUNT_POINT}/large")
     pair.umount()

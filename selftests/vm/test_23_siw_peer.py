@@ -14,6 +14,8 @@ LOGGED = r"port \d+: "
 
 VECTORS = [
     *private_data.ACCEPTS,
+    # A field longer than InfiniBand's; with 4 bytes more siw's client fails by itself.
+    ("in the last 8 of 248 bytes", ("PD-36", "PD-40", "PD-49"), private_data.GOOD.rjust(2 * 248, "0"), {}),
     # Here it can be cut short anywhere.
     ("TV-PD-6, cut short", ("PD-40", "PD-41"), private_data.GOOD[:14], private_data.NONE),
     ("TV-PD-6, behind other data", ("PD-40", "PD-41"), "aabb" + private_data.GOOD[:14], private_data.NONE),

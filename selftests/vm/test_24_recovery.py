@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from harness import network
 from harness.mountstats import SUSPICIOUS, transport
 from harness.network import CLIENT, MTU
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
@@ -59,12 +58,9 @@ class Writer:
 @contextmanager
 def link_down(pair: Pair) -> Iterator[None]:
     """The cable is out for the block, until the client's device has noticed."""
-    network.ip("link", "set", CLIENT.tap, "down")
-    try:
+    with pair.unplugged():
         wait_until(lambda: not connected(pair), "the client's device did not notice", 60 * pair.options.slowness)
         yield
-    finally:
-        network.ip("link", "set", CLIENT.tap, "up")
 
 
 def cable(pair: Pair, _: Rule) -> None:
@@ -100,8 +96,8 @@ def administrator(_: Pair, asked: Rule) -> None:
     asked.reconnect()
 
 
-# The faults, and the seconds that the timers in force explain: the pauses between attempts to connect, of which the first
-# is none, then 5 and 10; the time until nfsd lets clients in again, 10; and, if a server that ends loses a call over a
+# The faults, and the seconds that the timers in force explain: the pauses before attempts to connect, none before the first
+# two, then 5 and 10; the time until nfsd lets clients in again, 10; and, if a server that ends loses a call over a
 # connection that stays, the timeout of that call, 60.
 CASES: list[tuple[Callable[[Pair, Rule], None], float]] = [
     (cable, 20),

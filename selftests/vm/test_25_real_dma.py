@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.config import REPO
-from harness.pair import Pair, wait_until
+from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import Skip, test
 from harness.rpcload import loaded
 
@@ -72,6 +72,42 @@ def shapes(pair: Pair) -> None:
             load.one("reconnect").good()
         assert load.bad_calls() == 0
         load.one("close").good()
+
+
+@contextmanager
+def moving(pair: Pair) -> Iterator[None]:
+    """In the block the device's copies of memory do not begin at the same place in their page, as bounce buffers do not."""
+    with real(pair):
+        pair.client.run(f"echo 1 >{PARAMETERS}/moves")
+        yield
+        pair.client.run(f"echo 0 >{PARAMETERS}/moves")
+
+
+@test("real DMA: bounce buffers, calls of all shapes", "H-37", "H-95", "V1-127", limit=120, device="rxe")
+def bounced_shapes(pair: Pair) -> None:
+    """Memory without a gap has addresses with gaps: it takes more registrations, and every byte arrives."""
+    with moving(pair), loaded(pair) as load:
+        load.open()
+        for seed in range(4):
+            load.one(f"run count=200 depth=16 seed={seed} call=200000 reply=200000 vary=1", timeout=60).good()
+        assert load.bad_calls() == 0
+        load.one("close").good()
+
+
+@test("real DMA: bounce buffers, files of {vers}", "H-37", "H-95", "V1-127", limit=120, device="rxe", cases=VERSIONS)
+def bounced_files(pair: Pair, vers: str) -> None:
+    """Directories, whose replies have a head, pages and a tail, and direct I/O that begins and ends within pages."""
+    with moving(pair):
+        # Left by the test of the same with memory that stays.
+        pair.server.run(f"rm -rf /export/sizes-{vers}")
+        data.sizes(pair, vers)
+        pair.mount(vers, "nordirplus" if vers == "3" else "")
+        pair.client.run(f"mkdir {MOUNT_POINT}/many; cd {MOUNT_POINT}/many; seq -f file-%05g 200 | xargs touch")
+        pair.drop_caches()
+        assert pair.client.run(f"ls {MOUNT_POINT}/many | wc -l").out.strip() == "200"
+        pair.client.run(f"python3 -I -S /share/tools/within.py {MOUNT_POINT}/within", 60)
+        pair.client.run(f"rm -r {MOUNT_POINT}/many {MOUNT_POINT}/within")
+        pair.umount()
 
 
 @test("real DMA: delegations are recalled", "H-95", "BI-1", limit=120, device="rxe")

@@ -22,13 +22,19 @@ def digests(lines: list[tuple[str, str]]) -> str:
     return "".join(f"{digest}  {name}\n" for digest, name in lines)
 
 
-def check_digests(pair: Pair, directory: str, manifest: str, name: str) -> None:
-    """Both sides find the digests of the original contents: the server in its file system, the client by reading."""
+def check_digests(pair: Pair, directory: str, manifest: str, name: str, reader: str = "cat {}") -> None:
+    """Both sides find the digests of the original contents: the server in its file system, the client by reading.
+
+    `reader` is the shell command that prints a file.
+    """
     path = pair.options.work / name
     path.write_text(manifest)
     pair.server.run(f"cd /export/{directory}; sha256sum --quiet -c {pair.send(pair.server, path)}", 60)
     pair.drop_caches()
-    pair.client.run(f"cd {MOUNT_POINT}/{directory}; sha256sum --quiet -c {pair.send(pair.client, path)}", 90)
+    show = reader.format('"$file"')
+    one = f'{show} | sha256sum | grep -q "^$digest " || {{ echo "$file: not what was written"; exit 1; }}'
+    script = f"cd {MOUNT_POINT}/{directory}; while read -r digest file; do {one}; done <{pair.send(pair.client, path)}"
+    pair.client.run(script, 90)
 
 
 @test("files of {vers}: every size", "V1-45", "V1-46", "V1-50", "V1-51", limit=60, cases=VERSIONS)

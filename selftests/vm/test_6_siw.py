@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The same over iWARP, whose Reads, handles and private data differ from RoCE's."""
 
-from harness import network
 from harness.mountstats import transport
-from harness.network import CLIENT, SERVER
+from harness.network import SERVER
 from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
 
@@ -65,8 +64,7 @@ def silence(pair: Pair, act: str) -> None:
     pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr {SERVER.mac} nud permanent dev eth0")
     retries = pair.client.run("sysctl -n net.ipv4.tcp_syn_retries").out.strip()
     pair.client.run("sysctl -q -w net.ipv4.tcp_syn_retries=1")
-    network.ip("link", "set", CLIENT.tap, "down")
-    try:
+    with pair.unplugged():
         pair.client.run("rdma link delete siw0; rdma link add siw0 type siw netdev eth0")
         user = pair.client.spawn(f"stat {MOUNT_POINT}/nothing")
         wait_until(lambda: state(pair) == ATTEMPT, "there was no attempt to connect", 30 * pair.options.slowness)
@@ -78,8 +76,6 @@ def silence(pair: Pair, act: str) -> None:
         }
         unmounting, then = timed(pair, steps[act])
         assert unmounting + then < limit, f"unmounting took {unmounting:.1f} s, {act} {then:.1f} s; limit {limit:.0f} s"
-    finally:
-        network.ip("link", "set", CLIENT.tap, "up")
     pair.client.run(f"ip neigh del {SERVER.ipv4} dev eth0; sysctl -q -w net.ipv4.tcp_syn_retries={retries}")
     if act == "removal":
         pair.client.run("rdma link add siw0 type siw netdev eth0")

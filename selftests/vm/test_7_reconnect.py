@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
-from harness import network, resources
+from harness import resources
 from harness.guest import Job
 from harness.mountstats import SUSPICIOUS, transport
-from harness.network import CLIENT, SERVER
+from harness.network import SERVER
 from harness.pair import MOUNT_POINT, Pair, wait_until
 from harness.registry import test
 
@@ -70,11 +70,8 @@ def cable(pair: Pair, vers: str) -> None:
     ticker = pair.client.spawn(
         f"while [ -e /tmp/ticking ]; do echo x >{MOUNT_POINT}/tick; sync {MOUNT_POINT}/tick; done"
     )
-    network.ip("link", "set", CLIENT.tap, "down")
-    try:
+    with pair.unplugged():
         wait_until(lambda: not connected(pair), "the client's device did not notice", 40 * pair.options.slowness)
-    finally:
-        network.ip("link", "set", CLIENT.tap, "up")
     pair.client.finish(job, "the writer", 60)
     pair.client.run("rm /tmp/ticking")
     pair.client.finish(ticker, "the ticker", 60)
@@ -173,11 +170,10 @@ def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
     """Takes the connection away, and leaves the transport in an attempt to connect, or in the pause after one."""
     # So that an attempt gets as far as asking the server.
     pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr {SERVER.mac} nud permanent dev eth0")
-    network.ip("link", "set", CLIENT.tap, "down")
-    if moment == "pause":
-        # Attempts fail at once: with EHOSTUNREACH, after which no mount option keeps sunrpc from trying again.
-        pair.client.run(f"ip route add unreachable {SERVER.ipv4}/32")
-    try:
+    with pair.unplugged():
+        if moment == "pause":
+            # Attempts fail at once: with EHOSTUNREACH, after which no mount option keeps sunrpc from trying again.
+            pair.client.run(f"ip route add unreachable {SERVER.ipv4}/32")
         # The connection ends at once with its device.
         pair.client.run(f"rdma link delete rxe0; echo 1 >{TRACE}; rdma link add rxe0 type rxe netdev eth0")
         user = pair.client.spawn(f"stat {MOUNT_POINT}/nothing")
@@ -192,8 +188,6 @@ def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
         pair.client.run("pkill -KILL -x stat")
         pair.client.finish(user, "its user", 10, check=False)
         yield
-    finally:
-        network.ip("link", "set", CLIENT.tap, "up")
     pair.client.run(f"echo 0 >{TRACE}; echo >/sys/kernel/tracing/trace")
     pair.client.run(f"ip neigh del {SERVER.ipv4} dev eth0; ip route del unreachable {SERVER.ipv4}/32 || true")
 

@@ -89,7 +89,7 @@ NONE = {"received": "none", "call": 1024, "reply": 1024}
 GOOD = "f6ab0e1801010303"
 # Title, requirements, the private data of the accept, and the client's reading if that is not 4096 bytes both ways.
 ACCEPTS = [
-    ("none", ("PD-34", "PD-44", "PD-48", "PD-52"), "", NONE),
+    ("none", ("PD-34", "PD-44", "PD-48", "PD-52", "V1-43"), "", NONE),
     ("TV-PD-1, at offset 0", ("PD-9", "PD-14", "PD-16"), GOOD, {}),
     ("TV-PD-4, at offset 3", ("PD-36", "PD-37", "PD-43"), "aabbcc" + GOOD, {}),
     ("TV-PD-5, behind near matches", ("PD-36", "PD-43"), "0000000401020304f6ab0e190000f6ab" + GOOD, {}),

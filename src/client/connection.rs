@@ -276,10 +276,12 @@ impl Connection {
     /// Puts the connection into use, of which sunrpc knows now, unless it is lost already.
     pub(super) fn publish(&self) {
         if self.link.advance(Life::published) == Some(PublishAction::Disconnect) {
-            pr_info!(
-                "{}: connection lost before it was used\n",
-                self.shared.xprt.peer()
-            );
+            if self.shared.may_tell() {
+                pr_info!(
+                    "{}: connection lost before it was used\n",
+                    self.shared.xprt.peer()
+                );
+            }
             self.shared.xprt.force_disconnect();
         }
     }
@@ -291,7 +293,9 @@ impl Connection {
         self.note_end(why);
 
         if action == LossAction::Disconnect {
-            pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
+            if self.shared.may_tell() {
+                pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
+            }
             self.shared.xprt.force_disconnect();
         }
         Some(action)
@@ -425,11 +429,8 @@ impl Connection {
     /// the write lock. A worker of sunrpc's queue for transports does that, and tasks may come here
     /// on such workers, too: the queue has more of them than there can be such tasks.
     pub(super) fn end(&self) {
-        // In any other state the connection is being taken down, or sunrpc was told.
-        self.note_end(CloseReason::NotInvalidated);
-        if self.link.advance(Life::lost) == Some(LossAction::Disconnect) {
-            self.shared.xprt.force_disconnect();
-        }
+        // This does nothing if the connection is being taken down already, or sunrpc was told.
+        self.announce_loss(CloseReason::NotInvalidated);
         self.link.wait_torn_down();
     }
 

@@ -80,8 +80,9 @@ pub(super) struct PeerData {
 }
 
 impl PeerData {
-    /// The most bytes that fit into a reply of the InfiniBand connection manager.
-    const MAX: usize = 196;
+    /// The most bytes that the connection manager tells of, whose length has one byte: 196 fit into
+    /// a reply of InfiniBand's, and more into one of iWARP's (PD-36).
+    const MAX: usize = 255;
 
     /// No private data.
     pub(super) const NONE: Self = Self {

@@ -184,8 +184,10 @@ pub(super) struct CallData {
     pub(super) call: RequestState<MrList<Registered>, HeldReply>,
     /// The xid of the call that was sent last.
     pub(super) xid: u32,
-    /// The number of errors about that call that could not be decoded.
+    /// The connections over which errors about that call came that could not be decoded: their
+    /// number, and the last one's.
     pub(super) undecodable: u32,
+    pub(super) undecodable_on: u64,
     /// Set when that call has chunks.
     pub(super) chunked: bool,
     /// Its chunks if so; not there while they are filled in, nor before the first call that has
@@ -261,6 +263,7 @@ impl SlotData for Request {
                     call: RequestState::new(),
                     xid: 0,
                     undecodable: 0,
+                    undecodable_on: 0,
                     chunked: false,
                     lists: None,
                 },

@@ -4,7 +4,10 @@
 
 use super::{
     connection::{
-        close_reason::Violation,
+        close_reason::{
+            CloseReason,
+            Violation, //
+        },
         Connection, //
     },
     send::Sender, //
@@ -69,14 +72,17 @@ impl Connection {
         });
     }
 
-    /// Sends the message that `encode` writes in return to a reverse call that is not served, if
-    /// the buffer for that is not in use.
+    /// Sends the message that `encode` writes in return to a reverse call that is not served.
+    /// There is one buffer for that. A server that sends another such call before it comes back
+    /// must not wait for a reply in vain: the connection ends (V1-121).
     fn reply_at_once(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
         let posted = self.with_qp(|qp| {
             qp.post_spare(|out| encode(out).ok().and_then(|len| u32::try_from(len).ok()))
         });
-        if let Some(Err(error)) = posted {
-            self.post_failed(error);
+        match posted {
+            Some(Ok(true)) | None => {}
+            Some(Ok(false)) => self.lost(CloseReason::NotRefused),
+            Some(Err(error)) => self.post_failed(error),
         }
     }
 }

@@ -57,6 +57,9 @@ pub(super) const REVERSE_SLOTS: u32 = 16;
 /// Seconds between complaints about a server.
 const WARN_EVERY_SECS: u32 = 5;
 
+/// The most messages about its connections in that time.
+const BURST: u32 = 20;
+
 /// The part of a transport that outlives its connections, of type `C`.
 #[pin_data]
 pub(crate) struct Shared<C: Send + Sync + 'static> {
@@ -76,6 +79,9 @@ pub(crate) struct Shared<C: Send + Sync + 'static> {
     warned: Atomic<usize>,
     /// The time of the last report of a bad reply, likewise.
     told: Atomic<usize>,
+    /// The time of the first of some messages about connections, likewise, and their number.
+    burst_began: Atomic<usize>,
+    burst: Atomic<u32>,
     /// Bytes that a reverse message may have on the current or the last connection.
     pub(super) reverse_payload: Atomic<u32>,
     /// The current connection, for all but the sender, until its teardown is over: a task whose
@@ -138,6 +144,8 @@ impl<C: Send + Sync + 'static> Shared<C> {
                 program: SetOnce::new(),
                 warned: Atomic::new(0),
                 told: Atomic::new(0),
+                burst_began: Atomic::new(0),
+                burst: Atomic::new(0),
                 reverse_payload: Atomic::new(reverse_payload(&unannounced)),
                 current <- new_spinlock!(None, "rpcrdma_rs::Shared::current"),
                 history <- History::new(),
@@ -175,6 +183,18 @@ impl<C: Send + Sync + 'static> Shared<C> {
     /// Tells whether a bad reply may be logged again. These do not keep warnings out of the log.
     pub(super) fn may_report(&self) -> bool {
         is_due(&self.told)
+    }
+
+    /// Tells whether the log may be told of one more connection that begins or ends: a server that
+    /// replies once and hangs up is connected to again without a pause.
+    pub(super) fn may_tell(&self) -> bool {
+        if is_due(&self.burst_began) {
+            self.burst.store(1, Relaxed);
+            return true;
+        }
+        let count = self.burst.load(Relaxed).saturating_add(1);
+        self.burst.store(count, Relaxed);
+        count <= BURST
     }
 
     /// Notes the program of an encoded call, unless one is known.

@@ -374,8 +374,7 @@ impl Transport for RdmaTransport {
         // A reliable connection has no keepalive of its own: if the server is gone, a new attempt
         // finds out. If it only does not reply to this call, the others must not wait for it again.
         self.shared.wary.store(true, Relaxed);
-        connection.note_end(CloseReason::CallTimeout);
-        self.shared.xprt.force_disconnect();
+        connection.lost(CloseReason::CallTimeout);
     }
 
     fn reverse_set_up(&self) -> Result {

@@ -2,7 +2,10 @@
 
 //! Completions of work requests.
 
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 
 use kernel::str::CStr;
 
@@ -26,10 +29,11 @@ pub(crate) struct Received<'c> {
 ///
 /// # Invariants
 ///
-/// Since the Receive completed, the peer can no longer use the handle on that connection.
+/// Since the Receive of the queue pair `qp` completed, the peer can no longer use the handle there.
 #[derive(Clone, Copy)]
 pub(crate) struct InvalidatedHandle<'c> {
     handle: u32,
+    qp: *mut bindings::ib_qp,
     _completion: PhantomData<&'c ()>,
 }
 
@@ -46,6 +50,8 @@ impl InvalidatedHandle<'_> {
         Self {
             // SAFETY: By the safety requirements of this function this is the field in use.
             handle: unsafe { *(*wc).ex.invalidate_rkey.as_ref() },
+            // SAFETY: The completion is valid; of a successful one all fields are.
+            qp: unsafe { (*wc).qp },
             _completion: PhantomData,
         }
     }
@@ -54,6 +60,13 @@ impl InvalidatedHandle<'_> {
     #[inline(always)]
     pub(crate) fn get(self) -> u32 {
         self.handle
+    }
+
+    /// Tells whether it is one of the queue pair `qp`. Those of other devices may have the same
+    /// number.
+    #[inline(always)]
+    pub(super) fn is_of(self, qp: NonNull<bindings::ib_qp>) -> bool {
+        self.qp == qp.as_ptr()
     }
 }
 

@@ -116,6 +116,7 @@ impl<O: QpOwner> Qp<O> {
             callbacks,
             pd.clone(),
             (size.first_mrs, size.mrs),
+            size.most_mrs_per_send,
             size.mr_pages,
         )?;
         let unallocated = BufferSpec {
@@ -357,9 +358,9 @@ impl<O: QpOwner> Qp<O> {
         }
     }
 
-    /// Sends the message that `write` writes, for a caller that does not own the send queue, unless
-    /// the buffer for such messages is in use. `write` returns the length in bytes. No message is
-    /// expected in return.
+    /// Sends the message that `write` writes, for a caller that does not own the send queue.
+    /// `write` returns the length in bytes. No message is expected in return. Returns whether it
+    /// was posted: not if the buffer for such messages is in use, or `write` wrote none.
     ///
     /// # Errors
     ///
@@ -367,20 +368,20 @@ impl<O: QpOwner> Qp<O> {
     pub(crate) fn post_spare(
         &mut self,
         write: impl FnOnce(&mut [u8]) -> Option<u32>,
-    ) -> Result<(), PostError> {
+    ) -> Result<bool, PostError> {
         if !self.open {
             return Err(PostError::Closed);
         }
         if self.counters.is_spare_posted() {
-            return Ok(());
+            return Ok(false);
         }
         let Some(len) = write(self.spare.as_mut_slice()) else {
-            return Ok(());
+            return Ok(false);
         };
         let first = self.spare.arm(len, 0, true);
         // INVARIANT: The device gets the buffer.
         self.counters.set_spare_posted(true);
-        self.post_send(first)
+        self.post_send(first).map(|()| true)
     }
 
     /// Hands a chain of requests to the device. On failure closes the queue pair.

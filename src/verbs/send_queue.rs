@@ -136,7 +136,7 @@ impl<O: QpOwner> SendQueue<O> {
             few: 0,
             room: size.posted_mrs,
             most_room: size.posted_mrs,
-            most_mrs: size.mrs_per_send,
+            most_mrs: size.most_mrs_per_send,
             last: 0,
             mark: (0, jiffies()),
             calls: 0,

@@ -28,8 +28,11 @@ pub(crate) struct QpSize {
     pub(crate) first_sends: u32,
     /// Bytes in the buffer of each.
     pub(crate) send_len: u32,
-    /// Registrations that may be posted together with one message.
+    /// Registrations that the longest message needs.
     pub(crate) mrs_per_send: u32,
+    /// Registrations that may be posted together with one message: it needs more where the device's
+    /// addresses have gaps that the memory has not.
+    pub(crate) most_mrs_per_send: u32,
     /// Registrations that may be on the send queue at once, at least as many as go with a message.
     /// A sender for whose message there may be no room waits.
     pub(crate) posted_mrs: u32,

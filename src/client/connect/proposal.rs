@@ -109,6 +109,9 @@ impl Proposal {
             (thresholds.call, thresholds.reply),
             self.credits,
         );
+        if !shared.may_tell() {
+            return;
+        }
         pr_info!(
             "{}: connected over {}: private data sent {}, received {}; \
              inline thresholds: call {} reply {} bytes; {} credits asked for; {}\n",

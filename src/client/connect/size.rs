@@ -22,6 +22,9 @@ const FIRST_UNSOLICITED: u32 = 8;
 /// The most registrations for each call that may be outstanding: for the head, the pages and the
 /// tail of a Long call.
 const MRS_PER_CALL: u32 = 3;
+/// Registrations that a call may have besides, where the device's addresses of its memory have gaps
+/// that the memory has not: after the first and before the last of the pages of two chunks.
+const GAPS: u32 = 4;
 /// The fewest credits that a connection is made for.
 pub(crate) const MIN_CREDITS: u32 = 4;
 
@@ -112,6 +115,7 @@ impl<'a> Sizing<'a> {
             FIRST_UNSOLICITED
         };
         let mrs_per_send = self.segments.saturating_mul(2);
+        let most_mrs_per_send = mrs_per_send.saturating_add(GAPS);
         // A larger batch saves hardly any doorbell, of which a call has one and a fortieth then,
         // and each Receive of it is one more that there has to be.
         let recv_batch = (credits / 3).clamp(1, 40);
@@ -132,12 +136,13 @@ impl<'a> Sizing<'a> {
             first_sends: sends.min(FIRST_SENDS),
             send_len: self.own.send.bytes(),
             mrs_per_send,
-            posted_mrs: payloads.saturating_add(mrs_per_send),
+            most_mrs_per_send,
+            posted_mrs: payloads.saturating_add(most_mrs_per_send),
             // Half as many again wait for an invalidation.
             mrs: payloads
                 .saturating_add(payloads / 2)
                 .min(credits.saturating_mul(MRS_PER_CALL))
-                .max(mrs_per_send),
+                .max(most_mrs_per_send),
             // To send a call must not take memory, since it may be sent to free some: enough for a
             // Long call with a Reply chunk.
             first_mrs: mrs_per_send,
@@ -229,10 +234,12 @@ mod tests {
             assert!((size.first_unsolicited == 16) == has_callbacks);
             assert_eq!(size.unsolicited, 16);
             assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
-            // H-34: no call needs more registrations than there are, whatever memory there is.
+            // H-34: no call needs more registrations than there are, whatever memory there is; nor
+            // more than there may be where addresses have gaps.
             assert!(size.first_mrs >= size.mrs_per_send);
+            assert!(size.mrs >= size.most_mrs_per_send);
             // H-34: the send queue has room for each call with its payload.
-            assert!(size.posted_mrs >= credits && size.posted_mrs >= size.mrs_per_send);
+            assert!(size.posted_mrs >= credits && size.posted_mrs >= size.most_mrs_per_send);
             assert!(size.send_depth() > size.sends + size.posted_mrs + size.mrs);
             // A dozen messages without meaning that come at once, and the reply behind them, find
             // Receives while a batch less one is held back.

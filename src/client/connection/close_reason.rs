@@ -29,6 +29,8 @@ pub(in crate::client) enum CloseReason {
     NoRecord,
     /// Abandoned calls hold too many credits.
     Exhausted,
+    /// A reverse call came before the message that refused another one was through.
+    NotRefused,
     /// The reverse direction needs a larger connection.
     ReverseWanted,
     /// The administrator has asked for another connection.
@@ -68,6 +70,7 @@ impl CloseReason {
             Self::NotInvalidated => "memory of a call could not be invalidated",
             Self::NoRecord => "no memory to remember an abandoned call",
             Self::Exhausted => "abandoned calls hold more than half of its credits",
+            Self::NotRefused => "more calls from the server than can be refused at once",
             Self::ReverseWanted => "the reverse direction is wanted",
             Self::Rule => "a rule asked for a new one",
             Self::CallTimeout => "a call got no reply in time",

@@ -126,7 +126,11 @@ impl Connection {
         let mut state = pinned.slot().state.lock();
 
         if why == Discard::UndecodableError {
-            state.undecodable = state.undecodable.saturating_add(1);
+            // A call that gets one over each connection would be sent for ever (V1-105).
+            if state.undecodable == 0 || state.undecodable_on != self.generation() {
+                state.undecodable = state.undecodable.saturating_add(1);
+                state.undecodable_on = self.generation();
+            }
             if state.undecodable < 2 {
                 return None;
             }

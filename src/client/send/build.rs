@@ -38,6 +38,7 @@ use crate::{
         encode_bare_header,
         is_inline,
         plan,
+        reply_fits,
         CallHeader,
         CallMode,
         CallShape,
@@ -69,6 +70,9 @@ fn sender_flags() -> Flags {
 /// A message is longer than the plan for it.
 const TOO_LONG: &str = "its message exceeds the inline threshold";
 
+/// A reply would be, since its memory is in more pieces than planned.
+const REPLY_TOO_LONG: &str = "its reply would exceed the inline threshold";
+
 /// The reason why a call could not be built.
 pub(super) enum Unsendable {
     /// Try again later.
@@ -83,7 +87,7 @@ impl From<Error> for Unsendable {
             e if e == ENOBUFS => Self::Later(SendStatus::NoResources),
             // EIO: Memory could not be mapped for the device, a passing condition, too.
             e if e == ENOMEM || e == EIO => Self::Later(SendStatus::NoMemory),
-            e if e == EMSGSIZE => Self::Never("more segments than a list has room for"),
+            e if e == EMSGSIZE => Self::Never("its memory is in more pieces than a call may have"),
             _ => Self::Never("its memory cannot be registered"),
         }
     }
@@ -137,6 +141,14 @@ impl Draft<'_> {
             receive,
         } = *self;
         let mut mrs = expose(plan, send, receive, batch, lists)?;
+        // CAST: A list is short.
+        let write_segments = lists.write.as_slice().len() as u32;
+        if write_segments > plan.reply_segments {
+            let shape = shape_of(call, send, receive);
+            if !reply_fits(&shape, &negotiated.limits, write_segments) {
+                return Err(Unsendable::Never(REPLY_TOO_LONG));
+            }
+        }
         if let Some(mrs) = mrs.as_mut().filter(|_| plan.call == CallMode::Long) {
             // When sunrpc encodes the call again, it frees the pages that it was encrypted into,
             // and the server may still reach them: only sending the call again waits for that.

@@ -30,7 +30,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As [`MrBatch::register`]; `EMSGSIZE` when there are more segments than a list has room for.
+/// As [`MrBatch::register`] and [`MrBatch::finish`]; `EMSGSIZE` when there are more segments than a
+/// list has room for.
 pub(super) fn expose(
     plan: &Plan,
     send: &XdrBuf<'_>,
@@ -53,7 +54,7 @@ pub(super) fn expose(
             chunk.add_all(receive, wipe, |segment| lists.reply.push(segment))?;
         }
     }
-    Ok(batch.finish())
+    batch.finish()
 }
 
 /// The segment by which the server addresses `region`.

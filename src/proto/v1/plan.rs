@@ -13,7 +13,8 @@
 //!
 //! "Fits" always means that transport header and payload together do not exceed the threshold of
 //! their direction; equal fits. The segments of a chunk are known only when its memory is
-//! registered, so the plan counts with the most it can take, and the header never needs more.
+//! registered, so the plan counts with the most it can take. The header needs more only where the
+//! device's addresses have gaps that the memory has not; a call that does not fit then fails.
 
 use super::super::{
     chunk::{
@@ -134,6 +135,15 @@ impl PlanError {
 pub(crate) fn is_inline(send_len: u32, recv_max: u32, thresholds: &Thresholds) -> bool {
     fits(BARE_HEADER, send_len, u64::from(thresholds.call))
         && fits(BARE_HEADER, recv_max, u64::from(thresholds.reply))
+}
+
+/// Tells whether the replies to `call` fit if it offers a Write chunk of this number of segments:
+/// it can have more than were planned (V1-153).
+pub(crate) fn reply_fits(call: &CallShape, limits: &PlanLimits, write_segments: u32) -> bool {
+    let header = BARE_HEADER.saturating_add(write_list_len(u64::from(write_segments)));
+    let rest = call.recv_max.saturating_sub(call.recv_pages);
+
+    fits(header, rest, u64::from(limits.thresholds.reply))
 }
 
 /// Decides how `call` is sent under `limits`.
@@ -262,6 +272,16 @@ mod tests {
         call.send_len = 976;
         let inline = Ok((CallMode::Inline, 0, ReplyMode::ReplyChunk, 1));
         assert_eq!(modes(&call, &LIMITS), inline);
+    }
+
+    // V1-153: a Write chunk in more pieces than planned needs a longer header of the reply.
+    #[test]
+    fn more_segments_than_planned() {
+        let call = recv(65536 + 940, 65536);
+        let chunk = Ok((CallMode::Inline, 0, ReplyMode::WriteChunk, 2));
+        assert_eq!(modes(&call, &LIMITS), chunk);
+        assert!(reply_fits(&call, &LIMITS, 2) && reply_fits(&call, &LIMITS, 3));
+        assert!(!reply_fits(&call, &LIMITS, 4));
     }
 
     // PD-14..PD-16: each direction has its own threshold.

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::{
     bindings,
+    os::secs_to_jiffies,
     sunrpc::spin::SpinGuard, //
 };
 
@@ -171,8 +172,12 @@ impl<'a, T: Transport> Object<'a, T> {
         self.transport().close(&mut unsafe { self.write_lock() });
     }
 
-    /// Shortens the time that attempts to connect may take.
+    /// Shortens the time that attempts to connect may take, and the pauses between them. It is the
+    /// server's lease; one of no time at all would let no attempt succeed.
     fn set_connect_timeout(self, connect: c_ulong, reconnect: c_ulong) {
+        let least = secs_to_jiffies(T::PARAMS.reconnect_secs);
+        let (connect, reconnect) = (connect.max(least), reconnect.max(least));
+
         // SAFETY: By the type invariants the object, and with it the lock, is valid; the fields
         // change only under it.
         unsafe {

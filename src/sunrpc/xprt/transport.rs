@@ -45,9 +45,10 @@ pub(crate) struct Params {
 
 /// A client transport. sunrpc calls the methods; each says which locks it holds then.
 ///
-/// The trait asks for no promise that only `unsafe` code could rely on. The transport object keeps
-/// its own handle and its requests even if the transport drops its handle; and
-/// [`SlotData::is_reachable`] is asked before the task of a call that has not completed goes on.
+/// The transport object keeps its own handle and its requests even if the transport drops its
+/// handle, and [`SlotData::is_reachable`] is asked before the task of a call that has not
+/// completed goes on. What it returns is trusted, and so is the transport when it completes a call:
+/// it does that when the peer can reach no memory of the call. The host tests explore both.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The transport's data of each request.
     type Slot: SlotData + Send + Sync + 'static;

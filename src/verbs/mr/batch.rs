@@ -19,6 +19,7 @@ use super::{
         HeadTail,
         Mr,
         MrChain,
+        NotMapped,
         Region, //
     },
     table::Extent, //
@@ -52,6 +53,21 @@ impl<'p> MrBatch<'p> {
         }
     }
 
+    /// The number of those that are mapped.
+    fn count(&self) -> u32 {
+        self.mapped.as_ref().map_or(0, MrList::count)
+    }
+
+    /// The reason why there is no registration for a call that has `count` already.
+    #[cold]
+    fn none_left(&self, count: u32) -> Error {
+        if count < self.pool.most_of_call {
+            ENOBUFS
+        } else {
+            EMSGSIZE
+        }
+    }
+
     /// A registration that is not in use.
     #[inline]
     fn take(&mut self) -> Option<KBox<Mr>> {
@@ -62,8 +78,9 @@ impl<'p> MrBatch<'p> {
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` when there are no registrations for now, `EIO` when memory cannot be mapped, and
-    /// the error of `add`. The memory before that stays registered.
+    /// `ENOBUFS` when there are no registrations for now, `EMSGSIZE` when the call has as many as
+    /// one may have, `EIO` when memory cannot be mapped for now, and the error of `add`. The memory
+    /// before that stays registered.
     #[inline]
     pub(crate) fn register(
         &mut self,
@@ -72,16 +89,68 @@ impl<'p> MrBatch<'p> {
         mut add: impl FnMut(Region) -> Result,
     ) -> Result {
         while memory.offset().is_some() {
-            let mut mr = self.take().ok_or(ENOBUFS)?;
+            let mut mr = self.take().ok_or_else(|| self.none_left(self.count()))?;
             let (extent, _) = mr.cover(&mut memory);
-            add(self.map(mr, &extent, access)?)?;
+            match self.map(mr, &extent, access) {
+                Ok(region) => add(region)?,
+                Err(failed) => self.register_apart(failed, extent, access, &mut add)?,
+            }
         }
         Ok(())
     }
 
+    /// Registers memory whose addresses have gaps for the device that it has not itself, as where
+    /// the DMA layer bounces each piece of it: one registration for each part without a gap.
+    /// `failed` is the one that covers `extent`, and the reason why it is not mapped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::register`].
+    #[cold]
+    fn register_apart(
+        &mut self,
+        failed: (KBox<Mr>, NotMapped),
+        mut extent: Extent,
+        access: Access,
+        add: &mut impl FnMut(Region) -> Result,
+    ) -> Result {
+        let (mut mr, mut why) = failed;
+
+        loop {
+            let NotMapped::Gap(entries) = why else {
+                self.pool.give_back(mr);
+                return Err(EIO);
+            };
+            let Some(mut rest) = self.take() else {
+                self.pool.give_back(mr);
+                return Err(self.none_left(self.count().saturating_add(1)));
+            };
+            let (first, others) = mr.split(&extent, entries, &mut rest);
+
+            match self.map(mr, &first, access) {
+                Ok(region) => {
+                    if let Err(error) = add(region) {
+                        self.pool.give_back(rest);
+                        return Err(error);
+                    }
+                    extent = others;
+                    match self.map(rest, &extent, access) {
+                        Ok(region) => return add(region),
+                        Err(failed) => (mr, why) = failed,
+                    }
+                }
+                // They have other addresses now, and a gap before the one that was found first.
+                Err(failed) => {
+                    self.pool.give_back(rest);
+                    (mr, why) = failed;
+                }
+            }
+        }
+    }
+
     /// Registers a head, `pages` and a tail as one, if there is no gap between them: the pages
     /// begin and, before a tail, end at the border of a page. Returns the region, or `None` if that
-    /// could not be done.
+    /// could not be done, or the device's addresses would have a gap.
     ///
     /// With a single handle the peer can invalidate all of it with its reply, where several would
     /// have to be invalidated locally. Head and tail, of the lengths `head_tail`, are in a bounce
@@ -97,20 +166,36 @@ impl<'p> MrBatch<'p> {
         access: Access,
         prepare: impl FnOnce(&mut [u8], &mut [u8]),
     ) -> Result<Option<Region>> {
-        let mut mr = self.take().ok_or(ENOBUFS)?;
+        let mut mr = self.take().ok_or_else(|| self.none_left(self.count()))?;
 
-        match mr.coalesce(head_tail, pages, prepare) {
-            Some(extent) => self.map(mr, &extent, access).map(Some),
-            None => {
+        let Some(extent) = mr.coalesce(head_tail, pages, prepare) else {
+            self.pool.give_back(mr);
+            return Ok(None);
+        };
+        match self.map(mr, &extent, access) {
+            Ok(region) => Ok(Some(region)),
+            Err((mr, why)) => {
                 self.pool.give_back(mr);
-                Ok(None)
+                match why {
+                    NotMapped::Gap(_) => Ok(None),
+                    NotMapped::Refused => Err(EIO),
+                }
             }
         }
     }
 
     /// Maps the memory that `mr` covers, and adds it to the others.
+    ///
+    /// # Errors
+    ///
+    /// `mr`, and the reason why it is not mapped.
     #[inline]
-    fn map(&mut self, mut mr: KBox<Mr>, extent: &Extent, access: Access) -> Result<Region> {
+    fn map(
+        &mut self,
+        mut mr: KBox<Mr>,
+        extent: &Extent,
+        access: Access,
+    ) -> Result<Region, (KBox<Mr>, NotMapped)> {
         let Self {
             pool,
             reference,
@@ -125,17 +210,22 @@ impl<'p> MrBatch<'p> {
                 });
                 Ok(region)
             }
-            Err(error) => {
-                pool.give_back(mr);
-                Err(error)
-            }
+            Err(why) => Err((mr, why)),
         }
     }
 
     /// The registrations that are mapped, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` when there are more than one call may have, as can be where the device's
+    /// addresses have gaps.
     #[inline]
-    pub(crate) fn finish(mut self) -> Option<MrList<Mapped>> {
-        self.mapped.take()
+    pub(crate) fn finish(mut self) -> Result<Option<MrList<Mapped>>> {
+        if self.count() > self.pool.most_of_call {
+            return Err(EMSGSIZE);
+        }
+        Ok(self.mapped.take())
     }
 }
 

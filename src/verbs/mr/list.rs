@@ -162,17 +162,22 @@ impl MrList<Mapped> {
 }
 
 impl MrList<Registered> {
-    /// Takes out the registration whose handle the peer has invalidated on the connection of this
-    /// list, if it is one of the list's. Returns it and the others, or the list as it was.
+    /// Takes out the registration whose handle the peer has invalidated, if it is one of the list's
+    /// and was invalidated on their queue pair. Returns it and the others, or the list as it was.
     #[inline(always)]
     pub(crate) fn remotely_invalidated(
         self,
         handle: InvalidatedHandle<'_>,
     ) -> Result<(MrList<Invalidated>, Option<Self>), Self> {
+        let pool = &self.chain.head().pool;
+        if !pool
+            .as_ref()
+            .is_some_and(|pool| pool.shares_queue_pair(handle))
+        {
+            return Err(self);
+        }
         let handle = handle.get();
 
-        // The caller has found the list by its connection's number, in a completion of the same
-        // connection, so that the handle is not one of another device.
         // Nearly always there is one.
         if self.chain.is_single() && self.chain.head().handle() == handle {
             // SAFETY: By the type invariants of `InvalidatedHandle` the peer cannot use the only

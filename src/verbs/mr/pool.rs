@@ -34,6 +34,7 @@ use crate::{
     verbs::{
         completion::Callbacks,
         owner::Drained,
+        InvalidatedHandle,
         Pd,
         QpOwner, //
     }, //
@@ -66,6 +67,8 @@ pub(crate) struct MrPool {
     /// Registrations that are allocated, and that may be.
     allocated: Atomic<u32>,
     most: u32,
+    /// The most that one call may have.
+    pub(super) most_of_call: u32,
     pd: Arc<Pd>,
 }
 
@@ -77,7 +80,8 @@ unsafe impl Sync for MrPool {}
 
 impl MrPool {
     /// Makes a pool that has `first` registrations of up to `pages` pages and may grow to `most`,
-    /// for a queue pair with these callbacks, the only one that they are posted to.
+    /// of which a call may have `most_of_call`, for a queue pair with these callbacks, the only one
+    /// that they are posted to.
     ///
     /// # Errors
     ///
@@ -87,6 +91,7 @@ impl MrPool {
         callbacks: &'static Callbacks,
         pd: Arc<Pd>,
         (first, most): (u32, u32),
+        most_of_call: u32,
         pages: u32,
     ) -> Result<Arc<Self>> {
         // INVARIANT: `SendQueue::post` and `Qp::invalidate` of `queue_pair` take registrations of
@@ -110,6 +115,7 @@ impl MrPool {
                 pages: pages.max(1),
                 allocated: Atomic::new(0),
                 most,
+                most_of_call,
                 pd,
             }),
             GFP_KERNEL,
@@ -196,6 +202,13 @@ impl MrPool {
         drop(lists);
         // SAFETY: The queue pair is drained, so that no posted request refers to any of them.
         unsafe { chain.assume::<Mapped>() }.destroy();
+    }
+
+    /// Tells whether the peer has invalidated `handle` on the queue pair to which these
+    /// registrations are posted.
+    #[inline(always)]
+    pub(super) fn shares_queue_pair(&self, handle: InvalidatedHandle<'_>) -> bool {
+        handle.is_of(self.queue_pair)
     }
 
     /// Destroys all orphans, those to come included: their memory is unmapped when this returns.

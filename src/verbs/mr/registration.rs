@@ -85,6 +85,16 @@ pub(crate) struct Region {
     pub(crate) offset: u64,
 }
 
+/// The reason why memory was not mapped.
+#[derive(Clone, Copy)]
+pub(super) enum NotMapped {
+    /// The device or the DMA layer has no room for it now.
+    Refused,
+    /// The device's addresses have a gap after this number of entries, at least one, although the
+    /// memory has none: the DMA layer puts it elsewhere, and not at the same place within a page.
+    Gap(usize),
+}
+
 /// Bytes of a head and of a tail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeadTail {
@@ -254,16 +264,47 @@ impl Mr {
         (table.extent(), is_all)
     }
 
+    /// Has `rest`, which is not in use, cover the entries of `extent` from number `at` on. Returns
+    /// the extents of both parts. Those entries stay in the table of this one, too.
+    pub(super) fn split(&self, extent: &Extent, at: usize, rest: &mut Self) -> (Extent, Extent) {
+        let entries = self.sg.get(..extent.entries).unwrap_or(&[]);
+        let (first, others) = entries.split_at(at.min(entries.len()));
+        let bytes = first
+            .iter()
+            .fold(0u32, |sum, entry| sum.wrapping_add(entry.length));
+
+        rest.head_tail = HeadTail::NONE;
+        for (to, from) in rest.sg.iter_mut().zip(others) {
+            // SAFETY: Both are entries of initialised tables; `from` describes valid pages.
+            unsafe { bindings::sg_copy_page(to, from) };
+        }
+        (
+            Extent {
+                entries: first.len(),
+                bytes,
+            },
+            Extent {
+                entries: others.len(),
+                bytes: extent.bytes.wrapping_sub(bytes),
+            },
+        )
+    }
+
     /// Maps the entries of `extent`, at least one. Returns the region, for a request yet to be
     /// posted.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is not mapped.
     #[inline(always)]
     pub(super) fn map(
         &mut self,
         device: *mut bindings::ib_device,
         extent: &Extent,
         access: Access,
-    ) -> Result<Region> {
-        let nents = c_int::try_from(extent.entries)?;
+    ) -> Result<Region, NotMapped> {
+        // CAST: A table is short.
+        let nents = extent.entries as c_int;
 
         // The DMA layer marks a list whose memory it has bounced, and never takes the mark off. A
         // list that keeps it is unmapped as if it had been bounced this time, too.
@@ -276,7 +317,7 @@ impl Mr {
             bindings::ib_dma_map_sg(device, self.sg.as_mut_ptr(), nents, access.direction())
         };
         if mapped <= 0 {
-            return Err(EIO);
+            return Err(NotMapped::Refused);
         }
         // INVARIANT: `ib_dma_map_sg` has mapped the first `nents` entries in the direction of
         // `access`.
@@ -293,7 +334,7 @@ impl Mr {
 
     /// Fills in the registration request for the mapped entries.
     #[inline(always)]
-    fn describe(&mut self, mapped: c_int) -> Result {
+    fn describe(&mut self, mapped: c_int) -> Result<(), NotMapped> {
         let mr = self.raw.as_ptr();
 
         // SAFETY: `mapped` entries of the table are DMA-mapped; the registration is not in use.
@@ -301,7 +342,11 @@ impl Mr {
             bindings::ib_map_mr_sg(mr, self.sg.as_mut_ptr(), mapped, null_mut(), PAGE_SIZE)
         };
         if n != mapped {
-            return Err(EIO);
+            return Err(match usize::try_from(n) {
+                Ok(0) | Err(_) => NotMapped::Refused,
+                // Where the DMA layer has joined entries, it is not known which these are.
+                Ok(n) => NotMapped::Gap(if mapped == self.nents { n } else { 1 }),
+            });
         }
         // SAFETY: `mr` is ours and not posted. A new key makes a late access with the old one fail;
         // only the place within the page of the address is kept, so that no kernel address goes

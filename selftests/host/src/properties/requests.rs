@@ -11,6 +11,8 @@
 //!   V1-128);
 //! - a call is sent again when nothing of it can be reached over the connection before, and it gets one reply;
 //! - a call whose Send failed depends on no connection;
+//! - registrations that a reply leaves for the next call are there only while no peer can reach memory of the
+//!   request, and are gone when their connection is;
 //! - abandoned calls are counted down as often as up (V1-41);
 //! - the task gets to its end, with a reply unless it is killed.
 //!
@@ -25,7 +27,7 @@ use crate::module::client::request::state::{
     InvalidationOutcome, ReleaseAction, RequestState, Severed,
 };
 
-/// Live registrations.
+/// Live registrations: two, or one that is left of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Mrs;
 
@@ -40,8 +42,22 @@ type Reach = Option<Mrs>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Handle {
     None,
+    /// Of all registrations, where there are any.
     Own,
+    /// Of one of them; the peer can use the other one.
+    Part,
     Foreign,
+}
+
+impl Handle {
+    /// Tells whether it is none of those of a call that exposes this.
+    fn is_foreign(self, exposed: &Reach) -> bool {
+        match self {
+            Handle::None => false,
+            Handle::Own | Handle::Part => exposed.is_none(),
+            Handle::Foreign => true,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +73,7 @@ enum Handler {
     Replied(Handle),
     Judge(Handle, Reach),
     Late(Handle),
+    Keep,
     Wait,
     Post,
     PostFailed,
@@ -111,7 +128,8 @@ impl Conn {
 enum Sender {
     Idle,
     Build,
-    Post,
+    /// Set if the message exposes memory.
+    Post(bool),
     /// Takes the connection down, with the call pinned.
     Close,
 }
@@ -144,6 +162,8 @@ struct World {
     replied: bool,
     signal: bool,
     recorded: bool,
+    /// The connection of the registrations that are left for the next call; 0 if there are none.
+    kept: u64,
     task: Task,
     sender: Sender,
     current: u64,
@@ -194,6 +214,14 @@ enum Mistake {
     LateStays,
     /// A connection is not found by its number any more while it is torn down.
     FindsOnlyOpen,
+    /// What a reply has invalidated is left for the next call, although there is more to invalidate.
+    KeepsPart,
+    /// Registrations are left for the next call that nobody has invalidated yet.
+    KeepsValid,
+    /// A call takes others than those that are left for it.
+    TakesOthers,
+    /// The teardown leaves them.
+    KeepsForEver,
 }
 
 struct Model {
@@ -214,6 +242,8 @@ impl World {
             replied: false,
             signal: false,
             recorded: false,
+            // By the call before, whether or not another call takes them.
+            kept: 1,
             task: Task::Waits,
             sender: Sender::Idle,
             current: 1,
@@ -301,6 +331,10 @@ fn every_seeded_mistake_is_found() {
         Mistake::ReplyStays,
         Mistake::LateStays,
         Mistake::FindsOnlyOpen,
+        Mistake::KeepsPart,
+        Mistake::KeepsValid,
+        Mistake::TakesOthers,
+        Mistake::KeepsForEver,
     ];
     let seeded: Vec<Mistake> = ops
         .map(Mistake::Forgets)

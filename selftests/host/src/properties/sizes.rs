@@ -96,7 +96,8 @@ proptest! {
         prop_assert!(size.first_recvs > size.first_unsolicited);
         // H-34: no call needs more registrations than there are, or than the queue has room for.
         prop_assert!((size.mrs_per_send..=size.mrs).contains(&size.first_mrs));
-        prop_assert!(size.posted_mrs >= size.mrs_per_send);
+        prop_assert!(size.posted_mrs >= size.most_mrs_per_send);
+        prop_assert!(size.mrs >= size.most_mrs_per_send);
     }
 
     // A chunk has registrations for the largest payload, wherever it starts, and for its head and

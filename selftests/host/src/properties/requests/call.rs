@@ -22,38 +22,41 @@ impl Model {
                 next.push(("sender begins", new));
             }
             // The sender has waited for the teardown of the connection before, so that the module's check holds.
-            Sender::Build | Sender::Post if !sendable => {
+            Sender::Build | Sender::Post(_) if !sendable => {
                 return Err("to be sent, and cannot be".into())
             }
             Sender::Build => {
-                new.sender = Sender::Post;
-                next.push(("sender builds", new));
+                // With registrations, those that are left for it first, and without any.
+                for exposes in [true, false] {
+                    let mut new = new.clone();
+                    new.sender = Sender::Post(exposes);
+                    if exposes && !self.is(Mistake::TakesOthers) {
+                        new.kept = 0;
+                    }
+                    next.push(("sender builds", new));
+                }
             }
-            Sender::Post => {
+            Sender::Post(exposes) => {
                 if world.reachable() {
                     return Err("sent while memory was reachable".into());
                 }
                 if open {
                     if !self.is_tame(current) {
                         let mut refused = new.clone();
-                        refused.conn(current).reachable = true;
+                        refused.conn(current).reachable = exposes;
                         self.send_failed(&mut refused)?;
                         next.push(("the device refuses the Send", refused));
                     }
 
-                    // With registrations, and without any.
-                    for exposed in [Some(Mrs), None] {
-                        let mut new = new.clone();
-                        new.conn(current).reachable = exposed.is_some();
-                        new.conn(current).replies = 2;
-                        new.to_send = false;
-                        new.sent_on = current;
-                        new.sender = Sender::Idle;
-                        new.unpin();
-                        let exposed = exposed.filter(|_| !self.is(Mistake::ExposesNothing));
-                        self.step(Op::Sent, &mut new.request, |r| r.sent(current, exposed));
-                        next.push(("sent", new));
-                    }
+                    new.conn(current).reachable = exposes;
+                    new.conn(current).replies = 2;
+                    new.to_send = false;
+                    new.sent_on = current;
+                    new.sender = Sender::Idle;
+                    new.unpin();
+                    let exposed = (exposes && !self.is(Mistake::ExposesNothing)).then_some(Mrs);
+                    self.step(Op::Sent, &mut new.request, |r| r.sent(current, exposed));
+                    next.push(("sent", new));
                 } else {
                     self.send_failed(&mut new)?;
                     next.push(("connection is closed", new));

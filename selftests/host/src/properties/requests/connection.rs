@@ -12,7 +12,7 @@ impl Model {
         }
         let tame = self.is_tame(generation);
         if conn.replies > 0 && conn.queue.len() < 2 {
-            for handle in [Handle::None, Handle::Own, Handle::Foreign] {
+            for handle in [Handle::None, Handle::Own, Handle::Part, Handle::Foreign] {
                 if tame && (handle != Handle::None || conn.replies < 2) {
                     continue;
                 }
@@ -87,9 +87,7 @@ impl Model {
                 }
             }
             Handler::Judge(handle, exposed) => {
-                let foreign =
-                    handle == Handle::Foreign || (handle == Handle::Own && exposed.is_none());
-                if foreign {
+                if handle.is_foreign(&exposed) {
                     self.step(Op::ReplyRejected, &mut new.request, |r| {
                         r.reply_rejected(generation, exposed)
                     });
@@ -97,14 +95,26 @@ impl Model {
                     let conn = new.conn(generation);
                     conn.handler = Handler::Idle;
                     conn.close();
-                } else if handle == Handle::None && exposed.is_some() {
+                } else if handle == Handle::Own {
+                    conn.handler = Handler::Keep;
+                } else if exposed.is_some() {
                     conn.handler = Handler::Wait;
+                    if handle == Handle::Part && self.is(Mistake::KeepsPart) {
+                        new.kept = generation;
+                    }
                 } else {
                     conn.handler = Handler::Finish;
                 }
             }
+            Handler::Keep => {
+                conn.handler = Handler::Finish;
+                new.kept = generation;
+            }
             Handler::Wait => {
                 conn.handler = Handler::Post;
+                if self.is(Mistake::KeepsValid) {
+                    new.kept = generation;
+                }
                 self.step(Op::InvalidateFor, &mut new.request, |r| {
                     r.invalidate_for(generation, Reply)
                 });
@@ -186,8 +196,7 @@ impl Model {
         let safe = self.is(Mistake::LateIsSafe);
         let seen = self.step(Op::ReplyLate, &mut new.request, |r| {
             r.reply_late(generation, |exposed| {
-                let foreign =
-                    handle == Handle::Foreign || (handle == Handle::Own && exposed.is_none());
+                let foreign = handle.is_foreign(exposed);
                 if handle == Handle::Own || safe {
                     *exposed = None;
                 }
@@ -243,6 +252,9 @@ impl Model {
                     return;
                 }
                 conn.teardown = Teardown::Severed;
+                if !self.is(Mistake::KeepsForEver) {
+                    new.kept = 0;
+                }
                 let stays = match world.request.clone().torn_down(generation) {
                     Severed::Reply(_) => self.is(Mistake::ReplyStays),
                     Severed::Registrations(_) => {

@@ -16,6 +16,17 @@ impl Model {
             self.handler(world, generation, &mut next)?;
             self.teardown(world, generation, &mut next);
         }
+        // A call that finds no registrations takes those that others keep.
+        if world.kept != 0 {
+            let kept = 0;
+            next.push((
+                "another call takes what is kept",
+                World {
+                    kept,
+                    ..world.clone()
+                },
+            ));
+        }
         // The connect worker holds the lock under which calls are sent.
         if world.current == 1
             && world.conns[0].teardown == Teardown::Over
@@ -34,6 +45,16 @@ impl Model {
 
     /// The possible next steps, if the rules hold here.
     fn look(&self, world: &World) -> Result<Next, String> {
+        if world.kept != 0 && world.reachable() {
+            return Err(
+                "registrations are left for the next call while memory is reachable".into(),
+            );
+        }
+        let gone =
+            |generation: u64| world.conns[generation as usize - 1].teardown == Teardown::Over;
+        if world.kept != 0 && gone(world.kept) {
+            return Err("registrations outlive their connection".into());
+        }
         let next = self.successors(world)?;
         if next.is_empty() {
             self.check_end(world)?;
