@@ -71,7 +71,7 @@ def complaint(title: str, *allowed: str, limit: float = 60) -> Callable[[Callabl
 
 @contextmanager
 def mounting(pair: Pair, options: str = "", enter: str = "") -> Iterator[None]:
-    """A mount that hangs, which is killed after the block. With NFSv4 no other call comes before it."""
+    """A mount that fails or hangs, which is killed after the block. With NFSv4 no other call comes before it."""
     command = f"{enter} {mount_command('4.2', options)}"
     job = pair.client.spawn(f"mkdir -p {MOUNT_POINT}; {command}")
     yield
@@ -96,7 +96,7 @@ def firewall(pair: Pair, says: Says) -> None:
     pair.server.run("tc qdisc del dev eth0 ingress")
 
 
-@complaint("A mount hangs: no RDMA device")
+@complaint("A mount says: Protocol error")
 def no_device(pair: Pair, says: Says) -> None:
     """An interface without one."""
     pair.client.run("rdma link delete rxe0")
@@ -114,7 +114,7 @@ def no_route(pair: Pair, says: Says) -> None:
     bring_up(pair, HERE)
 
 
-@complaint("A mount in a container hangs", limit=90)
+@complaint("A mount in a container says: Protocol error", limit=90)
 def container(pair: Pair, says: Says) -> None:
     """The device stays in the namespace that it was made in, unless namespaces share devices."""
     pair.client.run("rdma system set netns exclusive; ip netns add container; ip link set eth0 netns container")

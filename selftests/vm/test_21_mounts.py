@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from harness import resources
+from harness.documentation import list_table, literals
+from harness.ibfault import faults
 from harness.network import SERVER
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
 from harness.registry import Skip, test
@@ -14,6 +19,7 @@ from harness.sight import DIRECTORY
 from peer.driver import peer
 
 from .guest import pattern
+from .test_14_netns import HERE, bring_up
 
 MIB = 1 << 20
 ECHO, ECHO_PORT = 0x2000720D, 20050  # the program of rpcload_echo.ko
@@ -168,6 +174,75 @@ fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 print("locked", flush=True)
 time.sleep(float(sys.argv[2]))
 """
+
+
+# How each cause of the page is made, and undone. The route's comes back with the address.
+CAUSES = {
+    "No RDMA device on the interface to the server": (
+        "rdma link delete rxe0",
+        "rdma link add rxe0 type rxe netdev eth0",
+    ),
+    "A device without fast registration": ("true", "true"),
+    "No route to the server": ("ip addr flush dev eth0 scope global", "true"),
+    "The server's host does not answer": ("true", "true"),
+    "Nothing listens at the server's port": ("true", "true"),
+}
+QUICK = 2  # seconds in which a mount without a device ends
+
+
+def first_mount(pair: Pair, cause: str, vers: str) -> tuple[str, float]:
+    """What mount.nfs says, and how long it takes; without repetitions, so that it ends at an error that is not final."""
+    port = 20098 if cause.startswith("Nothing") else NFS_PORT
+    address = "192.168.77.99" if "host does not answer" in cause else SERVER.ipv4
+    path = "/export" if vers == "3" else "/"
+    options = f"vers={vers},proto=rdma,port={port},retry=0" + (",nolock,mountproto=tcp" if vers == "3" else "")
+    start = time.monotonic()
+    done = pair.client.run(f"timeout 50 mount -t nfs -o {options} {address}:{path} {MOUNT_POINT} 2>&1", 60, check=False)
+    assert done.rc not in (0, 124, 137), f"the mount ended with {done.rc}: {done.out}"
+    return done.out, time.monotonic() - start
+
+
+@test(
+    "errors of a new mount: {cause}",
+    "H-51",
+    limit=180,
+    device="rxe",
+    allowed=(r"rpcrdma: 'frwr' mode is not supported by device rxe0",),
+    cases=[{"cause": cause} for cause in CAUSES],
+)
+def errors(pair: Pair, cause: str) -> None:
+    """The error that the user guide says, and the in-tree module's beside it."""
+    rows = {row.cells[0]: row.cells for row in list_table("user-guide.rst", "Errors of a new mount")}
+    assert rows.keys() == CAUSES.keys(), "the table and the tests differ"
+    _, ours, _, theirs, words = rows[cause]
+    make, undo = CAUSES[cause]
+    with faults(pair, "mem_mgt=0") if "fast registration" in cause else nullcontext():
+        pair.client.run(make)
+        said = len(pair.client.run("dmesg").out)
+        out, took = first_mount(pair, cause, "4.2")
+        assert ours in out, f"not '{ours}': {out}"
+        if "No RDMA device" in cause:
+            assert took < QUICK * pair.options.slowness, f"{took:.1f} s"
+            out, _ = first_mount(pair, cause, "3")
+            assert ours in out, f"vers=3: not '{ours}': {out}"
+        log = pair.client.run("dmesg").out[said:]
+        assert literals(words)[0] in log, log
+        with in_tree(pair):
+            out, _ = first_mount(pair, cause, "4.2")
+        assert theirs in out, f"the in-tree module: not '{theirs}': {out}"
+        pair.client.run(undo)
+    if "flush" in make:
+        bring_up(pair, HERE)
+
+
+@contextmanager
+def in_tree(pair: Pair) -> Iterator[None]:
+    """The client has the in-tree module inside the block."""
+    pair.unload_module()
+    pair.client.run("modprobe --ignore-install rpcrdma")
+    yield
+    pair.client.run("until rmmod rpcrdma; do sleep 0.1; done", 20)
+    pair.load_module()
 
 
 @test("locks, vers={vers}", limit=120, cases=[{"vers": vers} for vers in ("3", "4.2")])

@@ -129,7 +129,7 @@ fn resolve(
         .map_err(ConnectError::at(Step::ResolveAddress))?;
     connection
         .wait_step(limit)
-        .map_err(ConnectError::with(Step::ResolveAddress))?;
+        .map_err(ConnectError::unresolved)?;
     let resolving = resolving
         .resolve_route(LIMIT_MS)
         .map_err(ConnectError::at(Step::ResolveRoute))?;

@@ -45,9 +45,12 @@ impl SendStatus {
 pub(crate) enum ConnectStatus {
     /// The peer refuses connections: try again after three seconds; ends soft connection attempts.
     Refused,
-    /// The peer cannot be reached, or no device leads there: try again after three seconds; ends
-    /// soft attempts.
+    /// The peer cannot be reached: try again after three seconds; ends soft attempts.
     Unreachable,
+    /// No RDMA device of this machine leads to the peer, or the device lacks what the transport
+    /// needs: try again after three seconds; ends soft attempts. `mount.nfs` repeats a mount after
+    /// [`Self::Unreachable`], and not after this.
+    NoDevice,
     /// The network of this end does not lead to the peer: as [`Self::Unreachable`], and final for
     /// mounts that asked for that (`fatal_neterrors`).
     NetUnreachable,
@@ -65,6 +68,7 @@ impl ConnectStatus {
         let errno = match self {
             ConnectStatus::Refused => bindings::ECONNREFUSED,
             ConnectStatus::Unreachable => bindings::EHOSTUNREACH,
+            ConnectStatus::NoDevice => bindings::EPROTO,
             ConnectStatus::NetUnreachable => bindings::ENETUNREACH,
             ConnectStatus::NetDown => bindings::ENETDOWN,
             ConnectStatus::NoMemory => bindings::ENOBUFS,
@@ -99,6 +103,7 @@ mod tests {
             ConnectStatus::NetUnreachable.to_errno(),
             ENETUNREACH.to_errno()
         );
+        assert_eq!(ConnectStatus::NoDevice.to_errno(), EPROTO.to_errno());
         assert_eq!(ConnectStatus::NetDown.to_errno(), ENETDOWN.to_errno());
         assert_eq!(ConnectStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
         assert_eq!(ConnectStatus::Retry.to_errno(), ENOTCONN.to_errno());

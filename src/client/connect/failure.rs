@@ -113,6 +113,17 @@ impl ConnectError {
         move |StepError { status, code }| Self { step, status, code }
     }
 
+    /// The failure to resolve the server's address with the outcome that was waited for. `ENODEV`
+    /// is the answer of rdma_cm when the interface to the server has no RDMA device.
+    pub(super) fn unresolved(failed: StepError) -> Self {
+        let mut error = Self::with(Step::ResolveAddress)(failed);
+
+        if error.code == ENODEV.to_errno() {
+            error.status = ConnectStatus::NoDevice;
+        }
+        error
+    }
+
     /// A number, not 0, for each pair of a step and a status.
     fn reason(self) -> u32 {
         // CAST: The discriminants of short enums.
@@ -132,6 +143,7 @@ impl ConnectError {
         let why = match self.status {
             ConnectStatus::Refused => "refused",
             ConnectStatus::Unreachable => "not reachable",
+            ConnectStatus::NoDevice => "no usable RDMA device",
             ConnectStatus::NetUnreachable => "no route",
             ConnectStatus::NetDown => "network down",
             ConnectStatus::NoMemory => "out of memory",
@@ -149,12 +161,14 @@ impl ConnectError {
 
 impl From<Unfit> for ConnectError {
     fn from(unfit: Unfit) -> Self {
+        let (step, status) = match unfit {
+            Unfit::Device => (Step::FitDevice, ConnectStatus::NoDevice),
+            // The limit can be raised at any time.
+            Unfit::Memory => (Step::FitMemory, ConnectStatus::Unreachable),
+        };
         Self {
-            step: match unfit {
-                Unfit::Device => Step::FitDevice,
-                Unfit::Memory => Step::FitMemory,
-            },
-            status: ConnectStatus::Unreachable,
+            step,
+            status,
             code: EOPNOTSUPP.to_errno(),
         }
     }
