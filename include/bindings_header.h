@@ -24,6 +24,7 @@
 #include <linux/sunrpc/xprtrdma.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
+#include <xen/xen.h>
 
 /* Macros whose values bindgen cannot work out by itself. */
 static const unsigned int RPCRDMA_RS_HZ = HZ;

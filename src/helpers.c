@@ -140,6 +140,13 @@ __rdma_helper void rpcrdma_rs_helper_memalloc_noreclaim_restore(unsigned int fla
 	memalloc_noreclaim_restore(flags);
 }
 
+/* xen/xen.h */
+
+__rdma_helper bool rpcrdma_rs_helper_xen_pv_domain(void)
+{
+	return xen_pv_domain();
+}
+
 /* linux/rcupdate.h */
 
 __rdma_helper void rpcrdma_rs_helper_wait_for_stragglers(void)

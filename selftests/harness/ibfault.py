@@ -31,6 +31,14 @@ class Faults:
         """Has local invalidations kept back from now on, or posts those that are."""
         self._pair.client.run(f"echo {hold:d} >{FILES}/hold_local_inv")
 
+    def keep_queue_pairs(self, keep: bool) -> None:
+        """Has moves to the error state refused from now on, or not."""
+        self._pair.client.run(f"echo {keep:d} >{FILES}/keep_qp")
+
+    def kept_queue_pairs(self) -> int:
+        """The number of moves to the error state that were refused."""
+        return int(self._pair.client.run(f"cat {FILES}/keep_qp").out)
+
     def held_invalidations(self) -> int:
         """The number of chains of local invalidations that are kept back."""
         return int(self._pair.client.run(f"cat {FILES}/hold_local_inv").out)

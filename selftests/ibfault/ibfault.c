@@ -22,6 +22,11 @@
  * they seem to be posted, and do not complete. With 0, or when their queue pair is moved to the
  * error state, they are posted, in order. Read, it is the number of chains kept back.
  *
+ * While 1 is written to keep_qp, moves of such queue pairs to the error state are refused with
+ * ETIMEDOUT, as by firmware that does not answer. Read, it is the number of refused moves.
+ *
+ * no_local_inv=1 has the device name the driver hns_roce, which has no local invalidation.
+ *
  * It replaces the device's operations, so they must not be in use when it is unloaded.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -65,6 +70,10 @@ MODULE_PARM_DESC(mem_mgt, "Whether the device has fast registration (default: ye
 static unsigned int max_create_wr;
 module_param(max_create_wr, uint, 0400);
 MODULE_PARM_DESC(max_create_wr, "Requests of a send queue that can be created (default: any)");
+
+static bool no_local_inv;
+module_param(no_local_inv, bool, 0400);
+MODULE_PARM_DESC(no_local_inv, "Whether the driver is one without local invalidation (default: no)");
 
 /* A chain of local invalidations that is kept back. */
 struct held {
@@ -233,6 +242,25 @@ static int faulty_create_qp(struct ib_qp *qp, struct ib_qp_init_attr *attr, stru
 	return original->create_qp(qp, attr, udata);
 }
 
+static atomic_t kept = ATOMIC_INIT(0);
+static bool keeping;
+
+static int keep_set(const char *text, const struct kernel_param *param)
+{
+	return kstrtobool(text, &keeping);
+}
+
+static int keep_get(char *text, const struct kernel_param *param)
+{
+	return sysfs_emit(text, "%d\n", atomic_read(&kept));
+}
+
+static const struct kernel_param_ops keep_ops = {
+	.set = keep_set,
+	.get = keep_get,
+};
+module_param_cb(keep_qp, &keep_ops, NULL, 0600);
+
 static int faulty_modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask,
 			    struct ib_udata *udata)
 {
@@ -240,6 +268,10 @@ static int faulty_modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask,
 
 	/* Requests of a queue pair complete before it is destroyed. */
 	if (mask & IB_QP_STATE && attr->qp_state == IB_QPS_ERR) {
+		if (READ_ONCE(keeping) && qp->qp_type == IB_QPT_RC) {
+			atomic_inc(&kept);
+			return -ETIMEDOUT;
+		}
 		spin_lock_irqsave(&held_lock, flags);
 		let_go(qp);
 		spin_unlock_irqrestore(&held_lock, flags);
@@ -330,6 +362,8 @@ static int ibfault_add(struct ib_device *device)
 		device->attrs.max_qp_wr = max_qp_wr;
 	if (!mem_mgt)
 		device->attrs.device_cap_flags &= ~(u64)IB_DEVICE_MEM_MGT_EXTENSIONS;
+	if (no_local_inv)
+		device->ops.driver_id = RDMA_DRIVER_HNS;
 	device->ops.alloc_pd = faulty_alloc_pd;
 	device->ops.create_cq = faulty_create_cq;
 	device->ops.create_qp = faulty_create_qp;

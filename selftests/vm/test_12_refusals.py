@@ -176,6 +176,7 @@ def pages_per_registration(pair: Pair, pages: int) -> None:
     cases=[
         {"what": "registrations of 8 pages", "words": "fast_reg_pages=8"},
         {"what": "a device without fast registration", "words": "mem_mgt=0"},
+        {"what": "a device without local invalidation", "words": "no_local_inv=1"},
     ],
 )
 def too_small(pair: Pair, what: str, words: str) -> None:
@@ -190,6 +191,30 @@ def too_small(pair: Pair, what: str, words: str) -> None:
         log = pair.client.run("dmesg").out[said:]
         assert "the device lacks fast registration or is too small" in log, f"{what}: {log}"
         unchanged(pair, before)
+
+
+# What the module says, and rxe of requests whose queue pair is gone.
+KEPT = (r"rpcrdma_rs: rxe0: cannot end the requests of a queue pair \(-110\): it is destroyed with them",)
+
+
+@test("a queue pair that the device does not move to the error state", "V1-122", limit=120, device="rxe", allowed=KEPT)
+def kept(pair: Pair) -> None:
+    """As with firmware that does not answer: the unmount ends, no memory is used that is freed, and the device can go."""
+    before = resources.rdma(pair.client)
+    with faults(pair) as device:
+        pair.mount("4.2")
+        pair.client.run(f"head -c 100000 /dev/zero >{MOUNT_POINT}/kept; rm {MOUNT_POINT}/kept")
+        device.keep_queue_pairs(True)
+        pair.umount()
+        wait_until(lambda: device.kept_queue_pairs() >= 2, "no queue pair was kept", 20 * pair.options.slowness)
+        unchanged(pair, before)
+        device.keep_queue_pairs(False)
+        log = pair.client.run("dmesg").out
+        assert re.search(KEPT[0], log), "the log does not tell"
+        pair.mount("4.2")
+        pair.umount()
+        unchanged(pair, before)
+    pair.client.run("rdma link delete rxe0; rdma link add rxe0 type rxe netdev eth0", 30)
 
 
 @test("queues of {depth} requests", "H-4", "H-57", limit=90, device="rxe", cases=[{"depth": 500}, {"depth": 250}])

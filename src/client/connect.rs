@@ -198,7 +198,7 @@ fn prepare(
     let device = id.device().clone();
     *shared.destination.lock() = Destination {
         server,
-        device: device.name().to_str().ok().and_then(DeviceName::parse),
+        device: DeviceName::parse(device.name().as_str()),
     };
     let (policy, rule) = policy_for(shared);
     // Each registration is for one call alone, so the server may invalidate any of them (PD-27).

@@ -6,8 +6,17 @@ use core::ptr::NonNull;
 
 use kernel::{
     error::to_result,
+    ffi::c_int,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        Arc, //
+    }, //
 };
 
 use super::{
@@ -44,12 +53,16 @@ pub(crate) struct ConnectParams<'a> {
 ///
 /// # Invariants
 ///
-/// The identifier has a queue pair, which uses `_cq` and `_pd`, until this value is dropped.
+/// The identifier has a queue pair, which uses `cq` and `pd`, until `destroyed` is set.
 pub(crate) struct Endpoint<H: EventHandler + CompletionHandler> {
     // Dropped in this order, after the queue pair.
     id: Id<H>,
-    _cq: Arc<Cq<H>>,
-    _pd: Arc<Pd>,
+    /// Set when `rdma_connect()` has succeeded.
+    connected: Atomic<bool>,
+    /// Set when the queue pair is destroyed.
+    destroyed: Atomic<bool>,
+    cq: Arc<Cq<H>>,
+    pd: Arc<Pd>,
 }
 
 /// An identifier that was bound to a queue pair: the next step, the part of the queue pair that is
@@ -106,8 +119,10 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
         // INVARIANT: The queue pair was made above; from here on dropping `endpoint` destroys it.
         let endpoint = Endpoint {
             id: self.id,
-            _cq: cq,
-            _pd: pd.clone(),
+            connected: Atomic::new(false),
+            destroyed: Atomic::new(false),
+            cq,
+            pd: pd.clone(),
         };
         let endpoint = Arc::new(endpoint, GFP_KERNEL)?;
         // SAFETY: The identifier is valid, and its queue pair was made above.
@@ -146,6 +161,8 @@ impl<H: EventHandler + CompletionHandler> Bound<H> {
         // SAFETY: The identifier is valid by its type invariants, and the private data is copied
         // during the call.
         to_result(unsafe { bindings::rdma_connect(endpoint.id.as_ptr(), &mut param) })?;
+        // Release: a disconnect that reads this comes after the call above.
+        endpoint.connected.store(true, Release);
         Ok(Connecting(endpoint))
     }
 }
@@ -171,19 +188,49 @@ impl<H: EventHandler + CompletionHandler> Connected<H> {
 }
 
 impl<H: EventHandler + CompletionHandler> Endpoint<H> {
-    /// Ends the connection, without waiting for the peer. Harmless when there is none.
+    /// Ends the connection, without waiting for the peer. Does nothing before
+    /// [`Bound::connect`] has succeeded.
     pub(crate) fn disconnect(&self) {
-        // SAFETY: The identifier is valid by its type invariants. Without a connection this fails,
-        // and there is nothing to end.
+        // rdma_connect() frees the connection manager's identifier when it fails, and
+        // rdma_disconnect() uses it without a lock.
+        if !self.connected.load(Acquire) {
+            return;
+        }
+        // SAFETY: The identifier is valid by its type invariants, and rdma_connect() has returned
+        // with success. Without a connection this fails, and there is nothing to end.
         let _ = unsafe { bindings::rdma_disconnect(self.id.as_ptr()) };
     }
 }
 
-// SAFETY: `ib_drain_rq` and `ib_drain_sq` return when every request of the queue has completed.
+// SAFETY: `ib_drain_rq` and `ib_drain_sq` return when every request of the queue has completed,
+// since the queue pair is in the error state: they return early only if they cannot move it there,
+// or cannot post a marker, for which there is room. A device that has destroyed a queue pair uses
+// none of its requests, and `Cq::free` ends the completions.
 unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
-    fn drain(&self) {
-        // SAFETY: By the type invariants there is a queue pair as long as this value lives.
+    fn drain(&self) -> bool {
+        // SAFETY: By the type invariants there is a queue pair until `destroy`, of which this call
+        // comes before.
         let qp = unsafe { (*self.id.as_ptr()).qp };
+        let mut attr: bindings::ib_qp_attr = pin_init::zeroed();
+        attr.qp_state = bindings::ib_qp_state_IB_QPS_ERR;
+
+        // SAFETY: The queue pair is valid. The calls below would do this, too, and not say that the
+        // device has refused.
+        let moved = unsafe {
+            bindings::ib_modify_qp(
+                qp,
+                &mut attr,
+                bindings::ib_qp_attr_mask_IB_QP_STATE as c_int,
+            )
+        };
+        if let Err(error) = to_result(moved) {
+            pr_err!(
+                "{}: cannot end the requests of a queue pair ({}): it is destroyed with them\n",
+                self.pd.device().name(),
+                error.to_errno()
+            );
+            return false;
+        }
 
         // Receives first: their completions may still ask for invalidations, which the closed queue
         // refuses.
@@ -196,13 +243,41 @@ unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
         // room for the marker (`QpSize::send_depth`), and the contract of this method says process
         // context.
         unsafe { bindings::ib_drain_sq(qp) };
+        true
+    }
+
+    fn destroy(&self) -> bool {
+        self.destroy_qp();
+        let is_gone = self.cq.free();
+
+        if is_gone {
+            // SAFETY: The queue pair is destroyed, since the completion queue, which is freed, had
+            // no user.
+            unsafe { self.pd.free_posted_receives() };
+        } else {
+            pr_err!(
+                "{}: cannot destroy a queue pair: its memory is lost\n",
+                self.pd.device().name()
+            );
+        }
+        is_gone
+    }
+}
+
+impl<H: EventHandler + CompletionHandler> Endpoint<H> {
+    /// Destroys the queue pair, unless that is done.
+    fn destroy_qp(&self) {
+        if self.destroyed.xchg(true, Relaxed) {
+            return;
+        }
+        // SAFETY: By the type invariants there is a queue pair, and this is the only call. Nothing
+        // posts to it: its `Qp` is closed, or held this value.
+        unsafe { bindings::rdma_destroy_qp(self.id.as_ptr()) }
     }
 }
 
 impl<H: EventHandler + CompletionHandler> Drop for Endpoint<H> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants there is a queue pair; its `Qp` held this value, so
-        // nothing posts to it.
-        unsafe { bindings::rdma_destroy_qp(self.id.as_ptr()) }
+        self.destroy_qp();
     }
 }

@@ -161,8 +161,9 @@ fn store_value<T>(
             None => {
                 let name = policy::table::get(directory.rule)?.name;
                 pr_err!(
-                    "rule {name}: {}: '{text}' is not {}\n",
+                    "rule {name}: {}: '{}' is not {}\n",
                     attribute.name,
+                    Quoted(text),
                     attribute.range
                 );
                 return Err(EINVAL);
@@ -170,6 +171,23 @@ fn store_value<T>(
         },
     };
     policy::table::change(directory.rule, |rule| set(rule, value))
+}
+
+/// A value for the log: its first characters, with `?` for control characters.
+struct Quoted<'a>(&'a str);
+
+impl Quoted<'_> {
+    /// The most characters that the log gets.
+    const MOST: usize = 64;
+}
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars().take(Self::MOST) {
+            fmt::Write::write_char(f, if c.is_ascii_control() { '?' } else { c })?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Prefix {

@@ -166,8 +166,12 @@ impl Runs for Pages<'_> {
         let len = if single >= most {
             most
         } else {
-            // SAFETY: By the type invariants there is a page for the bytes behind the first one.
-            let is_run = unsafe { is_followed(self.pages, 1) };
+            // Of a Xen PV domain consecutive pages need not be so for the device, and swiotlb-xen
+            // bounces a run of them.
+            //
+            // SAFETY: By the type invariants there is a page for the bytes behind the first one;
+            // xen_pv_domain() has no requirement.
+            let is_run = unsafe { is_followed(self.pages, 1) && !bindings::xen_pv_domain() };
             if is_run {
                 // SAFETY: By the type invariants there is a valid page for each of the `left` bytes
                 // from `offset` on, and `most` is not more.

@@ -2,6 +2,7 @@
 
 //! The buffers of Sends and Receives, mapped for the device for the life of a connection.
 
+mod posted;
 mod recv;
 
 use core::mem::offset_of;
@@ -22,6 +23,7 @@ use super::{
 };
 use crate::bindings;
 
+pub(super) use posted::RecvList;
 pub(crate) use recv::RecvBuffer;
 pub(super) use recv::{
     RecvChain,
@@ -253,6 +255,16 @@ impl BufferSpec {
         }
     }
 
+    /// Takes an order of its own out of this one, for no more buffers than that.
+    pub(super) fn take(&mut self, sends: u32, recvs: u32) -> Self {
+        let order = self.at_most(sends, recvs);
+
+        // No difference wraps around: the order has at most as many.
+        self.sends = self.sends.wrapping_sub(order.sends);
+        self.recvs = self.recvs.wrapping_sub(order.recvs);
+        order
+    }
+
     /// Allocates the buffers. Process context. Returns those that there was memory for, Receives
     /// first, since without these nothing may be sent.
     ///
@@ -263,6 +275,7 @@ impl BufferSpec {
         let mut buffers = NewBuffers {
             sends: KVec::new(),
             recvs: RecvChain::new(),
+            order: self.clone(),
         };
 
         let made = self.fill(&mut buffers);
@@ -287,14 +300,17 @@ impl BufferSpec {
 pub(crate) struct NewBuffers {
     pub(super) sends: KVec<SendBuffer>,
     pub(super) recvs: RecvChain,
+    /// The order, of which fewer may have been made.
+    pub(super) order: BufferSpec,
 }
 
 impl NewBuffers {
-    /// Takes all of them.
+    /// Takes all of them, with the order.
     pub(super) fn take(&mut self) -> Self {
         let none = Self {
             sends: KVec::new(),
             recvs: RecvChain::new(),
+            order: self.order.at_most(0, 0),
         };
         core::mem::replace(self, none)
     }

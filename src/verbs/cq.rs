@@ -79,13 +79,14 @@ pub(crate) trait CompletionHandler: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `raw` is a valid queue whose context is `context`.
+/// `raw` is a valid queue whose context is `context`, until `freed` is set.
 pub(crate) struct Cq<H: CompletionHandler> {
     raw: NonNull<bindings::ib_cq>,
     context: NonNull<Context<H>>,
     counters: Arc<Counters>,
     /// Set if a queue pair uses the counters.
     used: Atomic<bool>,
+    freed: Atomic<bool>,
     device: Arc<Device>,
 }
 
@@ -144,6 +145,7 @@ impl<H: CompletionHandler> Cq<H> {
             context,
             counters,
             used: Atomic::new(false),
+            freed: Atomic::new(false),
             device,
         };
         Ok(Arc::new(cq, GFP_KERNEL)?)
@@ -166,26 +168,36 @@ impl<H: CompletionHandler> Cq<H> {
         Ok(QpCounters(self.counters.clone()))
     }
 
-    /// The C object.
+    /// The C object, for a queue pair that is yet to be made.
     pub(crate) fn as_ptr(&self) -> *mut bindings::ib_cq {
         self.raw.as_ptr()
+    }
+
+    /// Frees the queue after its queue pair, unless that is done. Returns `true` if no completion
+    /// comes any more: not if the device has refused to destroy the queue pair. Process context,
+    /// not from a completion.
+    pub(crate) fn free(&self) -> bool {
+        if self.freed.xchg(true, Relaxed) {
+            return true;
+        }
+        // SAFETY: By the type invariants the queue is valid.
+        let is_free = unsafe { bindings::ib_cq_users(self.raw.as_ptr()) } == 0;
+        // A queue whose queue pair could not be destroyed stays, and its completions, which may
+        // still come, need their context.
+        if is_free {
+            // SAFETY: No queue pair uses the queue. The call waits for a running poll; after it no
+            // completion is delivered.
+            unsafe { bindings::ib_free_cq(self.raw.as_ptr()) }
+            // SAFETY: From a box; by the type invariants only the queue has referred to it.
+            drop(unsafe { KBox::from_raw(self.context.as_ptr()) });
+        }
+        is_free
     }
 }
 
 impl<H: CompletionHandler> Drop for Cq<H> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the queue is valid.
-        let in_use = unsafe { bindings::ib_cq_users(self.as_ptr()) } != 0;
-        // SAFETY: Queue pairs that use the queue hold a reference to this value, so none is left.
-        // The call waits for a running poll; after it no completion is delivered, so that the
-        // context may go. If there are users all the same it warns and does nothing.
-        unsafe { bindings::ib_free_cq(self.as_ptr()) }
-        // If a queue pair could not be destroyed, so that the queue was not freed either, its
-        // completions may still come, and need their context.
-        if !in_use {
-            // SAFETY: From a box; by the type invariants only the queue has referred to it.
-            drop(unsafe { KBox::from_raw(self.context.as_ptr()) });
-        }
+        self.free();
     }
 }
 

@@ -5,16 +5,13 @@
 use core::ptr::NonNull;
 
 use kernel::{
+    fmt,
     prelude::*,
-    str::CStr,
     sync::Arc, //
 };
 
 use super::DeviceLimits;
-use crate::{
-    bindings,
-    os::text, //
-};
+use crate::bindings;
 
 /// A reference to an RDMA device.
 ///
@@ -56,11 +53,16 @@ impl Device {
         self.0.as_ptr()
     }
 
-    /// The device's name, such as `rxe0`.
-    pub(crate) fn name(&self) -> &CStr {
-        // SAFETY: By the type invariants the device is valid. Its name is a terminated array in the
-        // object itself; renaming rewrites the array in place, as all readers accept.
-        unsafe { text((&raw const (*self.as_ptr()).name).cast()) }
+    /// The device's name now, such as `rxe0`.
+    pub(crate) fn name(&self) -> NameText {
+        // SAFETY: By the type invariants the device is valid. `ib_device_rename()` may rewrite the
+        // array meanwhile: each byte is read once, and none is assumed to stay.
+        let name = unsafe {
+            (&raw const (*self.as_ptr()).name)
+                .cast::<NameText>()
+                .read_volatile()
+        };
+        name
     }
 
     /// The device's limits.
@@ -76,8 +78,38 @@ impl Device {
             max_rd_atom: u8::try_from(limit(attrs.max_qp_rd_atom)).unwrap_or(u8::MAX),
             mem_mgt_extensions: attrs.device_cap_flags
                 & bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64
-                != 0,
+                != 0
+                && !self.lacks_invalidation(),
         }
+    }
+
+    /// Returns `true` if the driver sets the flag of the memory management extensions and yet
+    /// refuses `IB_WR_LOCAL_INV`: hns_roce alone, in Linux 7.3.
+    fn lacks_invalidation(&self) -> bool {
+        // SAFETY: By the type invariants the device is valid; its driver does not change.
+        let driver = unsafe { (*self.as_ptr()).ops.driver_id };
+        driver == bindings::rdma_driver_id_RDMA_DRIVER_HNS
+    }
+}
+
+/// A copy of a device's name.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct NameText([u8; bindings::IB_DEVICE_NAME_MAX as usize]);
+
+impl NameText {
+    /// The name; an empty one if it is not UTF-8.
+    pub(crate) fn as_str(&self) -> &str {
+        let len = self.0.iter().position(|&byte| byte == 0);
+        let name = self.0.get(..len.unwrap_or(self.0.len()));
+        name.and_then(|name| core::str::from_utf8(name).ok())
+            .unwrap_or("")
+    }
+}
+
+impl fmt::Display for NameText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -21,14 +21,21 @@ pub(crate) enum PostError {
 ///
 /// # Safety
 ///
-/// [`Self::drain`] must return only after every request that was posted has completed.
+/// After [`Self::drain`] or [`Self::destroy`] has returned `true`, the device must use no request
+/// that was posted to the queue pair, and no completion of one must come.
 pub(crate) unsafe trait QpOwner: Clone + Send + Sync {
     /// Moves the queue pair to the error state and waits until every posted request has completed.
-    /// Process context, and neither from a completion nor under a lock that completions take.
-    fn drain(&self);
+    /// Returns `false` if the device refuses, as one whose firmware does not answer. Process
+    /// context, and neither from a completion nor under a lock that completions take.
+    fn drain(&self) -> bool;
+
+    /// Destroys the queue pair and its completion queue. Requests that are posted do not complete.
+    /// Returns `false` if the device refuses. As [`Self::drain`].
+    fn destroy(&self) -> bool;
 }
 
-/// A proof that a queue pair is drained. It keeps the queue pair.
+/// A proof that the device uses no request of a queue pair, and that no completion comes. It keeps
+/// the owner.
 pub(crate) struct Drained<O> {
     raw: NonNull<bindings::ib_qp>,
     _owner: O,
@@ -36,10 +43,11 @@ pub(crate) struct Drained<O> {
 
 impl<O: QpOwner> Drained<O> {
     /// Waits until every request that was posted to `raw`, the queue pair of `owner`, has
-    /// completed. As [`QpOwner::drain`].
-    pub(super) fn wait(raw: NonNull<bindings::ib_qp>, owner: O) -> Self {
-        owner.drain();
-        Self { raw, _owner: owner }
+    /// completed, or destroys the queue pair if the device refuses that. `None` if it refuses both:
+    /// what it may still use must not be freed then. As [`QpOwner::drain`].
+    pub(super) fn wait(raw: NonNull<bindings::ib_qp>, owner: O) -> Option<Self> {
+        let is_over = owner.drain() || owner.destroy();
+        is_over.then_some(Self { raw, _owner: owner })
     }
 
     /// Tells whether `raw` is the queue pair.

@@ -6,17 +6,22 @@ use core::ptr::NonNull;
 
 use kernel::{
     error::from_err_ptr,
+    new_spinlock,
     prelude::*,
     sync::{
         atomic::{
             Atomic,
             Relaxed, //
         },
-        Arc, //
+        Arc,
+        SpinLock, //
     }, //
 };
 
-use super::Device;
+use super::{
+    buffer::RecvList,
+    Device, //
+};
 use crate::bindings;
 
 /// A protection domain of one queue pair, so that a handle is useless on any other connection
@@ -25,11 +30,15 @@ use crate::bindings;
 /// # Invariants
 ///
 /// `raw` is a valid protection domain of `device`, owned by this value.
+#[pin_data(PinnedDrop)]
 pub(crate) struct Pd {
     raw: NonNull<bindings::ib_pd>,
     device: Arc<Device>,
     /// Set once a queue pair uses it.
     used: Atomic<bool>,
+    /// The Receive buffers of the domain.
+    #[pin]
+    receives: SpinLock<RecvList>,
 }
 
 // SAFETY: A protection domain has no thread affinity.
@@ -50,12 +59,41 @@ impl Pd {
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
 
         // INVARIANT: Just allocated for `device`.
-        let pd = Self {
-            raw,
-            device,
-            used: Atomic::new(false),
-        };
-        Ok(Arc::new(pd, GFP_KERNEL)?)
+        let pd = Arc::pin_init(
+            pin_init!(Self {
+                raw,
+                device,
+                used: Atomic::new(false),
+                receives <- new_spinlock!(RecvList::new(), "rpcrdma_rs::Pd"),
+            }),
+            GFP_KERNEL,
+        );
+        pd.inspect_err(|_| {
+            // SAFETY: Allocated above, and no value owns it.
+            unsafe { bindings::ib_dealloc_pd(raw.as_ptr()) }
+        })
+    }
+
+    /// The Receive buffers of the domain.
+    pub(super) fn receives(&self) -> &SpinLock<RecvList> {
+        &self.receives
+    }
+
+    /// Frees the Receive buffers that are posted.
+    ///
+    /// # Safety
+    ///
+    /// The queue pair of the domain must be destroyed and its completion queue freed: no completion
+    /// gives the buffers back.
+    pub(crate) unsafe fn free_posted_receives(&self) {
+        loop {
+            // SAFETY: By the safety requirements of this function the device uses no request.
+            let buf = unsafe { self.receives.lock().take_posted() };
+            // Dropping a buffer takes the lock.
+            if buf.is_none() {
+                break;
+            }
+        }
     }
 
     /// Reserves the domain for the one queue pair that may use it.
@@ -90,8 +128,9 @@ impl Pd {
     }
 }
 
-impl Drop for Pd {
-    fn drop(&mut self) {
+#[pinned_drop]
+impl PinnedDrop for Pd {
+    fn drop(self: Pin<&mut Self>) {
         // SAFETY: By the type invariants the domain is owned by this value; everything allocated in
         // it holds an `Arc<Pd>`, so nothing is left.
         unsafe { bindings::ib_dealloc_pd(self.as_ptr()) }

@@ -81,8 +81,9 @@ pub(crate) struct Qp<O: QpOwner> {
     most_unsolicited: u32,
     /// The most Receives that are posted at a time.
     most_batch: u32,
-    /// The buffer for a message of a caller that does not own the send queue.
-    spare: SendBuffer,
+    /// The buffer for a message of a caller that does not own the send queue. There is one as long
+    /// as anything may be posted.
+    spare: Option<SendBuffer>,
     failed_invalidate: Option<InvalidateChain>,
     pool: Arc<MrPool>,
 }
@@ -119,7 +120,7 @@ impl<O: QpOwner> Qp<O> {
             size.most_mrs_per_send,
             size.mr_pages,
         )?;
-        let unallocated = BufferSpec {
+        let mut unallocated = BufferSpec {
             pd: pd.clone(),
             callbacks,
             sends: size.sends,
@@ -133,9 +134,7 @@ impl<O: QpOwner> Qp<O> {
         let sends =
             unsafe { SendQueue::new(raw, owner.clone(), counters.clone(), pool.clone(), size) };
         let mut sends = sends?;
-        let (first, made) = unallocated
-            .at_most(size.first_sends, size.first_recvs)
-            .make();
+        let (first, made) = unallocated.take(size.first_sends, size.first_recvs).make();
         made?;
         // INVARIANT: By the safety requirements of this function `raw` is a valid queue pair that
         // `owner` keeps; nothing is posted yet.
@@ -154,7 +153,7 @@ impl<O: QpOwner> Qp<O> {
             first_unsolicited: size.first_unsolicited,
             most_unsolicited: size.unsolicited,
             most_batch: size.recv_batch,
-            spare,
+            spare: Some(spare),
             failed_invalidate: None,
             pool,
         };
@@ -230,12 +229,12 @@ impl<O: QpOwner> Qp<O> {
         self.pool.purge(drained);
     }
 
-    /// An order for up to `count` buffers of each kind, to be allocated without the lock of the
-    /// queue pair and then [added](Self::add). `None` if there are as many as may be, or nothing
+    /// An order for up to `count` buffers of each kind, which is counted as allocated: to be
+    /// [made](BufferSpec::make) without the lock of the queue pair and then [added](Self::add). `None` if there are as many as may be, or nothing
     /// may be posted.
     pub(crate) fn order(&mut self, count: u32) -> Option<BufferSpec> {
         let BufferSpec { sends, recvs, .. } = self.unallocated;
-        (self.open && (sends != 0 || recvs != 0)).then(|| self.unallocated.at_most(count, count))
+        (self.open && (sends != 0 || recvs != 0)).then(|| self.unallocated.take(count, count))
     }
 
     /// Takes buffers that were allocated for this queue pair out of `buffers`, and posts the
@@ -245,24 +244,32 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// As [`Self::post_held`].
     pub(crate) fn add(&mut self, buffers: &mut NewBuffers) -> Result<(), PostError> {
-        if !self.open {
+        if !self.open || !Arc::ptr_eq(&buffers.order.pd, self.pool.pd()) {
             return Err(PostError::Closed);
         }
         let recvs = self.take_new(buffers.take());
         self.post_chain(recvs)
     }
 
-    /// Counts new buffers, keeps the Sends for their owner, and returns the Receives.
+    /// Counts new buffers, keeps the Sends for their owner, and returns the Receives. Buffers of
+    /// the order that were not made can be ordered again.
     fn take_new(&mut self, buffers: NewBuffers) -> RecvChain {
-        let NewBuffers { sends, recvs } = buffers;
+        let NewBuffers {
+            sends,
+            recvs,
+            order,
+        } = buffers;
+        // CAST: No queue is that long.
+        let missing = order.sends.saturating_sub(sends.len() as u32);
+        self.unallocated.sends = self.unallocated.sends.saturating_add(missing);
+        let missing = order.recvs.saturating_sub(recvs.count());
+        self.unallocated.recvs = self.unallocated.recvs.saturating_add(missing);
 
         // There is room for as many as could be ordered; more are dropped.
         for buf in sends {
-            self.unallocated.sends = self.unallocated.sends.saturating_sub(1);
             self.sends_allocated = self.sends_allocated.saturating_add(1);
             let _ = self.new_sends.push_within_capacity(buf);
         }
-        self.unallocated.recvs = self.unallocated.recvs.saturating_sub(recvs.count());
         self.recvs_allocated = self.recvs_allocated.saturating_add(recvs.count());
         self.set_batch();
         recvs
@@ -331,7 +338,7 @@ impl<O: QpOwner> Qp<O> {
     fn post_chain(&mut self, chain: RecvChain) -> Result<(), PostError> {
         // A buffer of another queue pair would be written to at another device's address, and its
         // completion would go to another kind of handler. Each queue pair has its own domain.
-        if !self.open || !chain.is_of(self.pool.pd()) {
+        if !self.open || !chain.set_posted(self.pool.pd()) {
             return Err(PostError::Closed);
         }
         let (first, count) = chain.into_requests();
@@ -375,10 +382,13 @@ impl<O: QpOwner> Qp<O> {
         if self.counters.is_spare_posted() {
             return Ok(false);
         }
-        let Some(len) = write(self.spare.as_mut_slice()) else {
+        let Some(spare) = self.spare.as_mut() else {
+            return Err(PostError::Closed);
+        };
+        let Some(len) = write(spare.as_mut_slice()) else {
             return Ok(false);
         };
-        let first = self.spare.arm(len, 0, true);
+        let first = spare.arm(len, 0, true);
         // INVARIANT: The device gets the buffer.
         self.counters.set_spare_posted(true);
         self.post_send(first).map(|()| true)
@@ -431,20 +441,36 @@ impl<O: QpOwner> Closing<O> {
         &self.owner
     }
 
-    /// Waits until every posted request has completed. As [`QpOwner::drain`].
-    pub(crate) fn drain(self) -> Drained<O> {
+    /// Waits until the device has no request of the queue pair. `None` if it refuses to let go of
+    /// them: the buffers are leaked then. As [`QpOwner::drain`].
+    pub(crate) fn drain(self) -> Option<Drained<O>> {
         let Self { raw, owner, sends } = self;
-        let drained = Drained::wait(raw, owner);
-        sends.finish(&drained);
-        drained
+
+        match Drained::wait(raw, owner) {
+            Some(drained) => {
+                sends.finish(&drained);
+                Some(drained)
+            }
+            None => {
+                core::mem::forget(sends);
+                None
+            }
+        }
     }
 }
 
 impl<O: QpOwner> Drop for Qp<O> {
     fn drop(&mut self) {
-        if !self.drained {
-            let drained = Drained::wait(self.raw, self.owner.clone());
-            self.purge(&drained);
+        if self.drained {
+            return;
+        }
+        match Drained::wait(self.raw, self.owner.clone()) {
+            Some(drained) => self.purge(&drained),
+            // The device may still use them.
+            None => {
+                core::mem::forget(self.spare.take());
+                core::mem::forget(self.pool.clone());
+            }
         }
     }
 }

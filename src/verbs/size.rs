@@ -14,7 +14,7 @@ pub(crate) struct DeviceLimits {
     pub(crate) fast_reg_pages: u32,
     /// RDMA Reads that peers may have outstanding at us on one connection.
     pub(crate) max_rd_atom: u8,
-    /// Set if fast registration and Send With Invalidate are there.
+    /// Set if fast registration, local invalidation and Send With Invalidate are there.
     pub(crate) mem_mgt_extensions: bool,
 }
 

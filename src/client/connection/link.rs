@@ -136,8 +136,10 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         let qp = self.qp.lock().take();
 
         sever();
-        if let Some(qp) = qp {
-            qp.finish(&drained);
+        match (qp, &drained) {
+            (Some(qp), Some(drained)) => qp.finish(drained),
+            // The device may still use what it has.
+            (qp, _) => core::mem::forget(qp),
         }
         // `drained` is dropped last: it keeps the queue pair.
     }

@@ -19,6 +19,10 @@ use super::{
         stack::Stack,
         Pd, //
     },
+    posted::{
+        Member,
+        RecvList, //
+    },
     DmaBuffer, //
 };
 use crate::bindings;
@@ -30,7 +34,17 @@ struct RecvInner {
     cqe: bindings::ib_cqe,
     wr: bindings::ib_recv_wr,
     sge: bindings::ib_sge,
+    /// Its place in the list of its domain.
+    member: Member,
     buf: DmaBuffer,
+}
+
+impl Drop for RecvInner {
+    fn drop(&mut self) {
+        // SAFETY: `RecvBuffer::new` has added it to the list of this domain, and only this call
+        // removes it.
+        unsafe { self.buf.pd.receives().lock().remove(&self.member) };
+    }
 }
 
 /// A buffer for one incoming message.
@@ -49,16 +63,21 @@ impl RecvBuffer {
     /// `ENOMEM`, or `EIO` when it cannot be mapped.
     pub(in crate::verbs) fn new(pd: &Arc<Pd>, len: u32, done: Callback) -> Result<Self> {
         let buf = DmaBuffer::from_device(pd, len as usize)?;
-        let mut inner = KBox::new(
+        let inner = KBox::new(
             RecvInner {
                 cqe: bindings::ib_cqe { done: Some(done) },
                 wr: pin_init::zeroed(),
                 sge: buf.sge(len),
+                member: Member::new(),
                 buf,
             },
             GFP_KERNEL,
-        )?;
+        );
 
+        let mut inner = inner?;
+        // SAFETY: The new member is in no list; the allocation does not move, and its drop removes
+        // the member.
+        unsafe { pd.receives().lock().add(&inner.member) };
         let (cqe, sge) = (&raw mut inner.cqe, &raw mut inner.sge);
         inner.wr.sg_list = sge;
         inner.wr.num_sge = 1;
@@ -97,6 +116,7 @@ impl RecvBuffer {
         // SAFETY: The entry is the first field of the part that `into_request` has leaked; a
         // request completes once.
         let mut inner = unsafe { KBox::from_raw(cqe.cast::<RecvInner>()) };
+        inner.member.set_posted(false);
         let len = inner.buf.size.min(len as usize);
 
         inner.buf.sync_for_cpu(len);
@@ -120,6 +140,23 @@ impl RecvBuffer {
             let inner = unsafe { KBox::from_raw(container_of!(next, RecvInner, wr)) };
             next = inner.wr.next;
         }
+    }
+}
+
+impl RecvList {
+    /// A buffer that is posted, if any is, as one that belongs to the caller.
+    ///
+    /// # Safety
+    ///
+    /// The device must use no request of the domain, and no completion of one must come.
+    pub(in crate::verbs) unsafe fn take_posted(&mut self) -> Option<RecvBuffer> {
+        let member = self.posted()?.as_ptr().cast::<Member>();
+
+        // SAFETY: Each member is a field of the part that `into_request` has leaked when it was
+        // posted; by the safety requirements of this function nothing else has it.
+        let inner = unsafe { KBox::from_raw(container_of!(member, RecvInner, member)) };
+        inner.member.set_posted(false);
+        Some(RecvBuffer(inner))
     }
 }
 
@@ -161,8 +198,9 @@ impl RecvChain {
         self.count = self.count.wrapping_add(1);
     }
 
-    /// Tells whether all buffers are of the domain `pd`.
-    pub(in crate::verbs) fn is_of(&self, pd: &Arc<Pd>) -> bool {
+    /// Notes that the device gets the buffers. Returns `false`, and the device must not get them,
+    /// if one is not of the domain `pd`.
+    pub(in crate::verbs) fn set_posted(&self, pd: &Arc<Pd>) -> bool {
         let mut at = self.first;
 
         while !at.is_null() {
@@ -172,6 +210,7 @@ impl RecvChain {
             if !Arc::ptr_eq(&inner.buf.pd, pd) {
                 return false;
             }
+            inner.member.set_posted(true);
             at = inner.wr.next;
         }
         true

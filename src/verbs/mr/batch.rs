@@ -79,8 +79,8 @@ impl<'p> MrBatch<'p> {
     /// # Errors
     ///
     /// `ENOBUFS` when there are no registrations for now, `EMSGSIZE` when the call has as many as
-    /// one may have, `EIO` when memory cannot be mapped for now, and the error of `add`. The memory
-    /// before that stays registered.
+    /// one may have, `EIO` when memory cannot be mapped for now, `EINVAL` when a page is missing,
+    /// and the error of `add`. The memory before that stays registered.
     #[inline]
     pub(crate) fn register(
         &mut self,
@@ -119,7 +119,7 @@ impl<'p> MrBatch<'p> {
         loop {
             let NotMapped::Gap(entries) = why else {
                 self.pool.give_back(mr);
-                return Err(EIO);
+                return Err(why.into());
             };
             let Some(mut rest) = self.take() else {
                 self.pool.give_back(mr);
@@ -178,7 +178,7 @@ impl<'p> MrBatch<'p> {
                 self.pool.give_back(mr);
                 match why {
                     NotMapped::Gap(_) => Ok(None),
-                    NotMapped::Refused => Err(EIO),
+                    NotMapped::Refused | NotMapped::Empty => Err(why.into()),
                 }
             }
         }

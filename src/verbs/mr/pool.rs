@@ -135,8 +135,7 @@ impl MrPool {
             .saturating_sub(self.lists.lock().free_count)
     }
 
-    /// Allocates `count` registrations more, but not more than the pool may have. Process context,
-    /// one caller at a time.
+    /// Allocates `count` registrations more, but not more than the pool may have. Process context.
     ///
     /// # Errors
     ///
@@ -144,12 +143,36 @@ impl MrPool {
     pub(crate) fn grow(&self, count: u32) -> Result {
         let reg_cqe = (&raw const self.reg_cqe).cast_mut();
 
-        for _ in 0..count.min(self.most.saturating_sub(self.allocated())) {
-            let mr = Mr::new(self.callbacks, &self.pd, self.pages, reg_cqe)?;
-            self.allocated.fetch_add(1, Relaxed);
-            self.give_back(mr);
+        for _ in 0..count {
+            if !self.reserve() {
+                break;
+            }
+            match Mr::new(self.callbacks, &self.pd, self.pages, reg_cqe) {
+                Ok(mr) => self.give_back(mr),
+                Err(error) => {
+                    self.allocated.fetch_sub(1, Relaxed);
+                    return Err(error);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Counts a registration that is yet to be allocated. Returns `false` if the pool has as many
+    /// as it may: the send queue has no room for the invalidations of more.
+    fn reserve(&self) -> bool {
+        // Relaxed: the number guards nothing else.
+        let mut count = self.allocated();
+        while count < self.most {
+            match self
+                .allocated
+                .cmpxchg(count, count.wrapping_add(1), Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => count = now,
+            }
+        }
+        false
     }
 
     /// The protection domain of the registrations.

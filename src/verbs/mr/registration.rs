@@ -90,9 +90,20 @@ pub(crate) struct Region {
 pub(super) enum NotMapped {
     /// The device or the DMA layer has no room for it now.
     Refused,
+    /// There are no bytes, or no page for them.
+    Empty,
     /// The device's addresses have a gap after this number of entries, at least one, although the
     /// memory has none: the DMA layer puts it elsewhere, and not at the same place within a page.
     Gap(usize),
+}
+
+impl From<NotMapped> for Error {
+    fn from(why: NotMapped) -> Self {
+        match why {
+            NotMapped::Refused | NotMapped::Gap(_) => EIO,
+            NotMapped::Empty => EINVAL,
+        }
+    }
 }
 
 /// Bytes of a head and of a tail.
@@ -290,7 +301,7 @@ impl Mr {
         )
     }
 
-    /// Maps the entries of `extent`, at least one. Returns the region, for a request yet to be
+    /// Maps the entries of `extent`. Returns the region, for a request yet to be
     /// posted.
     ///
     /// # Errors
@@ -305,6 +316,11 @@ impl Mr {
     ) -> Result<Region, NotMapped> {
         // CAST: A table is short.
         let nents = extent.entries as c_int;
+
+        // The DMA layer warns about an empty list.
+        if nents == 0 {
+            return Err(NotMapped::Empty);
+        }
 
         // The DMA layer marks a list whose memory it has bounced, and never takes the mark off. A
         // list that keeps it is unmapped as if it had been bounced this time, too.
@@ -401,7 +417,9 @@ impl Drop for Mr {
         // First the end of all access, then of the mapping.
         // SAFETY: By the type invariants the registration belongs to this value. No posted request
         // refers to it, and nothing uses it after this.
-        unsafe { bindings::ib_dereg_mr(self.raw.as_ptr()) };
-        self.unmap();
+        let ended = unsafe { bindings::ib_dereg_mr(self.raw.as_ptr()) };
+        if ended == 0 {
+            self.unmap();
+        }
     }
 }
