@@ -91,10 +91,10 @@ demo: modules ## Mount an export over the module in two virtual machines and sho
 	@$(harness) demo
 
 test: modules ## Run all tests: host, packaging, VM, KUnit and virtme-ng
-	@$(selftests)/run.sh host packaging vm kunit $(if $(filter stock,$(KERNEL)),vm-test vng)
+	@$(selftests)/run.sh host tool packaging vm kunit $(if $(filter stock,$(KERNEL)),vm-test vng)
 
-test-host: setup ## Run the tests of the protocol core on this machine
-	@$(selftests)/run.sh host
+test-host: setup ## Run the tests of the protocol core and of the command rpcrdma on this machine
+	@$(selftests)/run.sh host tool
 
 test-kunit: ## Run the tests of the protocol core in a kernel
 	@$(selftests)/run.sh kunit

@@ -3,7 +3,7 @@
 #
 # Runs parts of the test suite one after the other and adds up their results. The last line is 'N passed, N failed'.
 #
-#   run.sh PART...      parts: host packaging vm kunit vm-test vng kunit-debug vm-debug
+#   run.sh PART...      parts: host tool packaging vm kunit vm-test vng kunit-debug vm-debug
 #
 # `vm` runs on the kernel that KERNEL names, stock by default. `kunit` needs the kernel that is built here, for KUnit is in no
 # distribution's, and makes it; `vm-test` has some VM tests on that one, too, which clang builds with other options.
@@ -60,10 +60,11 @@ with_own_kernel() {
 	selftests/setup/setup.sh host tree linux kernel && selftests/setup/build.sh test && "$@"
 }
 
-[ $# -gt 0 ] || set -- host packaging vm kunit vm-test vng
+[ $# -gt 0 ] || set -- host tool packaging vm kunit vm-test vng
 for name; do
 	case "$name" in
 	host) part host selftests/setup/enter.sh selftests/host/test.sh ;;
+	tool) part tool selftests/setup/enter.sh bash -c 'cd selftests && python3 -m tool' ;;
 	packaging) part packaging selftests/setup/enter.sh selftests/package/messages.sh ;;
 	vm) part vm vm "${KERNEL:-stock}" ;;
 	kunit) part kunit with_own_kernel selftests/harness/run.sh kunit --kernel test ;;

@@ -137,10 +137,12 @@ def tool(pair: Pair, words: str, check: bool = True) -> str:
 def tool_shows(pair: Pair) -> None:
     """Table, JSON and words agree with the files; a failure is reported in one line."""
     with peer(pair, "--private-data", ANNOUNCED) as server, server.mounted():
-        (row,) = [r for r in json.loads(tool(pair, "--json show")) if r["peer"].endswith(f" port {server.port}")]
-        assert (row["call"], row["call_by"], row["reply"], row["reply_by"]) == ("4096", "own", "2048", "peer"), row
+        (row,) = [r for r in json.loads(tool(pair, "--json show")) if r["peer"]["port"] == server.port]
+        whole = json.loads(tool(pair, f"show {row['xprt']} --json"))
+        for found in (row, whole):
+            assert found["inline_call"] == {"bytes": 4096, "limited_by": "own"}, found
+            assert found["inline_reply"] == {"bytes": 2048, "limited_by": "peer"}, found
         assert f"port {server.port}" in tool(pair, "show")
-        assert json.loads(tool(pair, f"show {row['xprt']} --json"))["inline_reply"] == "2048 limited by peer"
         said = tool(pair, f"explain {MOUNT_POINT}")
         for part in (
             "no rule is for this server",
@@ -150,7 +152,10 @@ def tool_shows(pair: Pair) -> None:
         ):
             assert part in said, said
         assert tool(pair, "watch --count 2 --interval 0").count(f"port {server.port}") == 2
-    assert "is no mount point of NFS" in tool(pair, "explain /tmp", check=False)
+        assert tool(pair, f"explain {MOUNT_POINT}/some/directory").startswith(f"Transport {row['xprt']} to ")
+        port = re.search(r"^The port is ACTIVE: Ethernet, .*, RoCE v2 over \w+\.$", said, re.M)
+        assert port, said
+    assert "is not on a mount of NFS" in tool(pair, "explain /tmp", check=False)
 
 
 @test("the tool makes rules", limit=120, device="rxe")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from harness.config import REPO
@@ -62,9 +63,9 @@ def attributes(pair: Pair) -> None:
         same(pair.client.run(f"ls {ROOT}/new").lines, "Attributes of a rule")
 
 
-@test("columns, lines and counters of a connection", limit=60)
+@test("columns, lines and counters of a connection, and the members of its JSON", limit=60)
 def connection(pair: Pair) -> None:
-    """The head of the table, and each line of a file, in the order of the reference."""
+    """The head of the table, each line of a file, and each member of JSON, in the order of the reference."""
     pair.mount("4.2")
     pair.client.run("stat /mnt/nfs")
     head = pair.client.run(f"head -n 1 {DIRECTORY}/connections").out.split()
@@ -74,7 +75,22 @@ def connection(pair: Pair) -> None:
     documented = names(PAGE, "Lines of a transport") + names(PAGE, "Counters")
     ends = {"closed", "failed"}
     assert [name for name in lines if name not in ends] == documented, lines
+    found = json.loads(tool(pair, f"show {file.rpartition('-')[2]} --json"))
+    listed = [name for name in names(PAGE, "JSON of a transport") if not name.startswith("ends.")]
+    assert members(found) == listed, found
+    assert list(found["counters"]) == names(PAGE, "Counters"), found
     pair.umount()
+
+
+def members(value: dict[str, object]) -> list[str]:
+    """The names of all members but counters and ends, of which there may be none."""
+    found = []
+    for name, inner in value.items():
+        if isinstance(inner, dict) and name != "counters":
+            found += [f"{name}.{key}" for key in inner]
+        elif name != "ends":
+            found.append(name)
+    return found
 
 
 @test("trace events with their fields", limit=60)
