@@ -33,4 +33,4 @@ mv "$source/packaging/debian" "$source/debian"
 }
 rm -f "$output"/*.deb
 cp "$work"/*.deb "$output/"
-echo "the package is out/deb/rpcrdma-rs-dkms_${version}_all.deb"
+echo "the package is $output/rpcrdma-rs-dkms_${version}_all.deb"

@@ -362,5 +362,16 @@ is "that is told in one line" grep -qE '^note: .*enforces signatures' "$fake/std
 program modinfo "case \"\$*\" in *sunrpc*) echo '$release SMP preempt mod_unload modversions ' ;; *) echo '$release SMP preempt mod_unload ' ;; esac"
 expect "another vermagic" 1 'its vermagic is .*built for another kernel' packaging/check-module.sh "$module"
 
+all_well
+# The place of the package.
+for tool in dh dh_dkms mktemp; do program "$tool"; done
+program dpkg-buildpackage 'touch ../rpcrdma-rs-dkms_0.1.0_all.deb'
+ln -sf "$(command -v mktemp)" "$bin/mktemp"
+ln -sf "$(command -v sed)" "$bin/sed"
+expect "deb.sh" 0 '' packaging/deb.sh "$fake/elsewhere"
+is "it names the package that is there" \
+	grep -qx "the package is $fake/elsewhere/rpcrdma-rs-dkms_.*_all.deb" "$fake/stdout"
+is "and the package is there" [ -e "$(sed 's/^the package is //' "$fake/stdout")" ]
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
