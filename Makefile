@@ -6,7 +6,7 @@
 # the module is built here, by this machine's tools, for that kernel.
 
 .DEFAULT_GOAL := modules
-.PHONY: help modules prepare modules_install uninstall setup setup-kernel setup-debug setup-native demo test test-host \
+.PHONY: help modules prepare modules_install uninstall install-tools uninstall-tools setup setup-kernel setup-debug setup-native demo test test-host \
 	test-kunit test-vm test-debug test-package test-mutations test-vng vng deb bench lint fmt conformance docs clean
 # Each of the targets uses all processors by itself.
 .NOTPARALLEL:
@@ -72,6 +72,12 @@ prepare:
 modules_install uninstall:
 	@echo 'error: say for which kernel: make $@ KDIR=/lib/modules/$$(uname -r)/build' >&2; exit 1
 endif
+
+install-tools: ## Install the command rpcrdma, manual pages and the rule for udev (as root; PREFIX=/usr/local)
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install-tools.sh
+
+uninstall-tools: ## Undo install-tools (as root)
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install-tools.sh --uninstall
 
 setup: ## Make this machine ready to build and test (done by the targets that need it)
 	@$(setup) host tree linux $(kernel-step)

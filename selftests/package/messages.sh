@@ -362,7 +362,23 @@ is "that is told in one line" grep -qE '^note: .*enforces signatures' "$fake/std
 program modinfo "case \"\$*\" in *sunrpc*) echo '$release SMP preempt mod_unload modversions ' ;; *) echo '$release SMP preempt mod_unload ' ;; esac"
 expect "another vermagic" 1 'its vermagic is .*built for another kernel' packaging/check-module.sh "$module"
 
+# What is installed besides the module.
 all_well
+ln -s "$(command -v install)" "$bin/install"
+root=$fake/root
+installed() { (cd "$root" && find . -type f -printf '%m %p\n' | sort -k 2 | paste -sd ' '); }
+expect "make install-tools" 0 '' make install-tools DESTDIR="$root"
+is "the command, its completion, the pages and the rule for udev are there" [ "$(installed)" = "\
+644 ./etc/udev/rules.d/60-rpcrdma-rs.rules 755 ./usr/local/sbin/rpcrdma \
+644 ./usr/local/share/bash-completion/completions/rpcrdma \
+644 ./usr/local/share/man/man4/rpcrdma_rs.4 644 ./usr/local/share/man/man8/rpcrdma.8" ]
+expect "make uninstall-tools" 0 '' make uninstall-tools DESTDIR="$root"
+is "nothing is left" [ -z "$(installed)" ]
+expect "make install-tools, another prefix" 0 '' make install-tools DESTDIR="$root" PREFIX=/opt/rpcrdma
+is "it is there" [ -x "$root/opt/rpcrdma/sbin/rpcrdma" ]
+program id 'echo 1000'
+expect "make install-tools without root" 2 '^error: root is needed to change /usr/local' make install-tools
+
 # The place of the package.
 for tool in dh dh_dkms mktemp; do program "$tool"; done
 program dpkg-buildpackage 'touch ../rpcrdma-rs-dkms_0.1.0_all.deb'

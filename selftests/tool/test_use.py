@@ -11,6 +11,7 @@ import subprocess
 
 from .fake import REPO, TRANSPORT, ToolTest
 
+COMPLETION = REPO / "tools/rpcrdma.bash"
 PAGE = REPO / "packaging/rpcrdma.8"
 NO_NAMES = ("../x", "../../x", "/tmp/x", "a/b", ".", "..", ".hidden", "", "none", "two words", "größe", "x" * 64)
 
@@ -223,3 +224,29 @@ class Table(ToolTest):
         table.write_text(table.read_text().splitlines()[0] + "\n")
         self.assertEqual(self.run_tool("show").out.split(), table.read_text().split())
         self.assertEqual(self.run_tool("show", "--json").data, [])
+
+
+class Completion(ToolTest):
+    """Completion in bash."""
+
+    def offered(self, *words: str) -> list[str]:
+        """What is offered for the last word."""
+        script = 'source "$0"; COMP_WORDS=(rpcrdma "$@"); COMP_CWORD=$#; _rpcrdma; printf "%s\\n" "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", script, COMPLETION, *words], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_commands(self) -> None:
+        """commands and actions are those of the help"""
+        listed = re.findall(r"^    (\w+) ", self.run_tool("--help").out, re.M)
+        self.assertEqual([word for word in self.offered("") if word[0] != "-"], listed)
+        self.assertEqual(
+            self.offered("rule", ""), re.findall(r"^    (\w+) ", self.run_tool("rule", "--help").out, re.M)
+        )
+        self.assertEqual(self.offered("w"), ["watch"])
+
+    def test_attributes(self) -> None:
+        """attributes are those of the tool"""
+        every = [f"{name}=" for name in (*self.tool.MATCH, *self.tool.SETTINGS)]
+        self.assertEqual(self.offered("rule", "add", "new", ""), every)
+        self.assertEqual(self.offered("rule", "set", "new", "port=1", "inline"), ["inline_send=", "inline_receive="])
