@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Trace events. The system is rpcrdma_rs; events and fields that mean what those of the in-tree transport mean have their
- * names, so that a script needs no more than the other system.
+ * Trace events. The system is rpcrdma_rs. An event that means what one of the in-tree transport means has its name. Fields
+ * differ: Documentation/reference.rst lists them.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rpcrdma_rs

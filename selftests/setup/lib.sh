@@ -11,7 +11,8 @@ SETUP=$TOP/selftests/setup
 CACHE=${RPCRDMA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rpcrdma-rs}
 # shellcheck disable=SC2034 # for the scripts that read this file
 SUITE=trixie
-# Newest first: the first series that backports still carries is built. LINUX=7.2 asks for one by name.
+# The first of these series that backports still carries is fetched; LINUX names another. packaging/check-kdir.sh has the
+# oldest that the module builds for.
 # shellcheck disable=SC2034
 SERIES=${LINUX:-"7.3 7.2"}
 
