@@ -16,18 +16,22 @@
 //! registered, so the plan counts with the most it can take. The header needs more only where the
 //! device's addresses have gaps that the memory has not; a call that does not fit then fails.
 
-use super::super::{
-    chunk::{
-        read_list_len,
-        reply_chunk_len,
-        write_list_len, //
+use super::{
+    super::{
+        chunk::{
+            read_list_len,
+            reply_chunk_len,
+            write_list_len, //
+        },
+        private_data::Thresholds,
+        segments::most_segments, //
     },
-    private_data::Thresholds,
-    segments::most_segments, //
+    header::MIN_LEN, //
 };
 
 /// Bytes of a header with three empty lists.
-const BARE_HEADER: u64 = 28;
+// CAST: Widens; `From` is not const.
+const BARE_HEADER: u64 = MIN_LEN as u64;
 
 /// The sizes and properties of a call before it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
