@@ -41,13 +41,13 @@
 //!
 //! let pd = Pd::new(id.device().clone())?;
 //! let cq = Cq::new(id.device().clone(), connection.clone(), &size)?;
-//! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size)?;
-//! qp.post_first_receives()?;
-//! bound.connect(&params)?; // And wait for the event.
+//! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size).map_err(|_| EIO)?;
+//! qp.post_first_receives().map_err(|_| EIO)?;
+//! let _connecting = bound.connect(&params)?; // And wait for the event.
 //!
-//! let mut buf = sends.take_any(Expects::Nothing).ok_or(EAGAIN)?;
+//! let mut buf = sends.take_any(Expects::Nothing).map_err(|_| EAGAIN)?;
 //! let len = encode(buf.as_mut_slice());
-//! sends.post(None, buf, len, Expects::Nothing)?;
+//! sends.post(None, buf, len, Expects::Nothing).map_err(|_| EIO)?;
 //! connection.sent.wait(secs_to_jiffies(1));
 //!
 //! let Ok(closing) = qp.close(sends) else { return Err(EINVAL) };
