@@ -49,7 +49,12 @@ impl Entry {
         let node = RBTreeNode::new(shared.xprt.id(), shared.clone(), GFP_KERNEL)?;
         let mut transports = TRANSPORTS.lock().ok_or(ENODEV)?;
 
-        transports.get_or_insert_with(RBTree::new).insert(node);
+        let list = transports.get_or_insert_with(RBTree::new);
+        // xprt_alloc() gives a transport number 0 when it has no memory for another one.
+        if list.get(&shared.xprt.id()).is_some() {
+            return Err(ENOMEM);
+        }
+        list.insert(node);
         Ok(Self(shared.clone()))
     }
 }

@@ -47,7 +47,8 @@ impl Connection {
             .deliver(xid, payload, self.generation())
         {
             Ok(()) => stats.reverse_calls.inc(),
-            Err(DeliverError::NotSetUp) => stats.reverse_unserved.inc(),
+            // The server repeats a call without a reply.
+            Err(DeliverError::NotSetUp | DeliverError::Busy) => stats.reverse_unserved.inc(),
             Err(DeliverError::TooLong) => {
                 stats.reverse_unserved.inc();
                 self.reply_at_once(|out| encode_system_error(xid, self.reverse_grant(), out));

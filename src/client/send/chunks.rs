@@ -50,7 +50,10 @@ pub(super) fn expose(
         }
         ReplyMode::ReplyChunk => {
             // The bounce page must not show the server an old reply, as `Call::forget_old_reply`.
-            let wipe = |head: &mut [u8], _: &mut [u8]| head.fill(0);
+            let wipe = |head: &mut [u8], tail: &mut [u8]| {
+                head.fill(0);
+                tail.fill(0);
+            };
             chunk.add_all(receive, wipe, |segment| lists.reply.push(segment))?;
         }
     }

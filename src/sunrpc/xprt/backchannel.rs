@@ -2,6 +2,8 @@
 
 //! Calls in the reverse direction: from the wire to the callback service, and its replies back.
 
+mod usage;
+
 use core::{
     cell::Cell,
     mem::offset_of,
@@ -38,6 +40,8 @@ use crate::{
     },
     sunrpc::XdrBuf, //
 };
+
+use usage::Usage;
 
 /// Bytes of the longest message, in either direction. Not less than a page: sunrpc encodes the
 /// reply as if its buffer were one (`svcxdr_init_encode()`).
@@ -138,13 +142,37 @@ pub(crate) enum DeliverError {
     NotSetUp,
     /// The peer sends more calls at once than it was granted.
     NoSlot,
+    /// Calls of earlier connections are in the slots still.
+    Busy,
     /// The call is longer than any slot.
     TooLong,
 }
 
 struct Pool {
     free: KVec<Pin<KBox<Entry>>>,
-    made: bool,
+    /// The number of slots; 0 before they are made.
+    slots: usize,
+    usage: Usage,
+}
+
+impl Pool {
+    /// Takes an entry for a call of the connection with number `generation`.
+    ///
+    /// # Errors
+    ///
+    /// [`DeliverError::NoSlot`] if that connection has them all; [`DeliverError::Busy`].
+    fn take(&mut self, generation: u64) -> Result<Pin<KBox<Entry>>, DeliverError> {
+        let Some(entry) = self.free.pop() else {
+            return Err(if self.usage.is_all(generation, self.slots) {
+                DeliverError::NoSlot
+            } else {
+                DeliverError::Busy
+            });
+        };
+        entry.generation.set(generation);
+        self.usage.taken(generation);
+        Ok(entry)
+    }
 }
 
 /// The slots for reverse calls of one transport, part of the memory behind its object
@@ -182,7 +210,8 @@ impl Backchannel {
             pool <- new_spinlock!(
                 Pool {
                     free: KVec::new(),
-                    made: false,
+                    slots: 0,
+                    usage: Usage::new(),
                 },
                 "rpcrdma_rs::Backchannel"
             ),
@@ -192,7 +221,7 @@ impl Backchannel {
 
     /// Tells whether there are slots.
     pub(crate) fn is_set_up(&self) -> bool {
-        self.pool.lock().made
+        self.pool.lock().slots != 0
     }
 
     /// Makes `slots` slots for messages of up to a page, unless there are some already.
@@ -201,7 +230,7 @@ impl Backchannel {
     ///
     /// `ENOMEM`.
     pub(crate) fn set_up(&self, slots: u32) -> Result {
-        if self.pool.lock().made {
+        if self.is_set_up() {
             return Ok(());
         }
         // CAST: Widening.
@@ -211,10 +240,10 @@ impl Backchannel {
             entries.push_within_capacity(Entry::new(self)?)?;
         }
         let mut pool = self.pool.lock();
-        if !pool.made {
+        if pool.slots == 0 {
+            pool.slots = entries.len();
             // Swapped, so that the empty list is freed after the lock is released.
             core::mem::swap(&mut pool.free, &mut entries);
-            pool.made = true;
         }
         drop(pool);
         Ok(())
@@ -240,7 +269,7 @@ impl Backchannel {
         if unsafe { (&raw const (*raw).bc_serv).read_volatile() }.is_null() {
             return Err(DeliverError::NotSetUp);
         }
-        let mut entry = self.pool.lock().free.pop().ok_or(DeliverError::NoSlot)?;
+        let mut entry = self.pool.lock().take(generation)?;
         let fields = entry.as_mut().project();
         let Some(place) = fields.call.get_mut(..payload.len()) else {
             self.put(entry);
@@ -249,7 +278,6 @@ impl Backchannel {
         place.copy_from_slice(payload);
         let (call, len) = (fields.call.as_mut_ptr(), payload.len());
         let (reply, reply_len) = (fields.reply.as_mut_ptr(), fields.reply.len());
-        entry.generation.set(generation);
         // sunrpc takes a reference for the request without looking whether it gets one. Once the
         // last is gone, which the transport may learn of later, it does not.
         // SAFETY: By the type invariants the object is valid.
@@ -287,8 +315,11 @@ impl Backchannel {
     }
 
     fn put(&self, entry: Pin<KBox<Entry>>) {
+        let mut pool = self.pool.lock();
+
+        pool.usage.returned(entry.generation.get());
         // There is room: the list was made for all of them.
-        let _ = self.pool.lock().free.push_within_capacity(entry);
+        let _ = pool.free.push_within_capacity(entry);
     }
 
     /// Takes a finished request back.

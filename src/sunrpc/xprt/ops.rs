@@ -145,9 +145,12 @@ impl<'a, T: Transport> Object<'a, T> {
         match unsafe { ConnectLock::take(handle, task) } {
             Some(lock) => T::connect(self.transport(), lock),
             None => {
-                // The task does not hold the lock, which would stay taken.
-                // SAFETY: Has no preconditions.
-                unsafe { bindings::warn_on(true) };
+                // The task does not hold the lock. The next one may try.
+                // SAFETY: The first has no preconditions; the object is valid.
+                unsafe {
+                    bindings::warn_on(true);
+                    bindings::xprt_clear_connecting(self.raw);
+                }
             }
         }
     }

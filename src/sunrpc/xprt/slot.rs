@@ -398,8 +398,8 @@ impl<D: SlotData> Slots<D> {
         free.next().map(|slot| slot.rqst.get())
     }
 
-    /// Makes as many requests as there is memory for, all if possible, so that none is necessary
-    /// when they are needed.
+    /// Makes as many requests with their usual buffers as there is memory for, all if possible, so
+    /// that none is necessary when they are needed.
     ///
     /// # Safety
     ///
@@ -408,16 +408,24 @@ impl<D: SlotData> Slots<D> {
         for (index, place) in self.all.iter().enumerate() {
             // CAST: Fewer than 2^32.
             let index = index as u32;
-            // Only the task that has the number of one that is not made yet makes it.
-            if place.as_ref().is_some() || !self.free.take_this(index) {
+            // Requests that are in use have their buffers. Only the task that has the number of one
+            // that is not made yet makes it.
+            if !self.free.take_this(index) {
                 continue;
             }
-            let Ok(slot) = Self::make(index, GFP_KERNEL) else {
-                self.free.put(index);
-                return;
-            };
-            place.populate(slot);
+            if place.as_ref().is_none() {
+                let Ok(slot) = Self::make(index, GFP_KERNEL) else {
+                    self.free.put(index);
+                    return;
+                };
+                place.populate(slot);
+            }
             if let Some(slot) = place.as_ref() {
+                // SAFETY: No task has the request, whose number this has.
+                let (call, reply) = unsafe { (&mut *slot.call.get(), &mut *slot.reply.get()) };
+                // Without memory for these now, the task that gets the request tries again.
+                let _ = call.ensure(USUAL, &self.grown);
+                let _ = reply.ensure(USUAL, &self.grown);
                 // A task may have queued itself meanwhile.
                 // SAFETY: The request is of this table, and no task had it yet. By the safety
                 // requirements of this function `xprt` is valid.
