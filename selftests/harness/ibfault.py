@@ -23,6 +23,11 @@ class Faults:
         """Has a call refused: `when` is its number from now on and, of a chain, how many requests go through."""
         self._pair.client.run(f"echo {when} >{FILES}/{what}")
 
+    def refuse_always(self, what: str) -> str:
+        """A command that has every call refused until it is killed, if calls are a tenth of a second apart."""
+        rearm = f"while True: open('{FILES}/{what}', 'w').write('1'); time.sleep(0.03)"
+        return f'exec python3 -I -S -c "import time\n{rearm}"'
+
     def refused(self, what: str) -> int:
         """The number of calls that have been refused."""
         return int(self._pair.client.run(f"cat {FILES}/{what}").out)

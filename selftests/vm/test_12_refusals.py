@@ -133,6 +133,37 @@ def working(pair: Pair, what: str, when: str, calls: str, fatal: bool) -> None:
         unchanged(pair, before)
 
 
+@test("memory that can never be mapped", "V1-120", "H-37", "H-74", limit=150, device="rxe")
+def unmapped(pair: Pair) -> None:
+    """The call fails within seconds, with a line in the log; calls that register nothing go on, before that and after."""
+    client = pair.client
+    with faults(pair) as device:
+        pair.mount("3", "noac")
+        client.run(f"echo before >{MOUNT_POINT}/unmapped")
+        before = transport(client, MOUNT_POINT)
+        said = len(client.run("dmesg").out)
+        # Attempts are a quarter of a second apart: each finds the fault armed.
+        refusing = client.spawn(device.refuse_always("map_mr_sg"))
+        wait_until(lambda: device.refused("map_mr_sg") == 0, "the device is not armed", 20)
+        writer = client.spawn(f"dd if=/dev/zero of={MOUNT_POINT}/unmapped bs=64k count=1 oflag=direct conv=notrunc 2>&1")
+        patience = 20 * pair.options.slowness
+        wait_until(lambda: device.refused("map_mr_sg") >= 2, "the call is not tried again", patience)
+        client.run(f"for i in 1 2 3 4; do stat {MOUNT_POINT}/unmapped >/dev/null; done", 10)
+        assert writer.result is None, f"the call ended before others could pass: {writer.text}"
+        done = client.finish(writer, "the writer", 30, check=False)
+        assert done.rc != 0 and "Input/output error" in done.out, f"{done}"
+        refusing.kill()
+        assert client.run(f"cat {MOUNT_POINT}/unmapped").out.strip() == "before"
+        after = transport(client, MOUNT_POINT)
+        assert after["failed_marshals"] == before["failed_marshals"] + 1, f"{before} {after}"
+        assert after["connect_count"] == before["connect_count"], "the connection ended"
+        log = client.run("dmesg").out[said:]
+        assert "fails: it cannot be sent: its memory cannot be mapped" in log, log
+        # One more call that takes what may be armed still.
+        client.run(f"dd if=/dev/zero of={MOUNT_POINT}/unmapped bs=64k count=1 oflag=direct; rm {MOUNT_POINT}/unmapped")
+        pair.umount()
+
+
 # Calls of the largest size, and how many pages each of their chunks has. Head and tail are parts of their own.
 LARGEST = {
     "call=1048576 call_in=pages call_ddp=1": (256, 0),

@@ -9,6 +9,7 @@ use kernel::{
 };
 
 pub(super) mod state;
+mod unmapped;
 
 use crate::{
     os::Completion,
@@ -35,6 +36,7 @@ use crate::{
 };
 
 use state::RequestState;
+use unmapped::Unmapped;
 
 /// The most segments of one chunk.
 pub(super) const MAX_SEGMENTS: usize = 16;
@@ -188,6 +190,8 @@ pub(super) struct CallData {
     /// number, and the last one's.
     pub(super) undecodable: u32,
     pub(super) undecodable_on: u64,
+    /// The attempts to map the memory of a call that have failed.
+    pub(super) unmapped: Unmapped,
     /// Set when that call has chunks.
     pub(super) chunked: bool,
     /// Its chunks if so; not there while they are filled in, nor before the first call that has
@@ -264,6 +268,7 @@ impl SlotData for Request {
                     xid: 0,
                     undecodable: 0,
                     undecodable_on: 0,
+                    unmapped: Unmapped::new(),
                     chunked: false,
                     lists: None,
                 },

@@ -29,6 +29,10 @@ use super::{
     }, //
 };
 use crate::{
+    os::{
+        jiffies,
+        secs_to_jiffies, //
+    },
     proto::Segment,
     sunrpc::{
         Call,
@@ -277,20 +281,42 @@ impl Connection {
                 // Replies to reverse calls must not wait behind this call (H-74).
                 match status {
                     SendStatus::NoResources => call.give_credit_back(|| self.is_short()),
-                    SendStatus::NoMemory => call.give_credit_back(|| false),
+                    SendStatus::NoMemory => call.go_to_the_end(),
                     _ => {}
                 }
                 Err(status)
             }
-            Unsendable::Never(why) => {
-                self.shared.stats.failed_marshal.inc();
-                self.report_unsendable(call.xid(), why);
-                // The error must not go back through the sender, which may be another task (H-15).
-                if let Some(pinned) = self.shared.xprt.lookup(call.xid()) {
-                    pinned.fail();
-                }
+            Unsendable::Unmapped if self.is_unmapped_for_long(call) => {
+                self.end_unsendable(call, "its memory cannot be mapped");
                 Ok(())
             }
+            Unsendable::Unmapped => {
+                call.go_to_the_end();
+                Err(SendStatus::NoMemory)
+            }
+            Unsendable::Never(why) => {
+                self.end_unsendable(call, why);
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes that the memory of `call` could not be mapped. Returns `true` if that has gone on for
+    /// too long.
+    fn is_unmapped_for_long(&self, call: &Call<'_, Request>) -> bool {
+        let mut state = call.slot().state.lock();
+        state
+            .unmapped
+            .failed(call.xid(), jiffies(), secs_to_jiffies(1))
+    }
+
+    /// Ends a call that can never be sent.
+    fn end_unsendable(&self, call: &Call<'_, Request>, why: &'static str) {
+        self.shared.stats.failed_marshal.inc();
+        self.report_unsendable(call.xid(), why);
+        // The error must not go back through the sender, which may be another task (H-15).
+        if let Some(pinned) = self.shared.xprt.lookup(call.xid()) {
+            pinned.fail();
         }
     }
 

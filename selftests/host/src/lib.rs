@@ -40,8 +40,10 @@ mod module {
             #[cfg(test)]
             pub(crate) mod shortage;
         }
+        pub(crate) mod pauses;
         pub(crate) mod request {
             pub(crate) mod state;
+            pub(crate) mod unmapped;
         }
     }
 
@@ -84,6 +86,10 @@ mod module {
     #[cfg(test)]
     mod sunrpc {
         mod xprt {
+            mod backchannel {
+                #![allow(dead_code)]
+                mod usage;
+            }
             mod slot {
                 mod free;
 

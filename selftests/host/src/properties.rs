@@ -6,6 +6,7 @@ mod connection;
 mod lives;
 mod messages;
 mod plans;
+mod queue;
 mod replies;
 mod requests;
 mod rules;

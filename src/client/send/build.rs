@@ -77,6 +77,8 @@ const REPLY_TOO_LONG: &str = "its reply would exceed the inline threshold";
 pub(super) enum Unsendable {
     /// Try again later.
     Later(SendStatus),
+    /// Its memory could not be mapped: try again for some time.
+    Unmapped,
     /// Never: the call itself is the reason, in words.
     Never(&'static str),
 }
@@ -85,8 +87,8 @@ impl From<Error> for Unsendable {
     fn from(error: Error) -> Self {
         match error {
             e if e == ENOBUFS => Self::Later(SendStatus::NoResources),
-            // EIO: Memory could not be mapped for the device, a passing condition, too.
-            e if e == ENOMEM || e == EIO => Self::Later(SendStatus::NoMemory),
+            e if e == ENOMEM => Self::Later(SendStatus::NoMemory),
+            e if e == EIO => Self::Unmapped,
             e if e == EMSGSIZE => Self::Never("its memory is in more pieces than a call may have"),
             _ => Self::Never("its memory cannot be registered"),
         }
@@ -467,6 +469,7 @@ impl Connection {
             Ok(((mrs, len), mut state)) => {
                 state.lists = Some(lists);
                 state.chunked = true;
+                state.unmapped.mapped();
                 Ok(Built { state, mrs, len })
             }
             Err(error) => {

@@ -175,6 +175,31 @@ impl<'a, D> Call<'a, D> {
         }
     }
 
+    /// Gives the credit of the call back, since the call cannot be sent for want of memory, and puts
+    /// it at the end of the queue of requests to be sent: those that need no memory go out first.
+    #[cold]
+    pub(crate) fn go_to_the_end(&self) {
+        let rqst = self.rqst.as_ptr();
+        // SAFETY: As in `give_credit_back`.
+        let (xprt, _queue, _credits) = unsafe {
+            let xprt = (*rqst).rq_xprt;
+            (
+                xprt,
+                SpinGuard::take(&raw mut (*xprt).queue_lock),
+                SpinGuard::take(&raw mut (*xprt).transport_lock),
+            )
+        };
+
+        // SAFETY: A request that is being sent has its task, and both locks are held. sunrpc keeps
+        // a request that is pinned on the queue of those to be sent, and looks for the first of
+        // them again after each. Nothing is woken: by the type invariants the write lock is held.
+        unsafe {
+            bindings::xprt_release_rqst_cong((*rqst).rq_task);
+            bindings::list_move_before(&raw mut (*rqst).rq_xmit, &raw mut (*xprt).xmit_queue);
+            bindings::xprt_clear_cwnd_wait(xprt);
+        }
+    }
+
     /// Wipes the place where the reply's first words go, which say that it is one: a server that
     /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
     /// Posting the call consumes it, so that this comes before. Neither the device nor the peer may
