@@ -22,6 +22,7 @@ mod connection;
 mod history;
 mod list;
 mod negotiated;
+mod pauses;
 mod probe;
 mod reply;
 mod request;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Drives selftests/hold: reverse calls of the client's transport are held up on their way to the service."""
+"""Drives selftests/hold: reverse calls of the client's transport are held up on their way to the service, and checks of
+verifiers fail."""
 
 from __future__ import annotations
 
@@ -17,6 +18,11 @@ FILES = f"/sys/module/{MODULE}/parameters"
 def count(pair: Pair, name: str) -> int:
     """The module's count of held calls."""
     return int(pair.client.run(f"cat {FILES}/{name}").out)
+
+
+def fail_verifier(pair: Pair) -> None:
+    """Has the next check of a verifier of RPCSEC_GSS fail; the count of these is 0 then."""
+    pair.client.run(f"echo 1 >{FILES}/verifier")
 
 
 @contextmanager

@@ -55,6 +55,7 @@ use super::{
         Negotiated,
         PeerData, //
     },
+    pauses,
     request::Request,
     shared::{
         self,
@@ -65,6 +66,7 @@ use crate::{
     os::{
         cancel_delayed,
         jiffies,
+        secs_since,
         secs_to_jiffies,
         Completion,
         Versioned, //
@@ -107,6 +109,10 @@ pub(super) type ConnectionSends = LinkSends<Connection>;
 #[pin_data]
 pub(crate) struct Connection {
     generation: u64,
+    /// Its number as sunrpc counts them.
+    cookie: Atomic<u32>,
+    /// Replies that earlier connections of the transport have brought.
+    receives_before: Atomic<usize>,
     /// The part that is the same at both ends.
     #[pin]
     link: Link<Self>,
@@ -164,6 +170,8 @@ impl Connection {
         Arc::pin_init(
             pin_init!(Self {
                 generation,
+                cookie: Atomic::new(0),
+                receives_before: Atomic::new(0),
                 link <- Link::new(),
                 progress <- new_spinlock!(
                     Progress {
@@ -214,7 +222,8 @@ impl Connection {
 
         if self.negotiated().is_some_and(is_small) {
             self.note_end(CloseReason::ReverseWanted);
-            self.shared.xprt.force_disconnect();
+            self.link
+                .tell_if_in_use(|| self.shared.xprt.force_disconnect());
         } else if self.with_qp(|qp| qp.keep_for_unsolicited(REVERSE_SLOTS)) == Some(true) {
             self.grow_buffers();
         }
@@ -224,6 +233,19 @@ impl Connection {
     #[inline]
     pub(super) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Notes the number that sunrpc gives the connection, before it knows of it.
+    pub(super) fn set_cookie(&self, cookie: u32) {
+        let receives = self.shared.xprt.counters().receives;
+
+        self.cookie.store(cookie, Relaxed);
+        self.receives_before.store(receives, Relaxed);
+    }
+
+    /// The number that sunrpc gives a connection in use.
+    pub(super) fn cookie(&self) -> u32 {
+        self.cookie.load(Relaxed)
     }
 
     /// The terms that hold now; `None` before the connection is established.
@@ -275,30 +297,41 @@ impl Connection {
 
     /// Puts the connection into use, of which sunrpc knows now, unless it is lost already.
     pub(super) fn publish(&self) {
-        if self.link.advance(Life::published) == Some(PublishAction::Disconnect) {
-            if self.shared.may_tell() {
-                pr_info!(
-                    "{}: connection lost before it was used\n",
-                    self.shared.xprt.peer()
-                );
+        let disconnect = |action| {
+            if action == PublishAction::Disconnect {
+                self.shared.xprt.force_disconnect();
             }
-            self.shared.xprt.force_disconnect();
+        };
+        let action = self.link.advance_and_tell(Life::published, disconnect);
+
+        if action == Some(PublishAction::Disconnect) && self.shared.may_tell() {
+            pr_info!(
+                "{}: connection lost before it was used\n",
+                self.shared.xprt.peer()
+            );
         }
     }
 
     /// Marks the connection as lost because of `why`, and asks sunrpc, once, to close it. Returns
     /// the action that is due, if it was not lost before.
     pub(super) fn announce_loss(&self, why: CloseReason) -> Option<LossAction> {
-        let action = self.link.advance(Life::lost)?;
-        self.note_end(why);
+        let action = self.lose(why)?;
 
-        if action == LossAction::Disconnect {
-            if self.shared.may_tell() {
-                pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
-            }
-            self.shared.xprt.force_disconnect();
+        if action == LossAction::Disconnect && self.shared.may_tell() {
+            pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
         }
         Some(action)
+    }
+
+    /// Marks the connection as lost because of `why`. If sunrpc knows of it, asks sunrpc to close
+    /// it. Returns the action that is due, if it was not lost before.
+    fn lose(&self, why: CloseReason) -> Option<LossAction> {
+        self.link.advance_and_tell(Life::lost, |action| {
+            self.note_end(why);
+            if action == LossAction::Disconnect {
+                self.shared.xprt.force_disconnect();
+            }
+        })
     }
 
     /// Ends the connection, or the attempt to make it, because of `why`, which the connection
@@ -312,11 +345,10 @@ impl Connection {
     /// Reports a breach of the protocol that leaves the connection in doubt, and ends the
     /// connection.
     pub(super) fn violated(&self, violation: Violation) {
-        let Some(action) = self.link.advance(Life::lost) else {
+        let why = CloseReason::Violation(violation);
+        let Some(action) = self.lose(why) else {
             return;
         };
-        let why = CloseReason::Violation(violation);
-        self.note_end(why);
         if self.shared.may_warn() {
             pr_warn!(
                 "{}: ending the connection: {}\n",
@@ -324,9 +356,8 @@ impl Connection {
                 why
             );
         }
-        match action {
-            LossAction::Disconnect => self.shared.xprt.force_disconnect(),
-            LossAction::FailAttempt => self.failed(ConnectStatus::Retry, EPROTO.to_errno()),
+        if action == LossAction::FailAttempt {
+            self.failed(ConnectStatus::Retry, EPROTO.to_errno());
         }
     }
 
@@ -361,8 +392,13 @@ impl Connection {
         let granted = credits::grant(wire, requested);
 
         self.wire_grant.store(wire, Relaxed);
-        self.grant.store(granted, Relaxed);
-        self.open_window();
+        let before = self.grant.xchg(granted, Relaxed);
+        if granted > before {
+            // The task of the call whose reply says so may be frozen, and never wake another.
+            self.reopen_window();
+        } else {
+            self.open_window();
+        }
         if self.abandoned.load(Relaxed) != 0 {
             self.end_if_exhausted();
         }
@@ -385,8 +421,9 @@ impl Connection {
         self.shared.xprt.raise_credits(|| self.window());
     }
 
-    /// Notes that a valid reply has come: the connection works, and if it is lost the next one may
-    /// be made at once.
+    /// Notes that a valid reply has come: the connection works. If it is lost, there is no back-off
+    /// before the next one, but a [pause](pauses::pause_secs) if it and those before have not
+    /// lasted.
     #[inline]
     pub(super) fn confirm(&self) {
         if !self.confirmed.load(Relaxed) {
@@ -440,9 +477,23 @@ impl Connection {
         if let Some(negotiated) = self.negotiated() {
             let why = self.ended.as_ref().copied().unwrap_or(CloseReason::Sunrpc);
             self.shared.history.closed(why, negotiated.facts.since);
+            self.note_duration(why, negotiated.facts.since);
             self.shared.trace().op_close(why.as_str());
         }
         self.tear_down(Some(sends));
+    }
+
+    /// Notes if the connection has lasted, which was made at `since`, in jiffies, and ends because
+    /// of `why`. One that is not wanted any more says nothing about the server.
+    fn note_duration(&self, why: CloseReason, since: usize) {
+        if why.is_wanted() {
+            return;
+        }
+        let replies = self.shared.xprt.counters().receives;
+        let replies = replies.wrapping_sub(self.receives_before.load(Relaxed));
+        let brief = self.shared.brief.load(Relaxed);
+        let brief = pauses::brief_after(brief, secs_since(since), replies);
+        self.shared.brief.store(brief, Relaxed);
     }
 
     /// [Takes the connection down](Link::tear_down), and takes from the calls all that depends on

@@ -251,6 +251,10 @@ impl Connection {
                 error,
             } => {
                 self.shared.stats.count_error(&error);
+                // A server that refuses a call that does nothing would refuse all others.
+                if self.is_probing() && self.probe_failed(xid) {
+                    return Disposition::Late;
+                }
                 self.reply_to(xid, credits, invalidated, |_| Err(None))
             }
             _ if invalidated.is_some() => self.dropped(invalidated),

@@ -67,6 +67,8 @@ pub(crate) struct Shared<C: Send + Sync + 'static> {
     pub(super) stats: Stats,
     /// Set if the last connection brought no reply, or the last attempt to make one failed.
     pub(super) failing: Atomic<bool>,
+    /// The number of connections in a row, up to the last one, that have not lasted.
+    pub(super) brief: Atomic<u32>,
     /// The last reason for a failed attempt that was reported, so that a lasting one is reported
     /// once.
     pub(super) reported: Atomic<u32>,
@@ -137,6 +139,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
                 slots,
                 stats: Stats::new(),
                 failing: Atomic::new(false),
+                brief: Atomic::new(0),
                 started: Atomic::new(false),
                 distrusted: Atomic::new(false),
                 reported: Atomic::new(0),

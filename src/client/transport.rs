@@ -35,6 +35,7 @@ use super::{
         Shared, //
     },
     list,
+    pauses,
     request::{
         state::ReleaseAction,
         Request, //
@@ -116,11 +117,13 @@ impl RdmaTransport {
     }
 
     /// Makes a connection and has it ready for sunrpc.
-    fn establish(&self, lock: &mut WriteLock<'_>) -> Result<(), ConnectStatus> {
+    fn establish(&self, lock: &mut ConnectLock<Request>) -> Result<(), ConnectStatus> {
         let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
-        let sender = connect::connect(&self.shared, generation, lock)?;
+        let sender = connect::connect(&self.shared, generation, &mut lock.write_lock())?;
         let connection = sender.connection.clone();
 
+        connection.set_cookie(lock.next_cookie());
+        let lock = &mut lock.write_lock();
         self.shared.xprt.reset_credits();
         connection.open_window();
         // Until the first reply shows that the connection works it counts as a failure, so that a
@@ -139,6 +142,18 @@ impl RdmaTransport {
             connection.expect_reverse_calls();
         }
         Ok(())
+    }
+
+    /// The time until the next attempt to connect may begin, in jiffies, if the last connections
+    /// have worked and not lasted.
+    fn pause_after_brief(&self) -> usize {
+        let secs = pauses::pause_secs(self.shared.brief.load(Relaxed));
+        // CAST: Few seconds.
+        let pause = secs_to_jiffies(secs as u32);
+        // The last attempt was due then.
+        let since = jiffies().wrapping_sub(self.due.load(Relaxed));
+
+        pause.saturating_sub(since)
     }
 
     /// Waits on until an attempt to connect may begin, or sunrpc is done with the transport.
@@ -174,7 +189,7 @@ impl WorkItem for RdmaTransport {
         // Connecting happens on behalf of memory reclaim, when dirty pages wait for the server.
         let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
 
-        match this.establish(&mut lock.write_lock()) {
+        match this.establish(&mut lock) {
             Ok(()) => {
                 lock.established();
                 // A loss before this had no transport to tell; `publish` notices it.
@@ -245,7 +260,7 @@ impl Transport for RdmaTransport {
             lock.write_lock()
                 .next_backoff(secs_to_jiffies(FIRST_BACKOFF_SECS))
         } else {
-            0
+            this.pause_after_brief()
         };
         this.shared.started.store(true, Release);
         let peer = this.shared.xprt.peer();
@@ -360,15 +375,13 @@ impl Transport for RdmaTransport {
         }
     }
 
-    fn timed_out(&self, request: &Request) {
+    fn timed_out(&self, cookie: u32) {
         // Of calls that time out together the first one ends the connection, and the others may
-        // come when there is another one. It could still be replaced between this look and the
-        // request to disconnect: sunrpc exports none that names the connection.
-        let waits = |connection: &Arc<Connection>| {
-            let state = request.state.lock();
-            state.call.waits_on(connection.generation())
-        };
-        let Some(connection) = self.current().filter(waits) else {
+        // come when there is another one.
+        // The state of the call does not matter: sunrpc goes on waiting after a reply whose
+        // verifier is not good, for one that never comes.
+        let has_sent_it = |connection: &Arc<Connection>| connection.cookie() == cookie;
+        let Some(connection) = self.current().filter(has_sent_it) else {
             return;
         };
         // A reliable connection has no keepalive of its own: if the server is gone, a new attempt

@@ -57,6 +57,11 @@ pub(in crate::client) enum Violation {
 }
 
 impl CloseReason {
+    /// Returns `true` if this end has decided that without a fault of the connection.
+    pub(in crate::client) fn is_wanted(self) -> bool {
+        matches!(self, Self::ReverseWanted | Self::Rule | Self::Sunrpc)
+    }
+
     /// The reason in words.
     pub(in crate::client) fn as_str(self) -> &'static str {
         match self {

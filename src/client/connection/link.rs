@@ -46,6 +46,9 @@ pub(super) type LinkSends<H> = SendQueue<Arc<Endpoint<H>>>;
 pub(super) struct Link<H: EventHandler + CompletionHandler> {
     /// The word that stores its [`Life`].
     life: Atomic<u32>,
+    /// Held from a transition until the upper layer has been told of it.
+    #[pin]
+    telling: SpinLock<()>,
     /// The gate: all that is posted, but for the messages of the sender, is posted under this lock,
     /// and not once the teardown has begun.
     #[pin]
@@ -60,6 +63,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             life: Atomic::new(Life::FORMING.word()),
+            telling <- new_spinlock!((), "rpcrdma_rs::Link::telling"),
             qp <- new_spinlock!(None, "rpcrdma_rs::Link::qp"),
             torn_down <- Completion::new(),
         })
@@ -73,7 +77,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
 
     /// Moves the life on by `transition`, and returns the action that it says; `None` if it says
     /// that nothing changes.
-    pub(super) fn advance<A>(&self, transition: impl Fn(Life) -> Option<(Life, A)>) -> Option<A> {
+    fn advance<A>(&self, transition: impl Fn(Life) -> Option<(Life, A)>) -> Option<A> {
         // Relaxed: the word decides which party acts, and nothing else is read because of it.
         loop {
             let was = self.life.load(Relaxed);
@@ -81,6 +85,30 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
             if self.life.cmpxchg(was, next.word(), Relaxed).is_ok() {
                 return Some(action);
             }
+        }
+    }
+
+    /// Moves the life on by `transition`, and calls `tell` with the action that it says, if the
+    /// life changes. The upper layer learns of a loss from `tell`, which names no connection: the
+    /// [teardown](Self::tear_down) waits for it, and the next connection cannot be meant.
+    pub(super) fn advance_and_tell<A: Copy>(
+        &self,
+        transition: impl Fn(Life) -> Option<(Life, A)>,
+        tell: impl FnOnce(A),
+    ) -> Option<A> {
+        let _telling = self.telling.lock();
+        let action = self.advance(transition)?;
+
+        tell(action);
+        Some(action)
+    }
+
+    /// Calls `tell` unless the teardown has begun, which waits for it.
+    pub(super) fn tell_if_in_use(&self, tell: impl FnOnce()) {
+        let _telling = self.telling.lock();
+
+        if !self.life().is_closed() {
+            tell();
         }
     }
 
@@ -120,6 +148,9 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         free: impl FnOnce(),
     ) {
         self.advance(|life| Some((life.torn_down(), ())));
+        // Code that found the loss before tells the upper layer under this lock; code that finds it
+        // from here on tells nothing.
+        drop(self.telling.lock());
         let closing = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends)));
         if let Some(Ok(closing)) = closing {
             self.drain(closing, sever);

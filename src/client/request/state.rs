@@ -223,16 +223,6 @@ impl<M, R> RequestState<M, R> {
         matches!(&self.0, State::RepliedLate { generation: of, .. } if *of == generation)
     }
 
-    /// Tells whether the task waits for a reply on the connection with this number, or for the
-    /// invalidation that such a reply waits for.
-    pub(crate) fn waits_on(&self, generation: u64) -> bool {
-        matches!(
-            &self.0,
-            State::Sent { generation: of, .. } | State::Invalidating { generation: of, .. }
-                if *of == generation
-        )
-    }
-
     /// Tells whether there is nothing to release.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
@@ -370,18 +360,6 @@ mod tests {
         assert!(matches!(request.replied(GENERATION), Some(None)));
         assert!(request.replied(GENERATION).is_none());
         assert!(request.is_idle());
-    }
-
-    // V1-123: a call that times out ends the connection that it waits on, and no later one.
-    #[test]
-    fn waits_on_its_connection() {
-        let mut request = sent(None);
-
-        assert!(request.waits_on(GENERATION) && !request.waits_on(GENERATION + 1));
-        assert!(request.replied(GENERATION).is_some());
-        assert!(!request.waits_on(GENERATION));
-        request.invalidate_for(GENERATION, 1);
-        assert!(request.waits_on(GENERATION) && !request.waits_on(GENERATION - 1));
     }
 
     // V1-126: a reply waits for the invalidation, and is dropped if that fails.

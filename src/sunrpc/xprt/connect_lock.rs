@@ -61,14 +61,20 @@ impl<S> ConnectLock<S> {
         unsafe { WriteLock::assume(self.xprt.as_non_null()) }
     }
 
+    /// The number of the connection that is being made, as sunrpc counts them
+    /// ([`Xprt::connect_cookie`]).
+    pub(crate) fn next_cookie(&self) -> u32 {
+        self.xprt.connect_cookie().wrapping_add(1)
+    }
+
     /// There is a connection, complete and ready to send on.
     pub(crate) fn established(mut self) {
-        let xprt = self.xprt.as_ptr();
+        let (xprt, cookie) = (self.xprt.as_ptr(), self.next_cookie());
 
         // SAFETY: The object is valid, and these fields change only under the write lock, which is
         // held.
         unsafe {
-            (*xprt).connect_cookie = (*xprt).connect_cookie.wrapping_add(1);
+            (*xprt).connect_cookie = cookie;
             // Not a reference: other counters in it change meanwhile.
             let stat = &raw mut (*xprt).stat;
             let took = os::jiffies().wrapping_sub((*stat).connect_start);

@@ -111,9 +111,12 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     #[doc(alias = "buf_free")]
     fn release_buffers(&self, slot: &Self::Slot);
 
-    /// The call has waited for its reply for too long. Process context, without any lock.
+    /// A call has waited for its reply for too long. It was sent last on the connection with this
+    /// number, as sunrpc counts them ([`ConnectLock::next_cookie`]); that of a call that was not
+    /// sent yet is the number of no connection in use. The transport may have delivered a reply
+    /// already, which sunrpc has not accepted. Process context, without any lock.
     #[doc(alias = "timer")]
-    fn timed_out(&self, slot: &Self::Slot);
+    fn timed_out(&self, cookie: u32);
 
     /// Makes ready for calls in the reverse direction.
     ///

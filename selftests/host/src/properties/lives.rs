@@ -3,12 +3,12 @@
 //! Everything that may happen to the life of one connection, in every order: the attempt that makes and publishes it,
 //! a handler of events and completions and a task, which both may find it lost, sunrpc, and the teardown.
 //!
-//! The life is that of the module; the loop that stores it, and the callers around that, are modelled here, one step for
-//! each access to the word. In all orders:
+//! The life is that of the module; the loop that stores it, the lock under which sunrpc is told, and the callers around
+//! that, are modelled here, one step for each access to the word. In all orders:
 //!
 //! - a connection that is lost is closed, or the attempt to make it fails, and no party waits without end;
-//! - sunrpc is asked once at most, when it knows of the connection, and not by a handler after the teardown, when it
-//!   would close the next connection;
+//! - sunrpc is asked once at most, when it knows of the connection, and by no party after the teardown, when it would
+//!   close the next connection;
 //! - a connection that is not lost is not closed, and once closed it stays so.
 //!
 //! Each mistake that is seeded into the transitions breaks one of these.
@@ -23,6 +23,14 @@ enum Step<A> {
     Store(Life),
     Act(A),
     Done,
+}
+
+/// The parties that may tell sunrpc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Party {
+    Attempt,
+    Handler,
+    Task,
 }
 
 /// The attempt to connect.
@@ -43,6 +51,8 @@ enum Teardown {
     /// Takes the life.
     Load,
     Store(u32),
+    /// Waits for the party that tells sunrpc.
+    Passes,
     /// Waits for the handler, which is not called any more when that is over.
     Drains,
     Over,
@@ -51,6 +61,8 @@ enum Teardown {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
     word: u32,
+    /// The party that has the lock under which sunrpc is told.
+    telling: Option<Party>,
     /// Set when the connection cannot be used any more.
     broken: bool,
     attempt: Attempt,
@@ -86,9 +98,13 @@ enum Mistake {
     ClosesEarly,
     /// The next life is stored over another one that came in between.
     StoresBlindly,
+    /// The teardown does not wait for a party that is telling sunrpc.
+    TearsDownRegardless,
+    /// A party tells sunrpc after it has released the lock.
+    TellsWithoutLock,
 }
 
-const MISTAKES: [Mistake; 10] = [
+const MISTAKES: [Mistake; 12] = [
     Mistake::ForgetsPublished,
     Mistake::ForgetsLost,
     Mistake::ForgetsTornDown,
@@ -99,6 +115,8 @@ const MISTAKES: [Mistake; 10] = [
     Mistake::CountsTwice,
     Mistake::ClosesEarly,
     Mistake::StoresBlindly,
+    Mistake::TearsDownRegardless,
+    Mistake::TellsWithoutLock,
 ];
 
 struct Model {
@@ -115,6 +133,7 @@ impl World {
     fn new() -> Self {
         Self {
             word: Life::FORMING.word(),
+            telling: None,
             broken: false,
             attempt: Attempt::Waits,
             step_failed: false,
@@ -135,12 +154,22 @@ impl World {
         matches!(self.attempt, Attempt::Publishes(_))
     }
 
+    /// Takes the lock under which sunrpc is told. Returns `true` if `party` has it then.
+    fn take(&mut self, party: Party) -> bool {
+        *self.telling.get_or_insert(party) == party
+    }
+
+    /// Releases the lock, if `party` has it.
+    fn release(&mut self, party: Party) {
+        self.telling = self.telling.filter(|&of| of != party);
+    }
+
     /// Asks sunrpc to close the connection.
-    fn ask(&mut self, by_handler: bool) -> Result<(), String> {
+    fn ask(&mut self) -> Result<(), String> {
         if !self.is_known() {
             return Err("sunrpc is asked before it knows of the connection".into());
         }
-        if by_handler && self.teardown == Teardown::Over {
+        if self.teardown == Teardown::Over {
             return Err("sunrpc is asked after the teardown".into());
         }
         if !self.broken {
@@ -230,13 +259,18 @@ impl Model {
             Attempt::Made => new.attempt = Attempt::Publishes(Step::Load),
             Attempt::Publishes(Step::Act(action)) => {
                 if action == PublishAction::Disconnect {
-                    new.ask(false)?;
+                    new.ask()?;
                 }
                 new.attempt = Attempt::Publishes(Step::Done);
+                new.release(Party::Attempt);
             }
             Attempt::Publishes(step) if step != Step::Done => {
+                if !new.take(Party::Attempt) {
+                    return Ok(());
+                }
                 let step = self.access(&mut new.word, step, |life| self.published(life));
                 new.attempt = Attempt::Publishes(step);
+                self.after_access(&mut new, Party::Attempt, step);
             }
             Attempt::Waits | Attempt::Publishes(_) | Attempt::Failed => return Ok(()),
         }
@@ -244,9 +278,19 @@ impl Model {
         Ok(())
     }
 
+    /// A party has accessed the word: releases the lock if it has nothing to tell.
+    fn after_access<A>(&self, world: &mut World, party: Party, step: Step<A>) {
+        match step {
+            Step::Done => world.release(party),
+            Step::Act(_) if self.is(Mistake::TellsWithoutLock) => world.release(party),
+            _ => {}
+        }
+    }
+
     /// A step of the handler, or of the task, which no drain waits for.
-    fn loser(&self, world: &World, is_handler: bool, next: &mut Next) -> Result<(), String> {
+    fn loser(&self, world: &World, party: Party, next: &mut Next) -> Result<(), String> {
         let mut new = world.clone();
+        let is_handler = party == Party::Handler;
         let found = if is_handler {
             world.handler
         } else {
@@ -268,12 +312,20 @@ impl Model {
             Some(Step::Act(action)) => {
                 match action {
                     LossAction::FailAttempt => new.step_failed = true,
-                    LossAction::Disconnect => new.ask(is_handler)?,
+                    LossAction::Disconnect => new.ask()?,
                 }
+                new.release(party);
                 Step::Done
             }
             Some(Step::Done) => return Ok(()),
-            Some(step) => self.access(&mut new.word, step, |life| self.lost(life)),
+            Some(step) => {
+                if !new.take(party) {
+                    return Ok(());
+                }
+                let step = self.access(&mut new.word, step, |life| self.lost(life));
+                self.after_access(&mut new, party, step);
+                step
+            }
         };
         if is_handler {
             new.handler = Some(step);
@@ -300,6 +352,12 @@ impl Model {
                 if !self.is(Mistake::ForgetsTornDown) {
                     new.word = Life::from_word(was).torn_down().word();
                 }
+                new.teardown = Teardown::Passes;
+            }
+            Teardown::Passes => {
+                if world.telling.is_some() && !self.is(Mistake::TearsDownRegardless) {
+                    return Ok(());
+                }
                 new.teardown = Teardown::Drains;
             }
             Teardown::Store(_) => new.teardown = Teardown::Load,
@@ -317,13 +375,13 @@ impl Model {
 
     /// All that can happen next, if the world is a right one.
     fn look(&self, world: &World) -> Result<Next, String> {
-        if world.teardown >= Teardown::Drains && world.life() != closed() {
+        if world.teardown >= Teardown::Passes && world.life() != closed() {
             return Err("a life goes on after the teardown".into());
         }
         let mut next = Next::new();
         self.attempt(world, &mut next)?;
-        self.loser(world, true, &mut next)?;
-        self.loser(world, false, &mut next)?;
+        self.loser(world, Party::Handler, &mut next)?;
+        self.loser(world, Party::Task, &mut next)?;
         self.teardown(world, &mut next)?;
         if !self.may_rest(world) && next.iter().all(|(_, new)| new == world) {
             return Err("a lost connection stays as it is".into());

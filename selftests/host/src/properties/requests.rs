@@ -14,7 +14,9 @@
 //! - registrations that a reply leaves for the next call are there only while no peer can reach memory of the
 //!   request, and are gone when their connection is;
 //! - abandoned calls are counted down as often as up (V1-41);
-//! - the task gets to its end, with a reply unless it is killed.
+//! - the task gets to its end, with a reply unless it is killed; also if sunrpc does not accept the first reply and
+//!   waits for another, which does not come (V1-123), on a connection that nothing but the timer of the call ends;
+//! - the timer ends no connection but the one that the call was sent on.
 //!
 //! Each mistake that is seeded into the state breaks one of these.
 
@@ -164,6 +166,8 @@ struct World {
     recorded: bool,
     /// The connection of the registrations that are left for the next call; 0 if there are none.
     kept: u64,
+    /// Set when sunrpc has not accepted a reply, and waits for another.
+    waits_again: bool,
     task: Task,
     sender: Sender,
     current: u64,
@@ -222,11 +226,29 @@ enum Mistake {
     TakesOthers,
     /// The teardown leaves them.
     KeepsForEver,
+    /// The timer ends the connection only if the state of the call waits for a reply.
+    TimesOutByState,
+    /// The timer ends whichever connection there is.
+    TimesOutAny,
 }
 
 struct Model {
     mistake: Option<Mistake>,
     killable: bool,
+    /// No connection is lost by itself.
+    lasting: bool,
+}
+
+/// The circumstances of the walks: whether calls are killed, and whether connections last.
+const CIRCUMSTANCES: [(bool, bool); 3] = [(true, false), (false, false), (false, true)];
+
+/// The model with `mistake`, in all circumstances.
+fn all(mistake: Option<Mistake>) -> [Model; 3] {
+    CIRCUMSTANCES.map(|(killable, lasting)| Model {
+        mistake,
+        killable,
+        lasting,
+    })
 }
 
 const OPEN: Teardown = Teardown::No;
@@ -244,6 +266,7 @@ impl World {
             recorded: false,
             // By the call before, whether or not another call takes them.
             kept: 1,
+            waits_again: false,
             task: Task::Waits,
             sender: Sender::Idle,
             current: 1,
@@ -285,12 +308,11 @@ impl Model {
     }
 }
 
-/// The figures of all orders, those of calls that are killed and of calls that never are.
+/// The figures of all orders in all circumstances.
 fn explore() -> Figures {
     let mut figures = Figures::default();
-    for killable in [true, false] {
-        let mistake = None;
-        match (Model { mistake, killable }).explore() {
+    for model in all(None) {
+        match model.explore() {
             Ok(more) => figures += more,
             Err(story) => panic!("{story}"),
         }
@@ -335,6 +357,8 @@ fn every_seeded_mistake_is_found() {
         Mistake::KeepsValid,
         Mistake::TakesOthers,
         Mistake::KeepsForEver,
+        Mistake::TimesOutByState,
+        Mistake::TimesOutAny,
     ];
     let seeded: Vec<Mistake> = ops
         .map(Mistake::Forgets)
@@ -345,8 +369,7 @@ fn every_seeded_mistake_is_found() {
         .iter()
         .copied()
         .filter(|&mistake| {
-            let mistake = Some(mistake);
-            let told = [true, false].map(|killable| Model { mistake, killable }.explore());
+            let told = all(Some(mistake)).map(|model| model.explore());
             let found = told.iter().find_map(|told| told.as_ref().err());
             if let Some(story) = found {
                 println!(

@@ -110,11 +110,12 @@ impl<'a, T: Transport> Task<'a, T> {
     ///
     /// The running task must be this one.
     pub(super) unsafe fn timed_out(self) {
-        // SAFETY: By the type invariants the request is valid. Only slots' requests are calls.
+        // SAFETY: By the type invariants the request is valid. Only requests of slots are calls, of
+        // which the holder of the write lock changes the cookie, while their tasks wait for it.
         unsafe {
             if bindings::bc_prealloc(self.rqst) == 0 {
-                let slot = Slot::<T::Slot>::of(self.rqst);
-                self.object().transport().timed_out(&slot.data);
+                let cookie = (*self.rqst).rq_connect_cookie;
+                self.object().transport().timed_out(cookie);
             }
         }
     }

@@ -95,6 +95,15 @@ impl Model {
                     killed.task = Task::Killed;
                     next.push(("the task is killed", killed));
                 }
+                self.timer(world, next)?;
+                if world.replied && !world.waits_again && !self.is_tame(world.sent_on) {
+                    // By now the pin is gone. The task does not release its call.
+                    let mut again = world.clone();
+                    again.replied = false;
+                    again.waiting = true;
+                    again.waits_again = true;
+                    next.push(("sunrpc does not accept the reply", again));
+                }
                 let lost = world.conns[world.sent_on.max(1) as usize - 1].teardown != OPEN;
                 if world.replied {
                     new.task = Task::Killed;
@@ -166,6 +175,27 @@ impl Model {
             self.check_released(&new)?;
         }
         next.push(("the task goes on", new));
+        Ok(())
+    }
+
+    /// The call has waited for its reply for too long.
+    fn timer(&self, world: &World, next: &mut Next) -> Result<(), String> {
+        let (sent_on, current) = (world.sent_on, world.current);
+        let is_sent = sent_on == current || (sent_on != 0 && self.is(Mistake::TimesOutAny));
+        let by_state = self.is(Mistake::TimesOutByState);
+        if !(world.waiting && is_sent) || (by_state && world.request.is_idle()) {
+            return Ok(());
+        }
+        // A server that is right replies in time.
+        if self.is_tame(sent_on) {
+            return Ok(());
+        }
+        if sent_on != current {
+            return Err("the timer ends a connection that the call was not sent on".into());
+        }
+        let mut new = world.clone();
+        new.conn(current).close();
+        next.push(("the call times out", new));
         Ok(())
     }
 

@@ -43,7 +43,7 @@ impl Model {
                 next.push(("the device has invalidated", new));
             }
         }
-        if conn.teardown == OPEN && world.current == generation && !tame {
+        if conn.teardown == OPEN && world.current == generation && !tame && !self.lasting {
             let mut new = world.clone();
             new.conn(generation).close();
             next.push(("the link is lost", new));
