@@ -182,10 +182,50 @@ CREDITS = (
         (("Some(Ok(false)) => self.lost(CloseReason::NotRefused),", "Some(Ok(false)) => {}"),),
     ),
     Defect(
-        "a server that hangs up floods the log",
+        "a server that hangs up is connected to again at once",
         "V1-122",
         "a server that hangs up after each reply",
-        (("        count <= BURST\n", "        count <= BURST || count != 0\n"),),
+        (("        pause.saturating_sub(since)\n", "        pause.saturating_sub(since) & 0\n"),),
+    ),
+    Defect(
+        "a call that has its reply does not time out",
+        "V1-123",
+        "a verifier that cannot be checked",
+        (
+            (
+                "let cookie = (*self.rqst).rq_connect_cookie;",
+                "if Slot::<T::Slot>::of(self.rqst).is_completed() {\n                    return;\n                }\n"
+                "                let cookie = (*self.rqst).rq_connect_cookie;",
+            ),
+        ),
+    ),
+    Defect(
+        "a call whose memory cannot be mapped is tried again for ever",
+        "V1-110 H-37",
+        "memory that can never be mapped",
+        (("now.wrapping_sub(first) >= second.saturating_mul(LIMIT_SECS)", "now < first && second == LIMIT_SECS"),),
+    ),
+    Defect(
+        "a call whose memory cannot be mapped stays at the head of the queue",
+        "H-74",
+        "memory that can never be mapped",
+        (
+            (
+                "            bindings::list_move_before(&raw mut (*rqst).rq_xmit, &raw mut (*xprt).xmit_queue);\n",
+                "",
+            ),
+        ),
+    ),
+    Defect(
+        "a header error counts as the reply to the first call",
+        "V1-123",
+        "the call that begins a connection is refused",
+        (
+            (
+                "// A server that refuses a call that does nothing would refuse all others.\n                if self.is_probing()",
+                "if xid == 0 && self.is_probing()",
+            ),
+        ),
     ),
     Defect(
         "a reverse call with credits 0 is not served",

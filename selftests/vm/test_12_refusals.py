@@ -144,8 +144,10 @@ def unmapped(pair: Pair) -> None:
         said = len(client.run("dmesg").out)
         # Attempts are a quarter of a second apart: each finds the fault armed.
         refusing = client.spawn(device.refuse_always("map_mr_sg"))
-        wait_until(lambda: device.refused("map_mr_sg") == 0, "the device is not armed", 20)
-        writer = client.spawn(f"dd if=/dev/zero of={MOUNT_POINT}/unmapped bs=64k count=1 oflag=direct conv=notrunc 2>&1")
+        wait_until(lambda: "armed" in refusing.text, "the device is not armed", 20 * pair.options.slowness)
+        writer = client.spawn(
+            f"dd if=/dev/zero of={MOUNT_POINT}/unmapped bs=64k count=1 oflag=direct conv=notrunc 2>&1"
+        )
         patience = 20 * pair.options.slowness
         wait_until(lambda: device.refused("map_mr_sg") >= 2, "the call is not tried again", patience)
         client.run(f"for i in 1 2 3 4; do stat {MOUNT_POINT}/unmapped >/dev/null; done", 10)

@@ -527,12 +527,16 @@ def hangs_up(pair: Pair) -> None:
         lines = len(re.findall(rf"port {server.port}: connect", pair.client.run("dmesg").out[begin:]))
         print(f"# {made} connections, {lines} lines in the log, in {took:.1f} s")
         # 10 connections and 20 lines in 10 seconds.
-        assert made <= max(10, took) and lines <= 2 * max(10, took), f"{made} connections, {lines} lines in {took:.1f} s"
+        assert made <= max(10, took) and lines <= 2 * max(10, took), (
+            f"{made} connections, {lines} lines in {took:.1f} s"
+        )
         if made < 4:
             raise Late(f"{made} connections are too few to see pauses between them")
 
 
-@test("the call that begins a connection is refused, {error}", "V1-110", "V1-123", limit=120, device="rxe", cases=REFUSED)
+@test(
+    "the call that begins a connection is refused, {error}", "V1-110", "V1-123", limit=120, device="rxe", cases=REFUSED
+)
 def probe_refused(pair: Pair, error: str) -> None:
     """The attempt to connect fails then, and the next one is made; no caller sees the error."""
     with hostile(pair, mount="timeo=30") as server:

@@ -262,7 +262,10 @@ fn every_seeded_mistake_is_found() {
             let found = told.iter().find_map(Option::as_ref);
             if let Some(story) = found {
                 let last = story.lines().last().unwrap_or_default();
-                println!("{mistake:?}: {}", last.split(':').next().unwrap_or_default());
+                println!(
+                    "{mistake:?}: {}",
+                    last.split(':').next().unwrap_or_default()
+                );
             }
             found.is_none()
         })
