@@ -28,3 +28,8 @@
 
 /* Macros whose values bindgen cannot work out by itself. */
 static const unsigned int RPCRDMA_RS_HZ = HZ;
+
+/* Enumerations that bindgen binds differently, or not, in kernel crates of different series. */
+static const int RPCRDMA_RS_DMA_TO_DEVICE = DMA_TO_DEVICE;
+static const int RPCRDMA_RS_DMA_FROM_DEVICE = DMA_FROM_DEVICE;
+static const int RPCRDMA_RS_IPPROTO_TCP = IPPROTO_TCP;

@@ -15,6 +15,13 @@
 #define __rdma_helper __always_inline
 #endif
 
+/* asm/barrier.h; the kernel crate's functions have other signatures before 7.3 */
+
+__rdma_helper void rpcrdma_rs_helper_full_barrier(void)
+{
+	smp_mb();
+}
+
 /* linux/bug.h; warn_on!() of the kernel crate needs a generated file that headers packages lack */
 
 __rdma_helper void rpcrdma_rs_helper_warn_on(bool condition)
@@ -140,11 +147,11 @@ __rdma_helper void rpcrdma_rs_helper_memalloc_noreclaim_restore(unsigned int fla
 	memalloc_noreclaim_restore(flags);
 }
 
-/* xen/xen.h */
+/* net/net_namespace.h */
 
-__rdma_helper bool rpcrdma_rs_helper_xen_pv_domain(void)
+__rdma_helper u32 rpcrdma_rs_helper_net_number(struct net *net)
 {
-	return xen_pv_domain();
+	return net->ns.inum;
 }
 
 /* linux/rcupdate.h */
@@ -307,14 +314,12 @@ __rdma_helper int rpcrdma_rs_helper_ib_cq_users(struct ib_cq *cq)
 	return atomic_read(&cq->usecnt);
 }
 
-__rdma_helper u64 rpcrdma_rs_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,
-						      enum dma_data_direction dir)
+__rdma_helper u64 rpcrdma_rs_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size, int dir)
 {
 	return ib_dma_map_single(dev, addr, size, dir);
 }
 
-__rdma_helper void rpcrdma_rs_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
-							 enum dma_data_direction dir)
+__rdma_helper void rpcrdma_rs_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size, int dir)
 {
 	ib_dma_unmap_single(dev, addr, size, dir);
 }
@@ -324,26 +329,22 @@ __rdma_helper int rpcrdma_rs_helper_ib_dma_mapping_error(struct ib_device *dev, 
 	return ib_dma_mapping_error(dev, addr);
 }
 
-__rdma_helper void rpcrdma_rs_helper_ib_dma_sync_for_cpu(struct ib_device *dev, u64 addr, size_t size,
-							 enum dma_data_direction dir)
+__rdma_helper void rpcrdma_rs_helper_ib_dma_sync_for_cpu(struct ib_device *dev, u64 addr, size_t size, int dir)
 {
 	ib_dma_sync_single_for_cpu(dev, addr, size, dir);
 }
 
-__rdma_helper void rpcrdma_rs_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t size,
-							    enum dma_data_direction dir)
+__rdma_helper void rpcrdma_rs_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t size, int dir)
 {
 	ib_dma_sync_single_for_device(dev, addr, size, dir);
 }
 
-__rdma_helper int rpcrdma_rs_helper_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
-						  enum dma_data_direction dir)
+__rdma_helper int rpcrdma_rs_helper_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents, int dir)
 {
 	return ib_dma_map_sg(dev, sg, nents, dir);
 }
 
-__rdma_helper void rpcrdma_rs_helper_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
-						     enum dma_data_direction dir)
+__rdma_helper void rpcrdma_rs_helper_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents, int dir)
 {
 	ib_dma_unmap_sg(dev, sg, nents, dir);
 }
@@ -453,4 +454,11 @@ __rdma_helper bool rpcrdma_rs_helper_trace_reply_enabled(void)
 __rdma_helper bool rpcrdma_rs_helper_trace_mr_localinv_enabled(void)
 {
 	return trace_xprtrdma_mr_localinv_enabled();
+}
+
+/* xen/xen.h */
+
+__rdma_helper bool rpcrdma_rs_helper_xen_pv_domain(void)
+{
+	return xen_pv_domain();
 }

@@ -20,6 +20,7 @@
 //! - [`text()`]: a C string, borrowed.
 //! - [`sysctl`]: numbers under `/proc/sys`.
 //! - [`param`]: module parameters that can be changed while the module is loaded.
+//! - [`series`]: parts of the `kernel` crate that some series lack.
 //!
 //! # Examples
 //!
@@ -53,6 +54,7 @@ pub(crate) mod param;
 mod queue;
 mod reclaim;
 mod run;
+pub(crate) mod series;
 mod span;
 mod stragglers;
 pub(crate) mod sysctl;

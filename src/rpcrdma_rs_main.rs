@@ -11,7 +11,6 @@
 //! `proto` uses no room at all. Of the layers `sunrpc` alone uses `proto`, for the words of an RPC
 //! message.
 
-#![crate_name = "rpcrdma_rs"]
 #![warn(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -39,6 +39,10 @@ use super::{
         REVERSE_SLOTS, //
     }, //
 };
+use crate::os::series::{
+    EAFNOSUPPORT,
+    ECONNRESET, //
+};
 use crate::{
     cm::{
         Bound,

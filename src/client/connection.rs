@@ -62,6 +62,7 @@ use super::{
         REVERSE_SLOTS, //
     }, //
 };
+use crate::os::series::EPROTO;
 use crate::{
     os::{
         cancel_delayed,

@@ -17,6 +17,10 @@ use super::{
     connection::Connection,
     send::Sender, //
 };
+use crate::os::series::{
+    ENOTCONN,
+    EPROTO, //
+};
 use crate::{
     proto::{
         credits,

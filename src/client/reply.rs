@@ -8,13 +8,7 @@ mod validate;
 
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::Relaxed,
-        barrier::{
-            smp_mb,
-            Full, //
-        }, //
-    }, //
+    sync::atomic::Relaxed, //
 };
 
 use super::{
@@ -32,6 +26,7 @@ use super::{
         Request, //
     }, //
 };
+use crate::os::series::smp_mb;
 use crate::{
     policy::RemoteInvalidation,
     proto::{
@@ -71,7 +66,7 @@ impl CompletionHandler for Connection {
             self.lost(CloseReason::Completion(failure));
         }
         // Pairs with the barrier of a sender that waits.
-        smp_mb(Full);
+        smp_mb();
         self.shared.xprt.space_available();
     }
 
@@ -380,7 +375,7 @@ impl Connection {
             self.post_failed(error);
         }
         // Pairs with the barrier of a sender that waits.
-        smp_mb(Full);
+        smp_mb();
         self.resources_available();
     }
 

@@ -11,6 +11,7 @@ use kernel::{
 pub(super) mod state;
 mod unmapped;
 
+use crate::os::series::EMSGSIZE;
 use crate::{
     os::Completion,
     proto::{

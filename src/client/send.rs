@@ -7,13 +7,7 @@ mod chunks;
 
 use kernel::{
     prelude::*,
-    sync::{
-        barrier::{
-            smp_mb,
-            Full, //
-        },
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 
 use super::{
@@ -28,6 +22,7 @@ use super::{
         Request, //
     }, //
 };
+use crate::os::series::smp_mb;
 use crate::{
     os::{
         jiffies,
@@ -115,7 +110,7 @@ impl Sender {
         // Those that other requests keep, and those that came back in between, which have woken
         // nothing. Either this finds them, or the code that puts them there finds that a sender
         // waits.
-        smp_mb(Full);
+        smp_mb();
         for request in shared.slots.iter() {
             drop(request.take_kept());
         }
@@ -176,7 +171,7 @@ impl Sender {
         }
         // Either this finds a buffer that has come in between, or the completion handler, which
         // looks for a sender that waits after it has put one there, finds that there is one.
-        smp_mb(Full);
+        smp_mb();
         let found = self.look_again(expects);
         if found.as_ref().err() == Some(&lack) {
             return Err(match lack {

@@ -43,6 +43,7 @@ use super::{
     send::Sender,
     shared::REVERSE_SLOTS, //
 };
+use crate::os::series::EOPNOTSUPP;
 use crate::{
     os::{
         self,

@@ -2,10 +2,9 @@
 
 //! Reasons of rejections.
 
-use kernel::{
-    ffi::c_int,
-    prelude::*, //
-};
+use kernel::ffi::c_int;
+
+use crate::os::series::ECONNRESET;
 
 /// The reason why a peer rejects a request to connect.
 ///
@@ -48,6 +47,7 @@ impl Reject {
 #[kernel::macros::kunit_tests(rpcrdma_reject)]
 mod tests {
     use super::*;
+    use crate::os::series::ECONNREFUSED;
 
     /// Numbers of either connection manager: 8 for an invalid service ID, 28 for the peer's own
     /// reasons.

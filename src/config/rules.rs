@@ -22,6 +22,9 @@ use kernel::{
     str::CString, //
 };
 
+use crate::os::series::EMSGSIZE;
+#[allow(unused_imports, reason = "`configfs_attrs!` of some series uses it")]
+use crate::os::series::THIS_MODULE;
 use crate::{
     client,
     policy::{
@@ -56,6 +59,8 @@ pub(crate) fn directory() -> impl PinInit<Subsystem<Rules>, Error> {
         attributes: [],
     };
 
+    // Before 7.3 the crate looks for this value in a `Group`, at another offset.
+    const { assert!(size_of::<Rules>() == 0) };
     Subsystem::new(c"rpcrdma_rs", attributes, Ok(Rules))
 }
 

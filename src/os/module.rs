@@ -6,7 +6,7 @@ use kernel::types::Opaque;
 
 use crate::bindings;
 
-/// `THIS_MODULE` of C. The `kernel` crate has it since Linux 7.3 only, as `module::this_module()`.
+/// `THIS_MODULE` of C.
 pub(crate) const fn this_module() -> *mut bindings::module {
     // Some configurations have structures without fields in it.
     #[allow(improper_ctypes)]

@@ -29,7 +29,7 @@ impl Net<'_> {
     /// The number by which user space knows the namespace, as in `/proc/self/ns/net`.
     pub(crate) fn number(&self) -> u32 {
         // SAFETY: The namespace is valid; the number is fixed.
-        unsafe { (*self.raw).ns.inum }
+        unsafe { bindings::net_number(self.raw) }
     }
 
     /// The C object.

@@ -11,10 +11,11 @@ use kernel::{
     prelude::*,
     sync::atomic::{
         Acquire,
-        Atomic,
         Full, //
     }, //
 };
+
+use super::series::AtomicPtr;
 
 /// A value that is published, and may be replaced by a newer version while others read it.
 ///
@@ -31,7 +32,7 @@ use kernel::{
 /// and belongs to this value. A version does not change once it was published, and is freed only
 /// when this value is dropped.
 pub(crate) struct Versioned<T> {
-    current: Atomic<*mut Version<T>>,
+    current: AtomicPtr<Version<T>>,
     /// Owns the versions, but is neither `Send` nor `Sync` by itself.
     _versions: PhantomData<*mut Version<T>>,
 }
@@ -59,7 +60,7 @@ impl<T> Versioned<T> {
     pub(crate) const fn new() -> Self {
         // INVARIANT: `current` is null.
         Self {
-            current: Atomic::new(null_mut()),
+            current: AtomicPtr::null(),
             _versions: PhantomData,
         }
     }
@@ -130,7 +131,10 @@ impl<T> Drop for Versioned<T> {
 mod tests {
     use super::*;
     use kernel::sync::{
-        atomic::Relaxed,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc, //
     };
 

@@ -23,6 +23,7 @@ use super::{
     }, //
 };
 use crate::os;
+use crate::os::series::ENAMETOOLONG;
 
 /// The name of a rule.
 #[derive(Clone, Copy, PartialEq, Eq)]

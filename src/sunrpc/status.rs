@@ -85,6 +85,15 @@ mod tests {
     use super::*;
     use kernel::error::code::*;
 
+    use crate::os::series::{
+        ECONNREFUSED,
+        EHOSTUNREACH,
+        ENETDOWN,
+        ENETUNREACH,
+        ENOBUFS,
+        ENOTCONN, //
+    };
+
     /// H-51: each code is one that makes sunrpc try again; others would end RPCs even on a hard
     /// mount.
     #[test]

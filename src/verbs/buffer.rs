@@ -8,7 +8,6 @@ mod recv;
 use core::mem::offset_of;
 
 use kernel::{
-    bindings::dma_data_direction,
     ffi::c_int,
     prelude::*,
     sync::Arc, //
@@ -40,7 +39,7 @@ struct DmaBuffer {
     mem: KVec<u8>,
     size: usize,
     addr: u64,
-    dir: dma_data_direction,
+    dir: c_int,
     pd: Arc<Pd>,
 }
 
@@ -50,17 +49,17 @@ impl DmaBuffer {
         let mut mem = KVec::with_capacity(size, GFP_KERNEL | __GFP_NOWARN | __GFP_ZERO)?;
         // SAFETY: There is room for `size` elements, and the allocator has zeroed them.
         unsafe { mem.inc_len(size) };
-        Self::map(pd, mem, size, dma_data_direction::DMA_TO_DEVICE)
+        Self::map(pd, mem, size, bindings::RPCRDMA_RS_DMA_TO_DEVICE)
     }
 
     /// Makes a buffer that the device writes to. It has no bytes before that: zeroing memory that
     /// is overwritten is a tenth of the cost of a connection.
     fn from_device(pd: &Arc<Pd>, size: usize) -> Result<Self> {
         let mem = KVec::with_capacity(size, GFP_KERNEL | __GFP_NOWARN)?;
-        Self::map(pd, mem, size, dma_data_direction::DMA_FROM_DEVICE)
+        Self::map(pd, mem, size, bindings::RPCRDMA_RS_DMA_FROM_DEVICE)
     }
 
-    fn map(pd: &Arc<Pd>, mut mem: KVec<u8>, size: usize, dir: dma_data_direction) -> Result<Self> {
+    fn map(pd: &Arc<Pd>, mut mem: KVec<u8>, size: usize, dir: c_int) -> Result<Self> {
         let device = pd.device().as_ptr();
 
         // SAFETY: `mem` is `size` bytes from kmalloc and stays where it is while the mapping lasts.

@@ -28,6 +28,7 @@ use super::{
     Registered,
     SendBuffer, //
 };
+use crate::os::series::ENOBUFS;
 use crate::{
     bindings,
     os::{

@@ -6,21 +6,22 @@ use core::ptr::null_mut;
 
 use kernel::sync::atomic::{
     Acquire,
-    Atomic,
     Full,
     Relaxed, //
 };
+
+use crate::os::series::AtomicPtr;
 
 /// The first node of a chain, to which any thread adds a node while others take all of them.
 ///
 /// A node is never taken alone, so that it does not matter if the first one has been taken and has
 /// come back meanwhile: its successor is linked when it is added.
-pub(super) struct Stack<T>(Atomic<*mut T>);
+pub(super) struct Stack<T>(AtomicPtr<T>);
 
 impl<T> Stack<T> {
     /// No nodes.
     pub(super) const fn new() -> Self {
-        Self(Atomic::new(null_mut()))
+        Self(AtomicPtr::null())
     }
 
     /// Adds the node that `node` makes, which must be followed by the chain that it is given: its

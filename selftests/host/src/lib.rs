@@ -47,6 +47,15 @@ mod module {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) mod os {
+        pub(crate) mod series {
+            mod pointer;
+
+            pub(crate) use pointer::AtomicPtr;
+        }
+    }
+
     // Sizes; words that are shared without a lock, and stand-ins for their neighbours.
     pub(crate) mod verbs {
         #![allow(dead_code)]
@@ -117,3 +126,6 @@ mod stand_ins;
 extern crate self as kernel;
 #[cfg(test)]
 use stand_ins::{prelude, sync};
+// A room of the module, to the sources.
+#[cfg(test)]
+use module::os;

@@ -15,6 +15,15 @@ use super::{
     },
     size::Unfit, //
 };
+use crate::os::series::{
+    EADDRNOTAVAIL,
+    ECANCELED,
+    ECONNREFUSED,
+    EHOSTUNREACH,
+    ENETDOWN,
+    ENETUNREACH,
+    EOPNOTSUPP, //
+};
 use crate::sunrpc::ConnectStatus;
 
 /// A step of connecting.

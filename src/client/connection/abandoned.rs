@@ -31,6 +31,7 @@ use super::{
     Connection,
     Record, //
 };
+use crate::os::series::fetch_sub;
 use crate::{
     os,
     proto::credits,
@@ -157,7 +158,7 @@ impl Connection {
                 continue;
             };
             if abandoned {
-                self.abandoned.fetch_sub(1, Relaxed);
+                fetch_sub(&self.abandoned, 1, Relaxed);
             }
             drop(state);
             let late = match &taken {
@@ -174,7 +175,7 @@ impl Connection {
         let record = self.records.lock().remove_node(&xid)?;
         let (_, handles) = record.to_key_value();
 
-        self.abandoned.fetch_sub(1, Relaxed);
+        fetch_sub(&self.abandoned, 1, Relaxed);
         Some(match invalidated {
             Some(handle) if !handles.contains(&handle.get()) => Late::ForeignHandle,
             _ => Late::Good,

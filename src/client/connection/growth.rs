@@ -13,10 +13,6 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        barrier::{
-            smp_mb,
-            Full, //
-        },
         Arc, //
     },
     workqueue::WorkItem, //
@@ -28,6 +24,7 @@ use super::{
     RETRY, //
 };
 use crate::os;
+use crate::os::series::smp_mb;
 
 /// Buffers of either kind that are allocated at a time.
 const GROWTH: u32 = 32;
@@ -153,7 +150,7 @@ impl WorkItem for Connection {
         }
         if grown {
             // Pairs with the barrier of a sender that waits.
-            smp_mb(Full);
+            smp_mb();
             this.shared.xprt.space_available();
             this.resources_available();
         }

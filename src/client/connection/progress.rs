@@ -17,6 +17,11 @@ use super::{
     step::StepError,
     Connection, //
 };
+use crate::os::series::{
+    EADDRNOTAVAIL,
+    ECANCELED,
+    ECONNRESET, //
+};
 use crate::{
     cm,
     os::secs_to_jiffies,

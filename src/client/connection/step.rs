@@ -5,6 +5,10 @@
 use kernel::prelude::*;
 
 use super::super::negotiated::PeerData;
+use crate::os::series::{
+    ENETDOWN,
+    ENETUNREACH, //
+};
 use crate::sunrpc::ConnectStatus;
 
 /// The failure of a step of connecting.

@@ -33,6 +33,10 @@ use super::{
         segment, //
     }, //
 };
+use crate::os::series::{
+    EMSGSIZE,
+    ENOBUFS, //
+};
 use crate::{
     proto::{
         encode_bare_header,

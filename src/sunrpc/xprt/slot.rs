@@ -24,16 +24,13 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        barrier::{
-            smp_mb,
-            Full, //
-        },
         Arc,
         SetOnce, //
     },
     types::Opaque, //
 };
 
+use crate::os::series::smp_mb;
 use crate::{
     bindings,
     sunrpc::memory::Memory, //
@@ -282,7 +279,7 @@ impl<D: SlotData> Slots<D> {
         unsafe { bindings::xprt_add_backlog_noncongested(xprt, task) };
         // A request freed between the look and the queueing woke no task (H-9): offer it to the
         // queue. Either this finds the request, or the one that freed it finds the task.
-        smp_mb(Full);
+        smp_mb();
         if let Some(Ok(rqst)) = self.pop() {
             // SAFETY: `xprt` is valid and the request is free.
             unsafe { self.free(xprt, rqst) };

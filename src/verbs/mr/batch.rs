@@ -24,6 +24,10 @@ use super::{
     },
     table::Extent, //
 };
+use crate::os::series::{
+    EMSGSIZE,
+    ENOBUFS, //
+};
 use crate::os::Runs;
 
 /// The registrations of one call, as its memory is registered. They come from those that an

@@ -21,6 +21,7 @@ use super::{
         MrChain, //
     }, //
 };
+use crate::os::series::AtomicPtr;
 
 /// A place for registrations that one call leaves for the next. Any task may put some there, or
 /// take them.
@@ -29,7 +30,7 @@ use super::{
 ///
 /// `head` is null, or the first of a list of invalidated registrations that belongs to this value.
 pub(crate) struct Kept {
-    head: Atomic<*mut Mr>,
+    head: AtomicPtr<Mr>,
     /// Their number, which may be wrong for a moment.
     count: Atomic<u32>,
 }
@@ -39,7 +40,7 @@ impl Kept {
     pub(crate) const fn new() -> Self {
         // INVARIANT: `head` is null.
         Self {
-            head: Atomic::new(null_mut()),
+            head: AtomicPtr::null(),
             count: Atomic::new(0),
         }
     }

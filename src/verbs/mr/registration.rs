@@ -12,7 +12,6 @@ use kernel::{
         GFP_NOWAIT,
         __GFP_NOWARN, //
     },
-    bindings::dma_data_direction,
     error::from_err_ptr,
     ffi::c_int,
     prelude::*,
@@ -66,10 +65,10 @@ impl Access {
         flags as c_int
     }
 
-    fn direction(self) -> dma_data_direction {
+    fn direction(self) -> c_int {
         match self {
-            Access::RemoteRead => dma_data_direction::DMA_TO_DEVICE,
-            Access::RemoteWrite => dma_data_direction::DMA_FROM_DEVICE,
+            Access::RemoteRead => bindings::RPCRDMA_RS_DMA_TO_DEVICE,
+            Access::RemoteWrite => bindings::RPCRDMA_RS_DMA_FROM_DEVICE,
         }
     }
 }

@@ -26,6 +26,10 @@ pub(crate) mod ordering {
     }
 
     orderings!(Relaxed Acquire Release Full);
+
+    pub(crate) trait AcquireOrRelaxed: Ordering {}
+    impl AcquireOrRelaxed for Acquire {}
+    impl AcquireOrRelaxed for Relaxed {}
 }
 
 pub(crate) use ordering::{Acquire, Full, Ordering, Relaxed, Release};
@@ -51,6 +55,16 @@ macro_rules! values {
 }
 
 values!(u32 u64);
+
+impl Value for usize {
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+
+    fn of_word(word: u64) -> Self {
+        word as Self
+    }
+}
 
 impl Value for bool {
     fn to_word(self) -> u64 {

@@ -3,7 +3,6 @@
 //! Making and unmaking transport objects.
 
 use kernel::{
-    ffi::c_int,
     prelude::*,
     sync::Arc,
     types::ForeignOwnable, //
@@ -20,6 +19,7 @@ use super::{
     Object,
     Table, //
 };
+use crate::os::series::EAFNOSUPPORT;
 use crate::{
     bindings,
     os::{
@@ -95,8 +95,7 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     fields.idle_timeout = secs_to_jiffies(T::PARAMS.idle_secs);
     fields.max_payload = T::PARAMS.payload;
     // Side protocols (mount, locks, rpcbind) read this and go over TCP.
-    // CAST: A small number.
-    fields.prot = bindings::IPPROTO_TCP as c_int;
+    fields.prot = bindings::RPCRDMA_RS_IPPROTO_TCP;
     fields.addrlen = args.addrlen;
     // SAFETY: The address is `addrlen` bytes long, which fits; with it the object is complete
     // enough for the functions below, and nothing else uses it yet.

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parts of the `kernel` crate that some series of Linux lack, in forms that build on every series
+//! from 7.0 on. No code of the module tests for a version.
+//!
+//! | The crate's | is not in | here |
+//! |---|---|---|
+//! | `Atomic<*mut T>` | 7.0 | [`AtomicPtr`] |
+//! | `Atomic::fetch_sub` | 7.0 | [`fetch_sub()`] |
+//! | `smp_mb(Full)` | 7.0 to 7.2 | [`smp_mb()`] |
+//! | errors from `EDEADLK` on, such as `ECONNRESET` | 7.0 to 7.2 | [`ECONNRESET`] and others |
+//! | `module::this_module` | 7.0 to 7.2 | [`super::this_module()`] |
+//! | a `Subsystem` as a parent of groups | 7.0 to 7.2 | its data has no size (`config/rules.rs`) |
+//! | fields of `struct net` | 7.0 | a helper in C (`os/net.rs`) |
+//! | `IPPROTO_TCP` | 7.0 | a constant of `bindings_header.h` |
+//! | `dma_data_direction`, a type from 7.3.4 on | 7.0 to 7.3.0 | numbers, and helpers in C that take them |
+//! | a crate without a name in the compiler's command | 7.0 to 7.2 | the name of the main file; `Kbuild` |
+
+mod pointer;
+
+use core::mem::transmute;
+
+use kernel::{
+    error::{
+        code::EINVAL,
+        Error, //
+    },
+    sync::atomic::{
+        ordering::Ordering,
+        Atomic, //
+    },
+    ThisModule, //
+};
+
+use super::this_module;
+use crate::bindings;
+
+pub(crate) use pointer::AtomicPtr;
+
+/// Subtracts `value`, and returns the value before.
+#[inline(always)]
+pub(crate) fn fetch_sub<O: Ordering>(atomic: &Atomic<u32>, value: u32, order: O) -> u32 {
+    atomic.fetch_add(value.wrapping_neg(), order)
+}
+
+/// A full barrier between processors.
+#[inline(always)]
+pub(crate) fn smp_mb() {
+    // SAFETY: A barrier has no conditions.
+    unsafe { bindings::full_barrier() }
+}
+
+/// `THIS_MODULE` as `configfs_attrs!` expects it in scope before 7.3.
+#[allow(dead_code, reason = "a macro of some series uses it")]
+// SAFETY: The pointer is that of this module.
+pub(crate) static THIS_MODULE: ThisModule = unsafe { ThisModule::from_ptr(this_module()) };
+
+macro_rules! error_codes {
+    ($($name:ident)*) => {$(
+        #[doc = concat!("`-", stringify!($name), "` of C.")]
+        // CAST: Numbers of errors are small.
+        pub(crate) const $name: Error = error(bindings::$name as i32);
+    )*};
+}
+
+error_codes! {
+    EADDRNOTAVAIL EAFNOSUPPORT ECANCELED ECONNREFUSED ECONNRESET EHOSTUNREACH EMSGSIZE ENAMETOOLONG
+    ENETDOWN ENETUNREACH ENOBUFS ENOTCONN EOPNOTSUPP EPROTO
+}
+
+/// The crate's own function for this is not `const`.
+const fn error(number: i32) -> Error {
+    const MAX: i32 = bindings::MAX_ERRNO as i32;
+
+    assert!(number > 0 && number <= MAX);
+    // An `Error` is its negative number.
+    //
+    // SAFETY: Each bit pattern is a number.
+    assert!(unsafe { transmute::<Error, i32>(EINVAL) } == -(bindings::EINVAL as i32));
+    // SAFETY: By the assertions the size and the value are those of an `Error`.
+    unsafe { transmute::<i32, Error>(-number) }
+}
