@@ -3,23 +3,28 @@
 #
 # Says in one line what a kernel build directory, or this machine, lacks for building the module. Usage:
 #
-#   check-kdir.sh [--prepare] KERNEL-BUILD-DIRECTORY
+#   check-kdir.sh [--prepare] [--tested] KERNEL-BUILD-DIRECTORY
 #
 #   --prepare   what is lacking for rebuilding the Rust metadata there (see prepare.sh), instead of the metadata itself
+#   --tested    that the kernel is of a newer series than the module was tested on (see kernels), too
 
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=packaging/lib.sh
 . "$here/lib.sh"
 
-prepare=n
-if [ "${1:-}" = --prepare ]; then
-	prepare=y
+prepare=n tested=n
+while [ $# -gt 1 ]; do
+	case "$1" in
+	--prepare) prepare=y ;;
+	--tested) tested=y ;;
+	*) die "no such option: $1" ;;
+	esac
 	shift
-fi
-kdir=${1:?usage: check-kdir.sh [--prepare] KERNEL-BUILD-DIRECTORY}
+done
+kdir=${1:?usage: check-kdir.sh [--prepare] [--tested] KERNEL-BUILD-DIRECTORY}
 
-# The oldest kernel that the module builds for: the kernel crate of 7.2 lacks the error codes of the network.
-oldest=7.3
+# Where the administrator adds to the list of series.
+ALLOWED=/etc/rpcrdma-rs/kernels
 
 lack() { die "$kdir: $*"; }
 
@@ -47,14 +52,32 @@ check_directory() {
 	[ -r "$kdir/.config" ] || lack "no .config: this is not the build directory of a configured kernel; $(headers_advice)"
 }
 
-check_options() {
-	local name value release
-	grep -q '^CONFIG_RUST=y' "$kdir/.config" || lack "the kernel is built without Rust: $(rust_advice)"
+# The series that the module was tested on, oldest first.
+tested_series() {
+	{ cat "$here/kernels" "$ALLOWED" 2>/dev/null || true; } | sed -nE 's/^([0-9]+\.[0-9]+).*/\1/p' | sort -uV
+}
 
+# sorted A B: does version A come before B, or are they the same?
+sorted() { printf '%s\n' "$@" | sort -CV; }
+
+check_series() {
+	local release series oldest newest
 	release=$(kernel_release)
-	if [ -n "$release" ] && [ "$(printf '%s\n' "$oldest" "$release" | sort -V | head -n 1)" != "$oldest" ]; then
+	[ -n "$release" ] || return 0
+	series=$(grep -oE '^[0-9]+\.[0-9]+' <<<"$release")
+	oldest=$(tested_series | head -n 1)
+	newest=$(tested_series | tail -n 1)
+	sorted "$oldest" "$series" ||
 		lack "the kernel is $release, and $oldest is the oldest that the module builds for: install a newer one"
-	fi
+	[ "$tested" = n ] || sorted "$series" "$newest" ||
+		lack "the kernel is $release, and $newest is the newest that the module was tested on: to allow it," \
+			"mkdir -p ${ALLOWED%/*} && echo $series >>$ALLOWED && dkms autoinstall -k $release"
+}
+
+check_options() {
+	local name value
+	grep -q '^CONFIG_RUST=y' "$kdir/.config" || lack "the kernel is built without Rust: $(rust_advice)"
+	check_series
 
 	# What part 1 of the fragment asks for; built in will do wherever a module will.
 	while IFS='=' read -r name value; do

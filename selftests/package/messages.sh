@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 passed=0 failed=0
 
 fake=$(mktemp -d)
-trap 'rm -rf "$fake"' EXIT
+trap 'umount /etc/os-release /etc 2>/dev/null; rm -rf "$fake"' EXIT
 bin=$fake/bin kdir=$fake/kdir
 release=7.3.4+deb13-amd64
 rustc='rustc 1.85.1 (4eb161250 2025-03-15)'
@@ -54,7 +54,7 @@ all_well() {
 	mkdir -p "$fake/sysroot/lib/rustlib/src/rust/library/core/src"
 	: >"$fake/sysroot/lib/rustlib/src/rust/library/core/src/lib.rs"
 	for tool in awk bash basename cat chmod comm cp cut date df diff dirname du env find flock grep head id ln ls make mkdir \
-		mv nproc paste perl realpath rm sed sh sha256sum sort stat sync tail tar touch tr wc xz; do
+		mv nproc paste perl realpath rm sed sh sha256sum sort stat sync tail tar touch tr wc xargs xz; do
 		ln -s "$(command -v "$tool")" "$bin/$tool"
 	done
 	for tool in flex bison bc pahole cc; do
@@ -75,6 +75,7 @@ all_well() {
 	printf '0x0\t%s\tvmlinux\tEXPORT_SYMBOL_GPL\t\n' _Rone rust_helper_two printk >"$kdir/Module.symvers"
 	: >"$kdir/rust/libkernel.rmeta"
 	: >"$kdir/scripts/target.json"
+	printf '%s\n' 'modules:' '	echo module >$(MO)/rpcrdma_rs.ko' '	echo once >>$(CURDIR)/../count' >"$kdir/Makefile"
 	system 'ID=debian'
 }
 
@@ -122,9 +123,12 @@ is() {
 	fi
 }
 
-# The files that the scripts read besides their arguments.
+# The files that the scripts read besides their arguments, and where DKMS builds.
 touch "$fake/os-release"
 mkdir -p "$fake/src"
+cp -a /etc "$fake/etc"
+mount --bind "$fake/etc" /etc
+mount -t tmpfs tmpfs /var/lib
 mount --bind "$fake/os-release" /etc/os-release
 mount -t tmpfs tmpfs /usr/src
 mount -t tmpfs tmpfs /sys/kernel
@@ -168,12 +172,24 @@ done
 system 'ID=gentoo'
 check "no Rust, elsewhere" 'without Rust: configure it with CONFIG_RUST=y'
 all_well
-echo 7.2.13+deb14-amd64 >"$kdir/include/config/kernel.release"
-check "an old kernel" 'the kernel is 7.2.13.deb14-amd64, and 7.3 is the oldest'
-for newer in 7.3.0-rc1 7.10.1 8.0.0; do
+mapfile -t tested < <(sed -nE 's/^([0-9.]+)\s.*/\1/p' packaging/kernels)
+oldest=${tested[0]} newest=${tested[-1]}
+echo 6.19.8+deb14-amd64 >"$kdir/include/config/kernel.release"
+check "an old kernel" "the kernel is 6.19.8.deb14-amd64, and $oldest is the oldest"
+for newer in "$oldest.0-44-generic" 7.1.12 "${tested[@]/%/.9-arch1-1}" 7.3.0-rc1 7.10.1 8.0.0; do
 	echo "$newer" >"$kdir/include/config/kernel.release"
 	expect "a kernel that is new enough, $newer" 0 '' packaging/check-kdir.sh "$kdir"
 done
+for newer in 7.10.1 8.0.0-rc1; do
+	echo "$newer" >"$kdir/include/config/kernel.release"
+	check "an untested kernel, $newer" "the kernel is $newer, and $newest is the newest .*echo ${newer%.*} >>/etc/rpcrdma-rs/kernels" --tested
+done
+mkdir /etc/rpcrdma-rs
+echo 7.10 >/etc/rpcrdma-rs/kernels
+check "an untested kernel, another is allowed" "8.0.0-rc1, and 7.10 is the newest" --tested
+echo 8.0 >>/etc/rpcrdma-rs/kernels
+expect "an untested kernel that is allowed" 0 '' packaging/check-kdir.sh --tested "$kdir"
+rm -r /etc/rpcrdma-rs
 all_well
 sed -i '/^CONFIG_INFINIBAND=/d' "$kdir/.config"
 check "an option is missing" 'the kernel lacks CONFIG_INFINIBAND='
@@ -321,6 +337,7 @@ dkms_check() {
 without_metadata
 usr_src "$fake/src/linux-source-7.3"
 dkms_check "DKMS: everything is there" 0 ''
+is "the metadata was made, and the module" [ -e "/var/lib/rpcrdma-rs/module-$release/rpcrdma_rs.ko" ]
 usr_src
 dkms_check "DKMS: no source" 1 "^rpcrdma-rs: not built for ${release/+/.}: .*install version 7.3.4-1 of linux-source-7.3 and run 'dkms autoinstall -k ${release/+/.}'"
 usr_src "$fake/src/linux-source-7.3"
@@ -331,8 +348,19 @@ rm "$bin/flex"
 dkms_check "DKMS: no flex" 1 "not built for ${release/+/.}: .*no flex here: apt-get install flex"
 all_well
 dkms_check "DKMS: the headers have metadata" 0 ''
-echo 7.2.13 >"$kdir/include/config/kernel.release"
-dkms_check "DKMS: an old kernel" 1 'not built for 7.2.13: .*7.3 is the oldest' 7.2.13
+is "the module was compiled once" [ "$(wc -l <"$fake/count")" = 1 ]
+dkms_check "DKMS: looked at again" 0 ''
+is "and not again" [ "$(wc -l <"$fake/count")" = 1 ]
+mkdir -p "$fake/dkms"
+expect "DKMS: the build" 0 '' bash -c 'cd "$1/dkms" && "$2/packaging/dkms-build" "$1/lib/$3/build"' - "$fake" "$PWD" "$release"
+is "takes what was compiled" [ "$(cat "$fake/dkms/out/kdir/rpcrdma_rs.ko") $(wc -l <"$fake/count")" = "module 1" ]
+printf '%s\n' 'modules:' '	@echo "error[E0432]: unresolved import" >&2; exit 1' >"$kdir/Makefile"
+echo CONFIG_OTHER=y >>"$kdir/.config"
+dkms_check "DKMS: the crate lacks something" 1 "^rpcrdma-rs: not built for ${release/+/.}: error.E0432.: unresolved import .see /var/lib/rpcrdma-rs/module-${release/+/.}/log"
+echo 6.19.8 >"$kdir/include/config/kernel.release"
+dkms_check "DKMS: an old kernel" 1 "not built for 6.19.8: .*$oldest is the oldest" 6.19.8
+echo 8.0.1 >"$kdir/include/config/kernel.release"
+dkms_check "DKMS: an untested kernel" 1 "not built for 8.0.1: .*to allow it, .*echo 8.0 >>/etc/rpcrdma-rs/kernels && dkms autoinstall -k 8.0.1" 8.0.1
 
 # The module that was built.
 all_well
