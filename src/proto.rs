@@ -71,7 +71,10 @@ pub(crate) mod private_data;
 pub(crate) mod rpc;
 pub(crate) mod segments;
 pub(crate) mod v1;
-#[allow(dead_code, reason = "the tests alone use it until a connection offers it")]
+#[allow(
+    dead_code,
+    reason = "the tests alone use it until a connection offers it"
+)]
 pub(crate) mod v2;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod vectors;
