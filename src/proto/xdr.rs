@@ -57,6 +57,19 @@ impl<'a> Reader<'a> {
         self.rest = rest;
         Some(taken)
     }
+
+    /// Reads opaque data of variable length: a word that counts its bytes, the bytes, and the
+    /// padding to a whole word, whose content does not matter. `None`, and no move, when the message
+    /// ends before.
+    #[allow(dead_code, reason = "of version 2, which only the tests use yet")]
+    #[inline]
+    pub(crate) fn opaque(&mut self) -> Option<&'a [u8]> {
+        let mut ahead = *self;
+        let len = usize::try_from(ahead.word()?).ok()?;
+        let padded = ahead.take(len.checked_next_multiple_of(4)?)?;
+        *self = ahead;
+        padded.get(..len)
+    }
 }
 
 /// Writes to the front of a slice of bytes.
@@ -112,6 +125,26 @@ impl<'a> Writer<'a> {
                 *bytes = pair.to_be_bytes();
             }
         }
+        Ok(())
+    }
+
+    /// Writes `data` as opaque data of variable length: its length, the bytes, zeros up to a whole
+    /// word.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] when it does not fit, or its length does not fit into a word; nothing is written
+    /// then.
+    #[allow(dead_code, reason = "of version 2, which only the tests use yet")]
+    pub(crate) fn opaque(&mut self, data: &[u8]) -> Result<(), NoRoom> {
+        let len = u32::try_from(data.len()).map_err(|_| NoRoom)?;
+        let padded = data.len().checked_next_multiple_of(4).ok_or(NoRoom)?;
+        let block = self.block(padded.checked_add(4).ok_or(NoRoom)?)?;
+        let (count, rest) = block.split_first_chunk_mut().ok_or(NoRoom)?;
+        let (bytes, padding) = rest.split_at_mut_checked(data.len()).ok_or(NoRoom)?;
+        *count = len.to_be_bytes();
+        bytes.copy_from_slice(data);
+        padding.fill(0);
         Ok(())
     }
 
@@ -185,5 +218,44 @@ mod tests {
         assert_eq!(bytes, [0, 0, 0, 1, 0, 0, 0, 5, 0xee, 0xee, 0xee]);
         assert_eq!(Writer::new(&mut []).words([7]), Err(NoRoom));
         assert_eq!(Writer::new(&mut []).words([]), Ok(()));
+    }
+
+    // V1-1, XC-2: opaque data of each length, padded with zeros.
+    #[test]
+    fn opaque_data() {
+        let data = [1, 2, 3, 4, 5];
+        for (len, room) in [(0, 4), (1, 8), (3, 8), (4, 8), (5, 12)] {
+            let data = data.get(..len).unwrap_or_default();
+            let mut bytes = [0xee; 12];
+            let out = bytes.get_mut(..room).unwrap_or_default();
+            let mut writer = Writer::new(out);
+            assert_eq!(writer.opaque(data), Ok(()));
+            assert_eq!(writer.written(), room);
+            let written = bytes.get(..room).unwrap_or_default();
+            let mut reader = Reader::new(written);
+            assert_eq!(reader.opaque(), Some(data));
+            assert_eq!(reader.rest(), [].as_slice());
+            let end = len.wrapping_add(4);
+            assert!(written.iter().skip(end).all(|byte| *byte == 0));
+            for short in 0..room {
+                let mut reader = Reader::new(written.get(..short).unwrap_or_default());
+                assert_eq!(reader.opaque(), None);
+                assert_eq!(reader.rest().len(), short);
+                let mut bytes = [0xee; 12];
+                let out = bytes.get_mut(..short).unwrap_or_default();
+                assert_eq!(Writer::new(out).opaque(data), Err(NoRoom));
+                assert!(bytes.iter().all(|byte| *byte == 0xee));
+            }
+        }
+    }
+
+    // XC-20: a length that no message can have.
+    #[test]
+    fn opaque_lengths() {
+        for len in [9, 0x7fff_ffff, 0xffff_fffc, 0xffff_fffd, u32::MAX] {
+            let mut bytes = [0; 12];
+            assert_eq!(Writer::new(&mut bytes).words([len]), Ok(()));
+            assert_eq!(Reader::new(&bytes).opaque(), None);
+        }
     }
 }
