@@ -23,6 +23,7 @@
 //! | [`v1::requester::usual`] | both at once, for the usual replies |
 //! | [`v1::responder`] | whether a call can be served, and the error if not |
 //! | [`neutral`] | what a message means, in types of no version |
+//! | [`v2`] | the bytes and the meaning of messages in version 2 |
 //!
 //! # Examples
 //!
@@ -74,10 +75,7 @@ pub(crate) mod private_data;
 pub(crate) mod rpc;
 pub(crate) mod segments;
 pub(crate) mod v1;
-#[allow(
-    dead_code,
-    reason = "the tests alone use it until a connection offers it"
-)]
+#[allow(dead_code, reason = "not reached yet: the tests alone use it")]
 pub(crate) mod v2;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod vectors;

@@ -1,20 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Version 2 of the protocol (draft-cel-nfsv4-rpcrdma-version-two-01), with transport
-//! characteristics (draft-dnoveck-nfsv4-rpcrdma-xcharext-02).
+//! Version 2 of the protocol, with transport characteristics: drafts that have expired
+//! (`draft-cel-nfsv4-rpcrdma-version-two-01`, "v2-01", and `draft-dnoveck-nfsv4-rpcrdma-xcharext-02`,
+//! "xchar", both of 2016).
+//!
+//! Chunk lists, segments, credits and `RDMA_ERROR` are those of version 1. Version 2 adds a
+//! direction word in front of the lists, and `RDMA2_OPTIONAL`, whose operations let the two ends
+//! tell each other their characteristics.
 //!
 //! | module | decides |
 //! |---|---|
+//! | [`header`] | the parts of a received transport header |
+//! | [`operations`], [`characteristics`] | the meaning of an `RDMA2_OPTIONAL` |
+//! | [`receive`], [`check`] | the kind of a received message, and who is to hear of its defect |
+//! | [`later`] | whether the peer speaks another text with this version number |
+//! | [`encode`], [`optional`] | the bytes of a message |
+//! | [`defect`] | the ways in which a message can be wrong |
+//! | [`negotiate`], [`peers`] | the version of a connection, and the memory of peers that have version 1 alone |
 //! | [`credits`] | the messages that may be sent, some of which have no answer |
-//! | [`end`] | the operations of one end, and the effect of its peer's |
-//! | [`limits`] | their length, which changes while the connection is in use |
-//! | [`negotiate`] | the version of a connection |
-//! | [`peers`] | the memory of peers that have version 1 alone |
-//! | [`pending`] | requests for a change, until they are settled |
+//! | [`end`], [`pending`] | the operations of one end, and requests for a change until they are settled |
+//! | [`limits`] | the length of messages, which changes while the connection is in use |
+//!
+//! `Documentation/version-2.rst` lists the gaps and contradictions of the texts;
+//! `Documentation/requirements.rst` has their requirements (V2, XC).
 
+pub(crate) mod characteristics;
+pub(crate) mod check;
 pub(crate) mod credits;
+pub(crate) mod defect;
+pub(crate) mod encode;
 pub(crate) mod end;
+pub(crate) mod header;
+pub(crate) mod later;
 pub(crate) mod limits;
 pub(crate) mod negotiate;
+pub(crate) mod operations;
+pub(crate) mod optional;
 pub(crate) mod peers;
 pub(crate) mod pending;
+pub(crate) mod receive;
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+pub(crate) mod vectors;
