@@ -7,6 +7,7 @@ pub(in crate::client) mod close_reason;
 mod growth;
 mod life;
 mod link;
+mod loss;
 mod overdue;
 pub(in crate::client) mod progress;
 pub(in crate::client) mod shortage;
@@ -30,15 +31,7 @@ use kernel::{
 };
 
 use self::{
-    close_reason::{
-        CloseReason,
-        Violation, //
-    },
-    life::{
-        Life,
-        LossAction,
-        PublishAction, //
-    },
+    close_reason::CloseReason,
     link::{
         Link,
         LinkQp,
@@ -55,7 +48,6 @@ use super::{
         Negotiated,
         PeerData, //
     },
-    pauses,
     request::Request,
     shared::{
         self,
@@ -67,13 +59,11 @@ use crate::{
     os::{
         cancel_delayed,
         jiffies,
-        secs_since,
         secs_to_jiffies,
         Completion,
         Versioned, //
     },
     proto::credits,
-    sunrpc::ConnectStatus,
     verbs::{
         MrList,
         Registered, //
@@ -296,72 +286,6 @@ impl Connection {
         self.ended.populate(why);
     }
 
-    /// Puts the connection into use, of which sunrpc knows now, unless it is lost already.
-    pub(super) fn publish(&self) {
-        let disconnect = |action| {
-            if action == PublishAction::Disconnect {
-                self.shared.xprt.force_disconnect();
-            }
-        };
-        let action = self.link.advance_and_tell(Life::published, disconnect);
-
-        if action == Some(PublishAction::Disconnect) && self.shared.may_tell() {
-            pr_info!(
-                "{}: connection lost before it was used\n",
-                self.shared.xprt.peer()
-            );
-        }
-    }
-
-    /// Marks the connection as lost because of `why`, and asks sunrpc, once, to close it. Returns
-    /// the action that is due, if it was not lost before.
-    pub(super) fn announce_loss(&self, why: CloseReason) -> Option<LossAction> {
-        let action = self.lose(why)?;
-
-        if action == LossAction::Disconnect && self.shared.may_tell() {
-            pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
-        }
-        Some(action)
-    }
-
-    /// Marks the connection as lost because of `why`. If sunrpc knows of it, asks sunrpc to close
-    /// it. Returns the action that is due, if it was not lost before.
-    fn lose(&self, why: CloseReason) -> Option<LossAction> {
-        self.link.advance_and_tell(Life::lost, |action| {
-            self.note_end(why);
-            if action == LossAction::Disconnect {
-                self.shared.xprt.force_disconnect();
-            }
-        })
-    }
-
-    /// Ends the connection, or the attempt to make it, because of `why`, which the connection
-    /// manager does not tell.
-    pub(super) fn lost(&self, why: CloseReason) {
-        if self.announce_loss(why) == Some(LossAction::FailAttempt) {
-            self.step_lost();
-        }
-    }
-
-    /// Reports a breach of the protocol that leaves the connection in doubt, and ends the
-    /// connection.
-    pub(super) fn violated(&self, violation: Violation) {
-        let why = CloseReason::Violation(violation);
-        let Some(action) = self.lose(why) else {
-            return;
-        };
-        if self.shared.may_warn() {
-            pr_warn!(
-                "{}: ending the connection: {}\n",
-                self.shared.xprt.peer(),
-                why
-            );
-        }
-        if action == LossAction::FailAttempt {
-            self.failed(ConnectStatus::Retry, EPROTO.to_errno());
-        }
-    }
-
     /// Tells whether a grant of `wire` credits is as the last one, so that the window is right.
     #[inline(always)]
     fn is_same_grant(&self, wire: u32) -> bool {
@@ -482,19 +406,6 @@ impl Connection {
             self.shared.trace().op_close(why.as_str());
         }
         self.tear_down(Some(sends));
-    }
-
-    /// Notes if the connection has lasted, which was made at `since`, in jiffies, and ends because
-    /// of `why`. One that is not wanted any more says nothing about the server.
-    fn note_duration(&self, why: CloseReason, since: usize) {
-        if why.is_wanted() {
-            return;
-        }
-        let replies = self.shared.xprt.counters().receives;
-        let replies = replies.wrapping_sub(self.receives_before.load(Relaxed));
-        let brief = self.shared.brief.load(Relaxed);
-        let brief = pauses::brief_after(brief, secs_since(since), replies);
-        self.shared.brief.store(brief, Relaxed);
     }
 
     /// [Takes the connection down](Link::tear_down), and takes from the calls all that depends on
