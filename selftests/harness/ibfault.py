@@ -20,24 +20,9 @@ class Faults:
         self._pair = pair
 
     def refuse(self, what: str, when: str = "1") -> None:
-        """Has a call refused: `when` is its number from now on and, of a chain, how many requests go through."""
+        """Has a call refused: `when` is its number from now on and, of a chain, how many requests go through; "always" is
+        for all calls, until "0" is given."""
         self._pair.client.run(f"echo {when} >{FILES}/{what}")
-
-    def refuse_always(self, what: str) -> str:
-        """A command that has every call refused, from when it prints "armed" until it is killed, if calls are a tenth of a
-        second apart."""
-        program = f"""
-import time
-def arm():
-    with open("{FILES}/{what}", "w") as file:
-        file.write("1")
-arm()
-print("armed", flush=True)
-while True:
-    time.sleep(0.03)
-    arm()
-"""
-        return f"exec python3 -I -S -c '{program}'"
 
     def refused(self, what: str) -> int:
         """The number of calls that have been refused."""

@@ -9,7 +9,7 @@
  *
  * Each operation has a file in /sys/module/ibfault/parameters. Written "N" the Nth call from then on
  * is refused with ENOMEM; written "N M" the first M requests of its chain go through (post_send,
- * local_inv, post_recv), though never the last. Read, it is the number of calls that have been
+ * local_inv, post_recv), though never the last; written "always", all calls are, until "0" is. Read, it is the number of calls that have been
  * refused since loading.
  *
  *   alloc_pd, create_cq, create_qp, alloc_mr
@@ -46,7 +46,7 @@
 #include <rdma/ib_verbs.h>
 
 struct fault {
-	atomic_t left;		/* calls until one is refused, with that one; 0 for never */
+	atomic_t left;		/* calls until one is refused, with that one; 0 for never, -1 for all */
 	atomic_t refused;
 	unsigned int through;	/* requests of that one's chain that are not refused */
 };
@@ -92,6 +92,11 @@ static int fault_set(const char *text, const struct kernel_param *param)
 	struct fault *fault = param->arg;
 	unsigned int nth, through = 0;
 
+	if (sysfs_streq(text, "always")) {
+		fault->through = 0;
+		atomic_set_release(&fault->left, -1);
+		return 0;
+	}
 	if (sscanf(text, "%u %u", &nth, &through) < 1)
 		return -EINVAL;
 	atomic_set(&fault->left, 0);
@@ -216,7 +221,7 @@ unlock:
 /* Is this the call to be refused? */
 static bool due(struct fault *fault)
 {
-	if (atomic_dec_if_positive(&fault->left) != 0)
+	if (atomic_read(&fault->left) >= 0 && atomic_dec_if_positive(&fault->left) != 0)
 		return false;
 	atomic_inc(&fault->refused);
 	return true;

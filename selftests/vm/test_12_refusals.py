@@ -142,9 +142,7 @@ def unmapped(pair: Pair) -> None:
         client.run(f"echo before >{MOUNT_POINT}/unmapped")
         before = transport(client, MOUNT_POINT)
         said = len(client.run("dmesg").out)
-        # Attempts are a quarter of a second apart: each finds the fault armed.
-        refusing = client.spawn(device.refuse_always("map_mr_sg"))
-        wait_until(lambda: "armed" in refusing.text, "the device is not armed", 20 * pair.options.slowness)
+        device.refuse("map_mr_sg", "always")
         writer = client.spawn(
             f"dd if=/dev/zero of={MOUNT_POINT}/unmapped bs=64k count=1 oflag=direct conv=notrunc 2>&1"
         )
@@ -154,14 +152,13 @@ def unmapped(pair: Pair) -> None:
         assert writer.result is None, f"the call ended before others could pass: {writer.text}"
         done = client.finish(writer, "the writer", 30, check=False)
         assert done.rc != 0 and "Input/output error" in done.out, f"{done}"
-        refusing.kill()
+        device.refuse("map_mr_sg", "0")
         assert client.run(f"cat {MOUNT_POINT}/unmapped").out.strip() == "before"
         after = transport(client, MOUNT_POINT)
         assert after["failed_marshals"] == before["failed_marshals"] + 1, f"{before} {after}"
         assert after["connect_count"] == before["connect_count"], "the connection ended"
         log = client.run("dmesg").out[said:]
         assert "fails: it cannot be sent: its memory cannot be mapped" in log, log
-        # One more call that takes what may be armed still.
         client.run(f"dd if=/dev/zero of={MOUNT_POINT}/unmapped bs=64k count=1 oflag=direct; rm {MOUNT_POINT}/unmapped")
         pair.umount()
 
