@@ -54,7 +54,6 @@ use super::{
         REVERSE_SLOTS, //
     }, //
 };
-use crate::os::series::EPROTO;
 use crate::{
     os::{
         cancel_delayed,

@@ -71,12 +71,13 @@ error_codes! {
 /// The crate's own function for this is not `const`.
 const fn error(number: i32) -> Error {
     const MAX: i32 = bindings::MAX_ERRNO as i32;
+    const KNOWN: i32 = bindings::EINVAL as i32;
 
     assert!(number > 0 && number <= MAX);
     // An `Error` is its negative number.
     //
-    // SAFETY: Each bit pattern is a number.
-    assert!(unsafe { transmute::<Error, i32>(EINVAL) } == -(bindings::EINVAL as i32));
-    // SAFETY: By the assertions the size and the value are those of an `Error`.
-    unsafe { transmute::<i32, Error>(-number) }
+    // SAFETY: Both are four bytes, and any bytes are a number.
+    assert!(unsafe { transmute::<Error, i32>(EINVAL) } == KNOWN.wrapping_neg());
+    // SAFETY: By the assertions an `Error` is stored as its number, and this is a valid one.
+    unsafe { transmute::<i32, Error>(number.wrapping_neg()) }
 }

@@ -20,6 +20,7 @@ use super::{
     },
     Connection, //
 };
+use crate::os::series::EPROTO;
 use crate::{
     os::secs_since,
     sunrpc::ConnectStatus, //

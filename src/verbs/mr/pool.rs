@@ -29,6 +29,7 @@ use super::{
         MrChain, //
     }, //
 };
+use crate::os::series::fetch_sub;
 use crate::{
     bindings,
     verbs::{
@@ -150,7 +151,7 @@ impl MrPool {
             match Mr::new(self.callbacks, &self.pd, self.pages, reg_cqe) {
                 Ok(mr) => self.give_back(mr),
                 Err(error) => {
-                    self.allocated.fetch_sub(1, Relaxed);
+                    fetch_sub(&self.allocated, 1, Relaxed);
                     return Err(error);
                 }
             }
