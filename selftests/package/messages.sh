@@ -101,6 +101,7 @@ modules_prepare:
 	echo '#define UTS_RELEASE "$(KERNELRELEASE)"' >$(O)/include/generated/utsrelease.h
 	echo metadata >$(O)/rust/libkernel.rmeta
 	touch $(O)/rust/kernel.o
+	printf 'modules:\n\techo module >$$(MO)/rpcrdma_rs.ko\n' >$(O)/Makefile
 	echo once >>$(O)/../count
 	ln -sfn $(CURDIR) $(O)/source
 MAKE
@@ -338,6 +339,7 @@ without_metadata
 usr_src "$fake/src/linux-source-7.3"
 dkms_check "DKMS: everything is there" 0 ''
 is "the metadata was made, and the module" [ -e "/var/lib/rpcrdma-rs/module-$release/rpcrdma_rs.ko" ]
+rm -r /var/lib/rpcrdma-rs
 usr_src
 dkms_check "DKMS: no source" 1 "^rpcrdma-rs: not built for ${release/+/.}: .*install version 7.3.4-1 of linux-source-7.3 and run 'dkms autoinstall -k ${release/+/.}'"
 usr_src "$fake/src/linux-source-7.3"
