@@ -120,7 +120,7 @@ impl RdmaTransport {
     /// Makes a connection and has it ready for sunrpc.
     fn establish(&self, lock: &mut ConnectLock<Request>) -> Result<(), ConnectStatus> {
         let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
-        let sender = connect::connect(&self.shared, generation, &mut lock.write_lock())?;
+        let sender = connect::connect(&self.shared, generation, &lock.write_lock())?;
         let connection = sender.connection.clone();
 
         connection.set_cookie(lock.next_cookie());

@@ -57,12 +57,11 @@ impl Device {
     pub(crate) fn name(&self) -> NameText {
         // SAFETY: By the type invariants the device is valid. `ib_device_rename()` may rewrite the
         // array meanwhile: each byte is read once, and none is assumed to stay.
-        let name = unsafe {
+        unsafe {
             (&raw const (*self.as_ptr()).name)
                 .cast::<NameText>()
                 .read_volatile()
-        };
-        name
+        }
     }
 
     /// The device's limits.

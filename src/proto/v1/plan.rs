@@ -31,6 +31,7 @@ use super::{
 
 /// Bytes of a header with three empty lists.
 // CAST: Widens; `From` is not const.
+#[allow(clippy::as_conversions)]
 const BARE_HEADER: u64 = MIN_LEN as u64;
 
 /// The sizes and properties of a call before it is sent.
