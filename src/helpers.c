@@ -19,7 +19,7 @@
 
 __rdma_helper void rpcrdma_rs_helper_full_barrier(void)
 {
-	smp_mb();
+	smp_mb(); /* The caller says what it pairs with. */
 }
 
 /* linux/bug.h; warn_on!() of the kernel crate needs a generated file that headers packages lack */
