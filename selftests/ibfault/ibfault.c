@@ -9,8 +9,8 @@
  *
  * Each operation has a file in /sys/module/ibfault/parameters. Written "N" the Nth call from then on
  * is refused with ENOMEM; written "N M" the first M requests of its chain go through (post_send,
- * local_inv, post_recv), though never the last; written "always", all calls are, until "0" is. Read, it is the number of calls that have been
- * refused since loading.
+ * local_inv, post_recv), though never the last; written "always", all calls are, until "0" is. Read,
+ * it is the number of calls that have been refused since loading.
  *
  *   alloc_pd, create_cq, create_qp, alloc_mr
  *   map_mr_sg	 fewer pages than asked for are described: none

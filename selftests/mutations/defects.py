@@ -374,7 +374,7 @@ MEMORY = (
 def swapped(what: str, before: str, direction: str) -> Defect:
     """The direction of a mapping is the other one. `before` is the text in front of it."""
     right, wrong = (
-        f"{before}dma_data_direction::DMA_{to}_DEVICE" for to in sorted(("TO", "FROM"), key=lambda to: to != direction)
+        f"{before}bindings::RPCRDMA_RS_DMA_{to}_DEVICE" for to in sorted(("TO", "FROM"), key=lambda to: to != direction)
     )
     return Defect(f"the direction of {what} is swapped", "H-95", DATA, ((right, wrong),))
 

@@ -207,7 +207,8 @@ pub(crate) enum Value<'a> {
 }
 
 impl Kind {
-    /// The value that `data` is the XDR of; `None` if it is too short, too long or none of the type.
+    /// The value that `data` is the XDR of; `None` if it is too short, too long or none of the
+    /// type.
     #[inline]
     pub(crate) fn decode(self, data: &[u8]) -> Option<Value<'_>> {
         if self == Self::Opaque {

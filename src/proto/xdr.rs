@@ -59,8 +59,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads opaque data of variable length: a word that counts its bytes, the bytes, and the
-    /// padding to a whole word, whose content does not matter. `None`, and no move, when the message
-    /// ends before.
+    /// padding to a whole word, whose content does not matter. `None`, and no move, when the
+    /// message ends before.
     #[allow(dead_code, reason = "of version 2, which only the tests use yet")]
     #[inline]
     pub(crate) fn opaque(&mut self) -> Option<&'a [u8]> {

@@ -230,8 +230,8 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// An order for up to `count` buffers of each kind, which is counted as allocated: to be
-    /// [made](BufferSpec::make) without the lock of the queue pair and then [added](Self::add). `None` if there are as many as may be, or nothing
-    /// may be posted.
+    /// [made](BufferSpec::make) without the lock of the queue pair and then [added](Self::add).
+    /// `None` if there are as many as may be, or nothing may be posted.
     pub(crate) fn order(&mut self, count: u32) -> Option<BufferSpec> {
         let BufferSpec { sends, recvs, .. } = self.unallocated;
         (self.open && (sends != 0 || recvs != 0)).then(|| self.unallocated.take(count, count))

@@ -164,8 +164,8 @@ pub(crate) fn encode_error(
     Ok(error.encode(xid, version, credits, out)?)
 }
 
-/// Writes a call of procedure 0 of `program`, to which every program replies, and returns the length
-/// of the message, 72 bytes: the first message of a client (V2-6).
+/// Writes a call of procedure 0 of `program`, to which every program replies, and returns the
+/// length of the message, 72 bytes: the first message of a client (V2-6).
 ///
 /// # Errors
 ///
@@ -292,7 +292,8 @@ mod tests {
         assert_eq!(header.encode(&mut [0; 64]), Err(EncodeError::NoLists));
     }
 
-    // TV-V2-3, 4, TV-V1-9, V2-7, V2-9, V2-36, V2-40, V2-45, V2-49: errors, and any buffer too short.
+    // TV-V2-3, 4, TV-V1-9, V2-7, V2-9, V2-36, V2-40, V2-45, V2-49: errors, and any buffer too
+    // short.
     #[test]
     fn errors() {
         let versions = Rejection::Version { low: 1, high: 1 };

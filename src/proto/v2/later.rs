@@ -28,8 +28,8 @@ pub(crate) enum Later {
         /// The type.
         code: u32,
     },
-    /// An error that says neither that version 2 is not spoken nor that the header is bad. About the
-    /// first message of a client it ends the connection, and the next one begins with version 1
+    /// An error that says neither that version 2 is not spoken nor that the header is bad. About
+    /// the first message of a client it ends the connection, and the next one begins with version 1
     /// (V2-69).
     Error {
         /// The xid of the message that the error is about.

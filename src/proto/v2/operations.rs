@@ -93,8 +93,8 @@ pub(crate) struct Response<'a> {
 }
 
 impl Response<'_> {
-    /// The outcome of entry `at`, and whether the peer named just one. With several, rejected counts
-    /// before pending and that before done (XC-54); with none it is rejected (XC-55).
+    /// The outcome of entry `at`, and whether the peer named just one. With several, rejected
+    /// counts before pending and that before done (XC-54); with none it is rejected (XC-55).
     pub(crate) fn outcome(&self, at: usize) -> (Outcome, bool) {
         let named = [&self.rej, &self.pend, &self.done].map(|subset| subset.contains(at));
         match named {

@@ -175,8 +175,9 @@ impl<'a, D> Call<'a, D> {
         }
     }
 
-    /// Gives the credit of the call back, since the call cannot be sent for want of memory, and puts
-    /// it at the end of the queue of requests to be sent: those that need no memory go out first.
+    /// Gives the credit of the call back, since the call cannot be sent for want of memory, and
+    /// puts it at the end of the queue of requests to be sent: those that need no memory go out
+    /// first.
     #[cold]
     pub(crate) fn go_to_the_end(&self) {
         let rqst = self.rqst.as_ptr();
