@@ -11,6 +11,7 @@ mod replies;
 mod requests;
 mod rules;
 mod sizes;
+mod v2;
 mod words;
 
 use proptest::{collection::vec, prelude::*};
