@@ -10,6 +10,8 @@
 //! Nothing outlives the connection: sizes, requests, evidence and credits begin again on the next
 //! one, and no operation is sent twice.
 
+mod send;
+
 use super::{
     credits::Credits,
     limits::{
@@ -25,7 +27,6 @@ use super::{
     },
     pending::{
         xids::Xids,
-        Change,
         Requests, //
     }, //
 };
@@ -464,85 +465,5 @@ impl End {
             self.unsupported.request |= unsupported;
         }
         outcome
-    }
-
-    /// The next operation that may be sent now, with its xid, which counts as sent. `newest` and
-    /// `is_live` are those of [`Xids::take`].
-    pub(crate) fn next(
-        &mut self,
-        newest: u32,
-        is_live: impl Fn(u32) -> bool,
-    ) -> Option<(u32, Operation)> {
-        // A client that has sent no `INITXCH` may have no Receive for an operation.
-        let may = !self.unsupported.all && (self.side == Side::Client || self.knows);
-        let operation = if may { self.choose() } else { None }?;
-        let open = self.requests.open.map(|open| open.xid);
-        let one_way = self.credits.unconfirmed.map(|message| message.xid);
-        let is_live = |xid| is_live(xid) || open == Some(xid) || one_way == Some(xid);
-        let xid = self.xids.take(newest, is_live)?;
-        self.sent(xid, operation);
-        Some((xid, operation))
-    }
-
-    fn choose(&self) -> Option<Operation> {
-        let may_notify = self.credits.may_notify();
-        let may_request = !self.unsupported.request && self.credits.may_call();
-        let size = self.size.in_force();
-        if self.init == Once::Due && may_notify {
-            return Some(Operation::Init { size });
-        }
-        if self.wanted.is_some() && may_request && self.requests.may_ask(true) {
-            return Some(Operation::Request { want: self.wanted });
-        }
-        let may_update = self.init == Once::Sent && !self.unsupported.update;
-        match self.update {
-            Some(Announce { finished }) if may_update && may_notify => {
-                return Some(Operation::Update { size, finished })
-            }
-            _ => {}
-        }
-        let confirms = self.confirm == Once::Due && self.credits.unconfirmed.is_some();
-        (confirms && may_request && self.requests.may_ask(false))
-            .then_some(Operation::Request { want: None })
-    }
-
-    fn sent(&mut self, xid: u32, operation: Operation) {
-        match operation {
-            Operation::Init { size } => {
-                self.init = Once::Sent;
-                self.notified(xid, size, false);
-                self.update = self.update.filter(|update| update.finished);
-            }
-            Operation::Update { size, .. } => {
-                self.notified(xid, size, true);
-                self.update = None;
-            }
-            Operation::Request { want } => {
-                let Some(number) = self.credits.call() else {
-                    return;
-                };
-                let old = self.told;
-                let change = want.map(|want| Change { old, want });
-                self.requests.ask(xid, number, change);
-                if want.is_some() {
-                    self.wanted = None;
-                }
-                // Either kind confirms.
-                if self.credits.unconfirmed.is_some() {
-                    self.confirm = Once::Sent;
-                }
-            }
-        }
-    }
-
-    fn notified(&mut self, xid: u32, size: u32, is_update: bool) {
-        self.credits.notify(xid);
-        self.announced = size;
-        // An update that is not supported is refused, and the peer keeps to the size before.
-        if !is_update || self.takes_updates {
-            self.taken = size;
-        }
-        self.last_was_update = is_update;
-        self.confirm = Once::Not;
     }
 }
