@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Version 2 of the protocol, with transport characteristics: drafts that have expired
-//! (`draft-cel-nfsv4-rpcrdma-version-two-01`, "v2-01", and
-//! `draft-dnoveck-nfsv4-rpcrdma-xcharext-02`, "xchar", both of 2016).
+//! Version 2 of the protocol, with transport characteristics: two drafts of 2016 that have expired,
+//! `draft-cel-nfsv4-rpcrdma-version-two-01` ("v2-01") and
+//! `draft-dnoveck-nfsv4-rpcrdma-xcharext-02` ("xchar").
 //!
 //! Chunk lists, segments, credits and `RDMA_ERROR` are those of version 1. Version 2 adds a
 //! direction word in front of the lists, and `RDMA2_OPTIONAL`, whose operations let the two ends

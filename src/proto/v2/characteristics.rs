@@ -259,7 +259,7 @@ mod tests {
         *, //
     };
 
-    // XC-21, XC-26, XC-27, XC-41, XC-68, XC-77, XC-82: the table; all other ids are unknown.
+    // XC-21, XC-26, XC-27, XC-68, XC-77, XC-82: the table; all other ids are unknown.
     #[test]
     fn table() {
         let ids = TABLE.map(|row| (row.id, row.name, row.default));
@@ -286,7 +286,7 @@ mod tests {
         assert!(changing.map(|row| row.id).eq([RBSIZ]));
     }
 
-    // TV-XC-1, TV-XC-2, XC-2, XC-3, XC-9: known entries have values, all others bytes.
+    // TV-XC-1, TV-XC-2, XC-2, XC-3, XC-9, XC-87: known entries have values, all others bytes.
     #[test]
     fn sets() {
         let message = Message::new(&TV_XC_1);
@@ -329,7 +329,8 @@ mod tests {
         assert_eq!(set(&twice).find(REQREMINV), once(1, Value::Flag(true)));
     }
 
-    // TV-M-26..TV-M-30, TV-M-39, XC-4..XC-8, XC-20: data of a wrong length or value, and counts.
+    // TV-M-26..TV-M-30, TV-M-39, XC-4, XC-5, XC-6, XC-7, XC-8, XC-20: data of a
+    // wrong length or value, and counts.
     #[test]
     fn bad_sets() {
         let message = Message::new(&TV_XC_1);

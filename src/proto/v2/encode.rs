@@ -218,7 +218,7 @@ mod tests {
         *, //
     };
 
-    // TV-V2-1, 2, 7, V2-3, V2-4, V2-6, V2-31, V2-32, V2-43: messages without chunks.
+    // TV-V2-1, 2, 7, V2-3, V2-4, V2-6, V2-7, V2-31, V2-32: messages without chunks.
     #[test]
     fn bare() {
         let nfs = Program {
@@ -292,8 +292,7 @@ mod tests {
         assert_eq!(header.encode(&mut [0; 64]), Err(EncodeError::NoLists));
     }
 
-    // TV-V2-3, 4, TV-V1-9, V2-7, V2-9, V2-36, V2-40, V2-45, V2-49: errors, and any buffer too
-    // short.
+    // TV-V2-3, 4, TV-V1-9, V2-9, V2-36, V2-40, V2-45, V2-49: errors, and any buffer too short.
     #[test]
     fn errors() {
         let versions = Rejection::Version { low: 1, high: 1 };

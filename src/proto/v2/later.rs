@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(later(&Message::new(&TV_V2_4).cut(24)), None);
     }
 
-    // V2-68, V2-70: a good message is no sign, nor is one with a defect, or none at all.
+    // V2-70: a good message is no sign, nor is one with a defect, or none at all.
     #[test]
     fn none() {
         let call = Message::new(&TV_V2_1);

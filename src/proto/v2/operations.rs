@@ -191,7 +191,7 @@ mod tests {
         *, //
     };
 
-    // XC-29, XC-35, XC-36: the codes, and the directions in which each goes.
+    // V2-42, XC-29, XC-35, XC-36: the codes, and the directions in which each goes.
     #[test]
     fn codes() {
         for (at, code) in (1..).zip(Code::ALL) {
@@ -251,8 +251,8 @@ mod tests {
         }
     }
 
-    // TV-XC-3, TV-XC-9, TV-XC-11, TV-M-33, XC-50..XC-55: the outcome of each entry, whether or not
-    // the subsets overlap.
+    // TV-XC-3, TV-XC-9, TV-XC-11, TV-M-33, XC-50, XC-51, XC-52, XC-54, XC-55: the outcome of each
+    // entry, whether or not the subsets overlap.
     #[test]
     fn respxch() {
         use Outcome::*;

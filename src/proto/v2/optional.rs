@@ -157,7 +157,7 @@ mod tests {
         *, //
     };
 
-    // TV-XC-1, TV-XC-6, XC-37, XC-39, XC-44: our characteristics; the usual message is far shorter
+    // TV-XC-1, TV-XC-6, XC-37, XC-39: our characteristics; the usual message is far shorter
     // than the first Receives of any peer.
     #[test]
     fn initxch() {
@@ -198,7 +198,7 @@ mod tests {
         assert!(gives(&Outgoing::Reqxch { want: &want }, &TV_XC_10));
     }
 
-    // TV-XC-3, TV-XC-9, TV-XC-11, XC-19, XC-49, XC-53: replies, their subsets as short as they can
+    // TV-XC-3, TV-XC-9, TV-XC-11, XC-19, XC-53: replies, their subsets as short as they can
     // be.
     #[test]
     fn respxch() {
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    // TV-XC-4, TV-XC-5, TV-XC-12, XC-58, XC-59, XC-61: updates, solicited or not.
+    // TV-XC-4, TV-XC-5, TV-XC-12, XC-58, XC-62: updates, solicited or not.
     #[test]
     fn updxch() {
         for (words, value, pendclr) in [

@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(outcome(Side::Client, &Message::new(&TV_V2_6)), "reply");
     }
 
-    // TV-XC-1..TV-XC-6, TV-XC-8..TV-XC-12, TV-M-35, TV-M-38, XC-1, XC-11, XC-35, XC-46: both ends
+    // TV-XC-1..TV-XC-6, TV-XC-8..TV-XC-12, TV-M-35, TV-M-38, XC-1, XC-11, XC-34, XC-35: both ends
     // take each operation.
     #[test]
     fn operations() {
@@ -346,8 +346,8 @@ mod tests {
         }
     }
 
-    // TV-M-25..TV-M-30, TV-M-34, TV-M-36, TV-M-37, TV-M-39, TV-M-53, V2-64, XC-4..XC-8, XC-11,
-    // XC-20, XC-48, XC-56, XC-66: a defect of an operation is reported, one of a reply ends its
+    // TV-M-25..TV-M-30, TV-M-34, TV-M-36, TV-M-37, TV-M-39, TV-M-53, V2-64, XC-4..XC-8, XC-10,
+    // XC-11, XC-20, XC-56, XC-66: a defect of an operation is reported, one of a reply ends its
     // request.
     #[test]
     fn defective_operations() {
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(outcome(Side::Client, &error), "discard");
     }
 
-    // TV-V1-1, V2-18, V2-19: a message of another version is left to the machine that knows ours.
+    // TV-V1-1, V2-18: a message of another version is left to the machine that knows ours.
     #[test]
     fn versions() {
         let expected = Received::Version {
