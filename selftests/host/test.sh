@@ -22,7 +22,7 @@ done < <(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed.*/\1 \2/p'
 # A build that failed ran nothing.
 [ "$rc" -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
 
-for target in private_data header incoming xdr; do
+for target in private_data header incoming xdr version2; do
 	if "$here/fuzz.sh" "${FUZZ_SECONDS:-5}" "$target" >"$log" 2>&1; then
 		echo "fuzz target $target ... ok"
 		passed=$((passed + 1))

@@ -12,6 +12,7 @@ mod requests;
 mod rules;
 mod sizes;
 mod v2;
+mod v2_messages;
 mod words;
 
 use proptest::{collection::vec, prelude::*};
