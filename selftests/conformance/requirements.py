@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = Path("Documentation/requirements.rst")
-ID = re.compile(r"(?<!TV-)\b(?:PD|V1|BI)-\d+\b")
+ID = re.compile(r"(?<!TV-)\b(?:PD|V1|BI|V2|XC)-\d+\b")
 HAZARDS = Path("Documentation/hazards.rst")
 HAZARD = re.compile(r"\bH-\d+\b")
-ENTRY = re.compile(r"^((?:PD|V1|BI)-\d+) \(([A-Z* ]+), ([^;]+); (.+)\)\n((?:    .*\n)+)", re.M)
+ENTRY = re.compile(r"^((?:PD|V1|BI|V2|XC)-\d+) \(([A-Z* ]+), ([^;]+); (.+)\)\n((?:    .*\n)+)", re.M)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Requirement:
 
     @property
     def family(self) -> str:
-        """PD, V1 or BI."""
+        """PD, V1, BI, V2 or XC."""
         return self.name.partition("-")[0]
 
 
@@ -39,7 +39,7 @@ def load(top: Path) -> dict[str, Requirement]:
     """All of them, by their IDs, in the order of the page."""
     page = (top / PAGE).read_text()
     found = {match[1]: Requirement(*match.groups()[:4], " ".join(match[5].split())) for match in ENTRY.finditer(page)}
-    headed = re.findall(r"^((?:PD|V1|BI)-\d+) \(", page, re.M)
+    headed = re.findall(r"^((?:PD|V1|BI|V2|XC)-\d+) \(", page, re.M)
     if len(found) != len(headed) or len(headed) != len(set(headed)):
         raise SystemExit(f"error: {PAGE}: entries that cannot be read, or twice: {set(headed) ^ set(found)}")
     return found
