@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Inside the tree: runs the unit and property tests of the protocol core, prints the figures of each explorer, then runs
-# each fuzz target for a few seconds from its corpus. The last line is 'N passed, N failed'.
+# Inside the tree: runs the unit and property tests of the protocol core, prints the figures of each explorer, compares
+# the dissector with the decoder, then runs each fuzz target for a few seconds from its corpus. The last line is
+# 'N passed, N failed'.
 
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 log=$(mktemp)
 FIGURES=$(mktemp)
-export FIGURES
+DISSECTION=$(mktemp -d)
+export FIGURES DISSECTION
 passed=0 failed=0
 
 cargo test --locked --manifest-path "$here/Cargo.toml" --target-dir /cache/target-host 2>&1 | tee "$log"
@@ -22,6 +24,14 @@ done < <(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed.*/\1 \2/p'
 # A build that failed ran nothing.
 [ "$rc" -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
 
+if "$here/dissector.sh" "$DISSECTION" >"$log" 2>&1; then
+	echo "dissector ... ok"
+	passed=$((passed + 1))
+else
+	tail -n 30 "$log"
+	echo "dissector ... FAILED"
+	failed=$((failed + 1))
+fi
 for target in private_data header incoming xdr version2; do
 	if "$here/fuzz.sh" "${FUZZ_SECONDS:-5}" "$target" >"$log" 2>&1; then
 		echo "fuzz target $target ... ok"
@@ -32,6 +42,6 @@ for target in private_data header incoming xdr version2; do
 		failed=$((failed + 1))
 	fi
 done
-rm -f "$log" "$FIGURES"
+rm -rf "$log" "$FIGURES" "$DISSECTION"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -3,6 +3,7 @@
 //! Properties of all inputs, tried on random ones.
 
 mod connection;
+mod dissection;
 mod lives;
 mod messages;
 mod plans;
