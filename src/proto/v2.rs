@@ -16,9 +16,11 @@
 //! | [`later`] | whether the peer speaks another text with this version number |
 //! | [`encode`], [`optional`] | the bytes of a message |
 //! | [`defect`] | the ways in which a message can be wrong |
-//! | [`negotiate`], [`peers`] | the version of a connection, and the memory of peers that have version 1 alone |
+//! | [`negotiate`] | the version of a connection |
+//! | [`peers`] | the memory of peers that have version 1 alone |
 //! | [`credits`] | the messages that may be sent, some of which have no answer |
-//! | [`end`], [`pending`] | the operations of one end, and requests for a change until they are settled |
+//! | [`end`] | the operations of one end, and the effect of its peer's |
+//! | [`pending`] | requests for a change, until they are settled |
 //! | [`limits`] | the length of messages, which changes while the connection is in use |
 //!
 //! `Documentation/version-2.rst` lists the gaps and contradictions of the texts;

@@ -9,7 +9,7 @@
 //! | 0 `RDMA2_MSG` | direction, three chunk lists, then the RPC message |
 //! | 1 `RDMA2_NOMSG` | direction, three chunk lists, one of which holds the RPC message |
 //! | 4 `RDMA2_ERROR` | 1 `ERR_VERS` with two versions, 2 `BAD_HEADER` or 3 `INVAL_OPTION` |
-//! | 5 `RDMA2_OPTIONAL` | direction, operation, `rdma_optinfo` (its length first), perhaps a payload |
+//! | 5 `RDMA2_OPTIONAL` | direction, operation, `rdma_optinfo` (length first), perhaps a payload |
 //!
 //! An error has no direction word: the layout of `ERR_VERS` is the same in all versions, and errors
 //! go to requesters alone (V2-39, V2-40). Its version word repeats that of the message it is about,
