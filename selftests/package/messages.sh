@@ -177,7 +177,7 @@ mapfile -t tested < <(sed -nE 's/^([0-9.]+)\s.*/\1/p' packaging/kernels)
 oldest=${tested[0]} newest=${tested[-1]}
 echo 6.19.8+deb14-amd64 >"$kdir/include/config/kernel.release"
 check "an old kernel" "the kernel is 6.19.8.deb14-amd64, and $oldest is the oldest"
-for newer in "$oldest.0-44-generic" 7.1.12 "${tested[@]/%/.9-arch1-1}" 7.3.0-rc1 7.10.1 8.0.0; do
+for newer in "$oldest.0-44-generic" 7.2.12 "${tested[@]/%/.9-arch1-1}" 7.3.0-rc1 7.10.1 8.0.0; do
 	echo "$newer" >"$kdir/include/config/kernel.release"
 	expect "a kernel that is new enough, $newer" 0 '' packaging/check-kdir.sh "$kdir"
 done
