@@ -188,8 +188,8 @@ impl<C: Send + Sync + 'static> Shared<C> {
         is_due(&self.told)
     }
 
-    /// Tells whether the log may be told of one more connection that begins or ends: a server that
-    /// replies once and hangs up is connected to again without a pause.
+    /// Returns `true` if the log has room for one more message about a connection: a server that
+    /// replies and hangs up each time would fill it.
     pub(super) fn may_tell(&self) -> bool {
         if is_due(&self.burst_began) {
             self.burst.store(1, Relaxed);

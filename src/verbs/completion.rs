@@ -62,7 +62,7 @@ impl InvalidatedHandle<'_> {
         self.handle
     }
 
-    /// Tells whether it is one of the queue pair `qp`. Those of other devices may have the same
+    /// Returns `true` if it is one of the queue pair `qp`. Those of other devices may have the same
     /// number.
     #[inline(always)]
     pub(super) fn is_of(self, qp: NonNull<bindings::ib_qp>) -> bool {

@@ -142,7 +142,7 @@ pub(crate) fn is_inline(send_len: u32, recv_max: u32, thresholds: &Thresholds) -
         && fits(BARE_HEADER, recv_max, u64::from(thresholds.reply))
 }
 
-/// Tells whether the replies to `call` fit if it offers a Write chunk of this number of segments:
+/// Returns `true` if the replies to `call` fit when its Write chunk has this number of segments:
 /// it can have more than were planned (V1-153).
 pub(crate) fn reply_fits(call: &CallShape, limits: &PlanLimits, write_segments: u32) -> bool {
     let header = BARE_HEADER.saturating_add(write_list_len(u64::from(write_segments)));

@@ -34,7 +34,7 @@ use super::{
     }, //
 };
 
-/// Whether the version of the connection is known.
+/// The knowledge of the version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It is not: no message, or no reply to the first one, has decoded yet.

@@ -228,7 +228,7 @@ impl MrPool {
         unsafe { chain.assume::<Mapped>() }.destroy();
     }
 
-    /// Tells whether the peer has invalidated `handle` on the queue pair to which these
+    /// Returns `true` if the peer has invalidated `handle` on the queue pair to which these
     /// registrations are posted.
     #[inline(always)]
     pub(super) fn shares_queue_pair(&self, handle: InvalidatedHandle<'_>) -> bool {

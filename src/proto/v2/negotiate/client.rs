@@ -81,7 +81,7 @@ pub(crate) enum Action {
     Drop,
     /// End the connection, and connect again. Calls are sent again on the next one.
     End,
-    /// End the connection: no version in common, so that another attempt is of no use.
+    /// End the connection: no version in common, so another attempt fails, too.
     Fail,
 }
 
