@@ -188,6 +188,18 @@ CREDITS = (
         (("        pause.saturating_sub(since)\n", "        pause.saturating_sub(since) & 0\n"),),
     ),
     Defect(
+        "a call that has its reply does not time out",
+        "V1-123",
+        "a verifier that cannot be checked",
+        (
+            (
+                "let cookie = (*self.rqst).rq_connect_cookie;",
+                "if Slot::<T::Slot>::of(self.rqst).is_completed() {\n                    return;\n                }\n"
+                "                let cookie = (*self.rqst).rq_connect_cookie;",
+            ),
+        ),
+    ),
+    Defect(
         "a call whose memory cannot be mapped is tried again for ever",
         "V1-110 H-37",
         "memory that can never be mapped",

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
+import time
 
-from harness import kerberos
+from harness import hold, kerberos
 from harness.mountstats import SUSPICIOUS, transport
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair
 from harness.registry import test
@@ -16,6 +17,7 @@ from .test_2_data import SIZES, check_digests, digests
 
 FLAVOURS = ("krb5", "krb5i", "krb5p")
 MIB = 1 << 20
+ANSWER = 3  # seconds that a call waits for its reply
 
 
 def mount(pair: Pair, vers: str, flavour: str, options: str = "") -> None:
@@ -107,6 +109,27 @@ def expiry(pair: Pair, flavour: str) -> None:
     # look for another. The ticket outlives that, however slow the machine.
     pair.client.run(f"{login.format('')}; until {write}; do sleep 0.5; done", 60)
     undisturbed(pair)
+    pair.umount()
+
+
+@test("a verifier that cannot be checked", "V1-123", limit=120, device="rxe")
+def unverified(pair: Pair) -> None:
+    """sunrpc drops the reply and waits for another, which does not come. The timer of the call ends the connection, and
+    the call ends well on the next one."""
+    # No call is made behind the back of this test: NFSv3 has no lease to renew.
+    mount(pair, "3", "krb5", f"timeo={10 * ANSWER},noac,nolock")
+    with hold.holding(pair):
+        before = transport(pair.client, MOUNT_POINT)["connect_count"]
+        hold.fail_verifier(pair)
+        start = time.monotonic()
+        pair.client.run(f"stat {MOUNT_POINT}", 30)
+        seconds = time.monotonic() - start
+        assert hold.count(pair, "verifier") == 0, "no verifier was checked"
+        after = transport(pair.client, MOUNT_POINT)["connect_count"]
+        assert after == before + 1, f"{after - before} reconnects within {seconds:.1f} s"
+        assert seconds > ANSWER * 0.9, f"the call ended after {seconds:.1f} s"
+    said = pair.client.run("dmesg").out
+    assert "connection lost: a call got no reply in time" in said, said
     pair.umount()
 
 
