@@ -77,7 +77,7 @@ impl kernel::InPlaceModule for RpcRdma {
             ),
             // Not before the in-tree module, which uses the same names, is known to be absent.
             _sysctl: os::sysctl::Sysctl::new(c"sunrpc", &policy::NUMBERS),
-            _stragglers: os::Stragglers,
+            _stragglers: os::Stragglers::new(),
         })
     }
 }
