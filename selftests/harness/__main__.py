@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command line: test, list, kunit, demo, selfcheck."""
+"""The command line: test, list, kunit, demo, selfcheck, boots."""
 
 from __future__ import annotations
 
@@ -32,10 +32,16 @@ def arguments() -> argparse.Namespace:
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("pattern", nargs="*")
+        command.add_argument(
+            "--beside-native",
+            action="store_true",
+            help="only the tests that native guests do not run, and the core, which is to run on two kernels",
+        )
         common(command)
     common(commands.add_parser("kunit", help="run the module's KUnit tests in a guest"))
     common(commands.add_parser("demo", help="one mount with a readable transcript"))
     common(commands.add_parser("selfcheck", help="check that the harness notices all failures"))
+    common(commands.add_parser("boots", help="say whether a guest boots on this machine"))
     return parser.parse_args()
 
 
@@ -60,6 +66,12 @@ def common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--smp", type=int, default=2, help="virtual CPUs per guest")
     command.add_argument("--module", type=Path, help=f"default: {OUR_MODULE}")
     command.add_argument("--parameters", default="", help="module parameters for insmod")
+    command.add_argument(
+        "--tap",
+        type=Path,
+        metavar="FILE",
+        help="write the results into a file, too, in the kernel's test format (KTAP)",
+    )
     command.add_argument("--keep-logs", type=Path, metavar="DIR", help="keep console logs and captures here")
 
 
@@ -78,6 +90,7 @@ def options_of(args: argparse.Namespace) -> Options:
         smp=args.smp,
         module_parameters=args.parameters,
         logs=Path(os.environ["RPCRDMA_LOGS"]) if args.keep_logs else None,
+        tap=args.tap,
     )
     options.module = args.module or options.module
     if args.kernel == "debug":
@@ -108,7 +121,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     args = arguments()
     if args.command == "list":
-        for test in registry.select(registry.load(), args.pattern):
+        for test in registry.select(registry.load(), args.pattern, args.beside_native):
             print(f"{test.title} [{' '.join(test.requirements)}]")
         return 0
     options = options_of(args)
@@ -116,6 +129,8 @@ def main() -> int:
         sys.exit("error: the in-tree module has no KUnit tests")
     network.make()
     options.accel = accel.choose(options)
+    if args.command == "boots":
+        return 0 if accel.boots(options) else 1
     with awake():
         if args.command == "kunit":
             return kunit.run(options)
@@ -123,7 +138,7 @@ def main() -> int:
             return selfcheck.run(options)
         if args.command == "demo":
             return Demo(options).run()
-        return Runner(options).run(registry.select(registry.load(), args.pattern))
+        return Runner(options).run(registry.select(registry.load(), args.pattern, args.beside_native))
 
 
 try:

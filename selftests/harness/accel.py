@@ -37,7 +37,8 @@ def boots(options: Options) -> bool:
     try:
         guest.start()
         guest.wait_ready()
-    except GuestError:
+    except (GuestError, OSError) as error:
+        print(f"no guest boots with {options.accel}: {str(error).splitlines()[0]}")
         return False
     finally:
         guest.stop()

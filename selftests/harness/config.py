@@ -43,6 +43,7 @@ class Options:
     module: Path = field(default_factory=lambda: REPO / OUR_MODULE.format(variant=os.environ["RPCRDMA_VARIANT"]))
     module_parameters: str = ""
     logs: Path | None = None
+    tap: Path | None = None  # results in the kernel's test format
     work: Path = Path("/tmp/harness")
     kernel: Path = field(default_factory=lambda: Path(os.environ["RPCRDMA_KERNEL"]))
     linux: Path = field(default_factory=lambda: Path(os.environ["RPCRDMA_LINUX"]))

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .needs import lacking_natively, missing
+
 if TYPE_CHECKING:
+    from .config import Options
     from .pair import Pair
 
 
@@ -30,6 +33,20 @@ class Test:
     allowed: tuple[re.Pattern[str], ...] = ()
     device: str | None = None
     arguments: dict[str, object] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    emulated: str = ""
+    core: bool = False
+
+    def unfit(self, options: Options) -> str:
+        """Why it cannot run on the kernels of this run, or nothing."""
+        if self.emulated and options.variant == "native":
+            return f"not in native guests: {self.emulated}"
+        return missing(self.needs, options)
+
+    @property
+    def beside_native(self) -> bool:
+        """Tells whether a run on Debian's kernel has it although there is one in native guests."""
+        return self.core or bool(self.emulated) or lacking_natively(self.needs)
 
     @property
     def title(self) -> str:
@@ -81,12 +98,16 @@ def test(
     allowed: tuple[str, ...] = (),
     device: str | None = None,
     cases: list[dict[str, object]] | None = None,
+    needs: tuple[str, ...] = (),
+    emulated: str = "",
+    core: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Registers a test, which gets a started Pair.
 
     `requirements` are the IDs it covers, `limit` its seconds on the fast kernel, `allowed` patterns of kernel messages
     that it provokes, `device` the RDMA device it needs, `cases` keyword arguments for one test each, which
-    the name may use.
+    the name may use. `needs` names what not every kernel has (harness/needs.py), `emulated` says why native guests do not run
+    it, and `core` has it run on Debian's kernel, too, where most tests run in native guests alone.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -94,7 +115,9 @@ def test(
         patterns = tuple(re.compile(text) for text in allowed)
         for case in cases or [{}]:
             title = name.format(**case)
-            TESTS.append(Test(title, group, function, requirements, limit, patterns, device, case))
+            TESTS.append(
+                Test(title, group, function, requirements, limit, patterns, device, case, needs, emulated, core)
+            )
         return function
 
     return register
@@ -117,6 +140,10 @@ def load() -> list[Test]:
     return TESTS
 
 
-def select(tests: list[Test], patterns: list[str]) -> list[Test]:
+def select(tests: list[Test], patterns: list[str], beside_native: bool = False) -> list[Test]:
     """The tests whose `file: name` contains any of the patterns; all without patterns."""
-    return [t for t in tests if not patterns or any(p in t.title for p in patterns)]
+    return [
+        t
+        for t in tests
+        if (t.beside_native or not beside_native) and (not patterns or any(p in t.title for p in patterns))
+    ]

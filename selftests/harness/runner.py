@@ -17,6 +17,7 @@ from .earlier import Earlier
 from .guest import CommandFailed, DiedAtBoot, Guest, GuestError, GuestTimeout, indent
 from .pair import Late, Pair
 from .registry import Skip, Test
+from .tap import Tap
 
 
 # The messages with which the kernel loads our module, and the module itself.
@@ -50,6 +51,8 @@ class Runner:
         self.device = options.device
         self.leaks_watched: list[Guest] = []
         self.passed = self.failed = self.repeated = 0
+        self.skipped: list[str] = []
+        self.tap = Tap(None, [])
         self.earlier = Earlier(options) if options.resume else None
 
     def run(self, tests: list[Test]) -> int:
@@ -60,18 +63,25 @@ class Runner:
             tests = [test for test in tests if test.title not in self.earlier]
             self.passed = before - len(tests)
             print(f"{self.passed} of {before} tests have passed in an earlier run of this module")
+        self.tap = Tap(self.options.tap, tests)
         try:
             for number, test in enumerate(tests):
                 if self._time_is_up():
                     left_out = tests[number:]
                     break
                 self._one(test)
+                if number + 1 == len(tests) or tests[number + 1].group != test.group:
+                    self._close_group()
                 if self.failed and self.options.first_failure:
                     break
-            if self.pair is not None:
-                self._close_group()
+            self._close_group()
         finally:
             self.drop_pair()
+            self.tap.close()
+        if self.skipped:
+            print(f"{len(self.skipped)} tests were skipped")
+            for reason, count in Counter(self.skipped).most_common():
+                print(f"    {count}: {reason}")
         if self.repeated:
             print(f"{self.repeated} of the tests were too slow once and have been run again")
         if left_out:
@@ -91,37 +101,46 @@ class Runner:
         start = time.monotonic()
         title = test.title
         try:
+            if reason := test.unfit(self.options):
+                raise Skip(reason)
             pair = self._pair_for(test)
             start = time.monotonic()
             self._body(test, pair)
             self._judge(test, pair)
         except Skip as reason:
             print(f"skip   {title}: {reason}")
-            # Some tests get to what these guests lack in the middle of their work.
-            if self.options.accel == "native":
-                self.drop_pair()
+            self.skipped.append(str(reason))
+            self.tap.result(test, good=True, skipped=str(reason))
             return
         except Exception as error:  # any failure is the test's result
             if patience and not self._time_is_up() and self._only_slow(error):
-                print(f"again  {title} ({time.monotonic() - start:.1f} s): {str(error).splitlines()[0]}")
+                self._again(f"{title} ({time.monotonic() - start:.1f} s): {str(error).splitlines()[0]}")
                 self.repeated += 1
                 self.drop_pair()
                 self._one(test, patience - 1, overlooked)
                 return
             if overlooked and isinstance(error, Overlooked):
-                print(f"again  {title} ({time.monotonic() - start:.1f} s): {error}")
+                self._again(f"{title} ({time.monotonic() - start:.1f} s): {error}")
                 self.drop_pair()
                 self._one(test, patience, overlooked - 1)
                 return
             self.failed += 1
             print(f"not ok {title} ({time.monotonic() - start:.1f} s) [{' '.join(test.requirements)}]")
-            print(indent(self._explain(error)))
+            explanation = self._explain(error)
+            print(indent(explanation))
+            self.tap.result(test, good=False)
+            self.tap.note(explanation)
             self.drop_pair()
             return
         self.passed += 1
+        self.tap.result(test, good=True)
         if self.earlier is not None:
             self.earlier.add(title)
         print(f"ok     {title} ({time.monotonic() - start:.1f} s)")
+
+    def _again(self, text: str) -> None:
+        print(f"again  {text}")
+        self.tap.note(f"again: {text}")
 
     def _pair_for(self, test: Test) -> Pair:
         device = test.device or self.options.device
@@ -205,8 +224,11 @@ class Runner:
             self.passed, self.failed = self.passed + (not bad), self.failed + bad
             print(f"{'not ok' if bad else 'ok    '} {self.group}: no memory leaked")
             for name, text in reports.items():
-                print(indent(f"{name}:\n{text[:8000]}") if text else "", end="\n" if text else "")
+                if text:
+                    self.tap.bad(f"memory leaked in {name}\n{text[:8000]}")
+                    print(indent(f"{name}:\n{text[:8000]}"))
         self.drop_pair()
+        self.tap.end_group()
 
     def drop_pair(self) -> None:
         """Ends the guests."""

@@ -13,7 +13,7 @@ from .config import Options
 from .guest import DiedAtBoot
 from . import runner as runner_module
 from .pair import Pair
-from .registry import Test
+from .registry import Skip, Test
 from .runner import Runner, bring_up
 
 
@@ -132,6 +132,37 @@ def time_is_up(options: Options) -> bool:
     return status == 0 and "left out, out of time: 1 tests: selfcheck 1" in said and "1 passed, 0 failed" in said
 
 
+# The file of results of the run below, less its notes.
+TAP = """KTAP version 1
+1..2
+  KTAP version 1
+  1..2
+  ok 1 passes
+  ok 2 skips # SKIP on purpose
+ok 1 selfcheck
+  KTAP version 1
+  1..2
+  not ok 1 asserts
+  ok 2 passes # SKIP left out
+not ok 2 other
+"""
+
+
+def skips(_pair: Pair) -> None:
+    """Does not apply."""
+    raise Skip("on purpose")
+
+
+def written(options: Options) -> bool:
+    """Tells whether the file has all results: of tests that pass, fail, are skipped, and are left out after a failure."""
+    path = options.work / "selfcheck.tap"
+    chosen = (("selfcheck", passes), ("selfcheck", skips), ("other", asserts), ("other", passes))
+    tests = [Test(function.__name__, group, function, (), 8.0) for group, function in chosen]
+    with contextlib.redirect_stdout(io.StringIO()):
+        Runner(replace(options, tap=path, first_failure=True)).run(tests)
+    return "".join(f"{line}\n" for line in path.read_text().splitlines() if "  #" not in line) == TAP
+
+
 def run(options: Options) -> int:
     """0 if every test ended as it has to."""
     wrong = 0
@@ -154,8 +185,9 @@ def run(options: Options) -> int:
     for name, right in (
         ("a run of nothing is a failure", nothing_fails(options)),
         ("the time is up", time_is_up(options)),
+        ("all results are in the file", written(options)),
     ):
         print(f"{'ok    ' if right else 'not ok'} {name}")
         wrong += not right
-    print(f"{len(BOOTS) + len(EXPECTED) + 2 - wrong} passed, {wrong} failed")
+    print(f"{len(BOOTS) + len(EXPECTED) + 3 - wrong} passed, {wrong} failed")
     return 1 if wrong else 0

@@ -57,7 +57,7 @@ def killed(pair: Pair, vers: str) -> None:
     pair.umount()
 
 
-@test("the name is taken by the in-tree module", "V1-142", limit=60, allowed=REFUSED)
+@test("the name is taken by the in-tree module", "V1-142", limit=60, allowed=REFUSED, core=True)
 def taken(pair: Pair) -> None:
     """Loading fails, with a message that names the cure, and works again when the other module is gone."""
     if pair.options.client != "ours":

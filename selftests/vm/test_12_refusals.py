@@ -41,6 +41,7 @@ def unchanged(pair: Pair, before: dict[str, int]) -> None:
     limit=120,
     device="rxe",
     cases=[{"what": what} for what in STEPS],
+    core=True,
 )
 def connecting(pair: Pair, what: str) -> None:
     """The attempt ends, with a message that names the step, and leaves nothing; the next one succeeds."""
@@ -179,6 +180,7 @@ LARGEST = {
     limit=120,
     device="rxe",
     cases=[{"pages": 20}, {"pages": 100}],
+    core=True,
 )
 def pages_per_registration(pair: Pair, pages: int) -> None:
     """A chunk has as many segments as it takes; every byte of it is moved, and every registration is invalidated."""

@@ -107,6 +107,7 @@ def bed(pair: Pair, *options: str) -> Iterator[Bed]:
     limit=90,
     device="rxe",
     cases=[{"grant": 4}, {"grant": 1}],
+    core=True,
 )
 def no_credit_left(pair: Pair, grant: int) -> None:
     """A server that replies to its clients only after the reply to its own call gets that one at once, although the
@@ -360,7 +361,13 @@ def at_once(pair: Pair) -> None:
         assert it.connections() == 4, "a connection ended"
 
 
-@test("a reverse call meets the last reference of the transport", "H-70", "H-71", limit=120, device="rxe")
+@test(
+    "a reverse call meets the last reference of the transport",
+    *("H-70", "H-71"),
+    limit=120,
+    device="rxe",
+    needs=("kprobes",),
+)
 def last_reference(pair: Pair) -> None:
     """The client closes while a completion hands a reverse call over: the memory of the transport stays until that is
     done. It is the kernel that tells if not."""

@@ -93,7 +93,7 @@ def members(value: dict[str, object]) -> list[str]:
     return found
 
 
-@test("trace events with their fields", limit=60)
+@test("trace events with their fields", limit=60, core=True)
 def events(pair: Pair) -> None:
     """Names and fields of the events, which scripts rely on."""
     mounted = "mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing"

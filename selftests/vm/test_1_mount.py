@@ -9,7 +9,7 @@ from harness.registry import test
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
 
 
-@test("mount and umount, vers={vers}", "V1-141", "V1-142", "V1-143", cases=VERSIONS)
+@test("mount and umount, vers={vers}", "V1-141", "V1-142", "V1-143", cases=VERSIONS, core=True)
 def mount(pair: Pair, vers: str) -> None:
     """The requester opens the connection to the default port, with netid rdma; the module can be unloaded afterwards."""
     before = resources.rdma(pair.client)
@@ -28,7 +28,7 @@ def mount(pair: Pair, vers: str) -> None:
     assert after == before, f"RDMA objects before: {before}, afterwards: {after}"
 
 
-@test("mount with rdma6, vers={vers}", "V1-142", cases=VERSIONS)
+@test("mount with rdma6, vers={vers}", "V1-142", cases=VERSIONS, core=True)
 def mount6(pair: Pair, vers: str) -> None:
     """The netid for IPv6 addresses."""
     pair.mount(vers, proto="rdma6")
@@ -39,7 +39,7 @@ def mount6(pair: Pair, vers: str) -> None:
     pair.umount()
 
 
-@test("connection to a port without a server, vers={vers}", "H-45", limit=60, cases=VERSIONS)
+@test("connection to a port without a server, vers={vers}", "H-45", limit=60, cases=VERSIONS, core=True)
 def refused(pair: Pair, vers: str) -> None:
     """A rejected connect ends the mount with an error and leaves nothing behind."""
     before = resources.rdma(pair.client)

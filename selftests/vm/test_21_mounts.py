@@ -13,7 +13,7 @@ from harness.documentation import list_table, literals
 from harness.ibfault import faults
 from harness.network import SERVER
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
-from harness.registry import Skip, test
+from harness.registry import test
 from harness.rpcload import loaded
 from harness.sight import DIRECTORY
 from peer.driver import peer
@@ -328,13 +328,11 @@ print(sum(pages[n] == hashlib.sha256(b"%d" % n).digest() * 128 for n in range(60
 """
 
 
-@test("swap on a file of the mount", limit=240)
+@test("swap on a file of the mount", limit=240, needs=("memory control",))
 def swap(pair: Pair) -> None:
     """35 MB, the interpreter included, in a group that may have 20: pages swapped out over the transport come back whole."""
     client = pair.client
     client.run("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup")
-    if "memory" not in client.run("cat /sys/fs/cgroup/cgroup.controllers").out:
-        raise Skip("this kernel has no memory controller")
     client.run("echo +memory >/sys/fs/cgroup/cgroup.subtree_control")
     pair.mount("4.2")
     client.run(f"dd if=/dev/zero of={MOUNT_POINT}/swap bs=1M count=48 status=none; chmod 600 {MOUNT_POINT}/swap", 60)

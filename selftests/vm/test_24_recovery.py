@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from harness.mountstats import SUSPICIOUS, transport
 from harness.network import CLIENT, MTU
 from harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
-from harness.registry import Skip, test
+from harness.registry import test
 from harness.rules import Rule, rule
 from harness.sight import ends
 
@@ -178,11 +178,10 @@ def silent(pair: Pair) -> None:
     allowed=PROVOKED,
     device="rxe",
     cases=[{"vers": vers} for vers in ("3", "4.2")],
+    needs=("disk",),
 )
 def power(pair: Pair, vers: str) -> None:
     """A server that boots again knows its files and its clients; the client is not told that it went down."""
-    if pair.options.server_variant != "stock":
-        raise Skip("the kernels built for tests have no disks")
     disk = pair.options.work / "disk"
     with disk.open("wb") as image:
         image.truncate(DISK)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from harness.config import REPO
 from harness.pair import MOUNT_POINT, Pair, wait_until
-from harness.registry import Skip, test
+from harness.registry import test
 from harness.rpcload import loaded
 
 from . import test_2_data as data
@@ -31,8 +31,6 @@ def count(pair: Pair, name: str) -> int:
 @contextmanager
 def real(pair: Pair) -> Iterator[None]:
     """The client's device is such a one. Nothing that is done to it in the block is wrong, and no mapping is left."""
-    if pair.options.variant != "stock":
-        raise Skip("this kernel has no DMA operations of single devices")
     if pair.client.run("test -d /sys/module/realdma", check=False).rc:
         path = REPO / "out" / pair.options.variant / "realdma/realdma.ko"
         pair.unload_module()
@@ -47,21 +45,27 @@ def real(pair: Pair) -> Iterator[None]:
     wait_until(lambda: count(pair, "mappings") <= before, "mappings are left", 20 * pair.options.slowness)
 
 
-@test("real DMA: files of {vers}, every size", "H-95", "V1-127", limit=120, device="rxe", cases=VERSIONS)
+@test(
+    "real DMA: files of {vers}, every size", "H-95", "V1-127", limit=120, device="rxe", needs=("dma",), cases=VERSIONS
+)
 def sizes(pair: Pair, vers: str) -> None:
     """Inline data and chunks of both directions."""
     with real(pair):
         data.sizes(pair, vers)
 
 
-@test("real DMA: I/O of {size} bytes, vers={vers}", "H-95", "V1-127", limit=120, device="rxe", cases=SIZES)
+@test(
+    "real DMA: I/O of {size} bytes, vers={vers}", "H-95", "V1-127", limit=120, device="rxe", needs=("dma",), cases=SIZES
+)
 def transfers(pair: Pair, size: int, vers: str) -> None:
     """Buffered, direct and by mmap."""
     with real(pair):
         data.transfer_sizes(pair, size, vers)
 
 
-@test("real DMA: calls of all shapes, over several connections", "H-95", "V1-127", limit=120, device="rxe")
+@test(
+    "real DMA: calls of all shapes, over several connections", "H-95", "V1-127", limit=120, device="rxe", needs=("dma",)
+)
 def shapes(pair: Pair) -> None:
     """Data in head, pages and tail, in every mode of transfer, each byte checked on both sides."""
     with real(pair), loaded(pair) as load:
@@ -83,7 +87,9 @@ def moving(pair: Pair) -> Iterator[None]:
         pair.client.run(f"echo 0 >{PARAMETERS}/moves")
 
 
-@test("real DMA: bounce buffers, calls of all shapes", "H-37", "H-95", "V1-127", limit=120, device="rxe")
+@test(
+    "real DMA: bounce buffers, calls of all shapes", "H-37", "H-95", "V1-127", limit=120, device="rxe", needs=("dma",)
+)
 def bounced_shapes(pair: Pair) -> None:
     """Memory without a gap has addresses with gaps: it takes more registrations, and every byte arrives."""
     with moving(pair), loaded(pair) as load:
@@ -94,7 +100,16 @@ def bounced_shapes(pair: Pair) -> None:
         load.one("close").good()
 
 
-@test("real DMA: bounce buffers, files of {vers}", "H-37", "H-95", "V1-127", limit=120, device="rxe", cases=VERSIONS)
+@test(
+    "real DMA: bounce buffers, files of {vers}",
+    "H-37",
+    "H-95",
+    "V1-127",
+    limit=120,
+    device="rxe",
+    needs=("dma",),
+    cases=VERSIONS,
+)
 def bounced_files(pair: Pair, vers: str) -> None:
     """Directories, whose replies have a head, pages and a tail, and direct I/O that begins and ends within pages."""
     with moving(pair):
@@ -110,7 +125,7 @@ def bounced_files(pair: Pair, vers: str) -> None:
         pair.umount()
 
 
-@test("real DMA: delegations are recalled", "H-95", "BI-1", limit=120, device="rxe")
+@test("real DMA: delegations are recalled", "H-95", "BI-1", limit=120, device="rxe", needs=("dma",))
 def recalled(pair: Pair) -> None:
     """The reverse direction: an unsolicited message, and a message that no reply follows."""
     with real(pair):

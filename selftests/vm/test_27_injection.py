@@ -33,6 +33,7 @@ STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*
     allowed=PROVOKED,
     device="rxe",
     cases=[{"vers": "3"}, {"vers": "4.2"}],
+    needs=("lost sends",),
 )
 def disconnects(pair: Pair, vers: str) -> None:
     """Each 25th Send loses the connection, during any other activity; nothing is lost, and nothing is done twice."""
@@ -99,7 +100,7 @@ def starving(pair: Pair, function: str = "") -> dict[str, object]:
     }
 
 
-@test("any allocation of a mount fails", "H-85", limit=900, allowed=STARVED, device="rxe")
+@test("any allocation of a mount fails", "H-85", limit=900, allowed=STARVED, device="rxe", needs=("lost memory",))
 def mounting(pair: Pair) -> None:
     """The mount says so or gets over it; nothing is left behind, and the next one works."""
     client = pair.client
@@ -126,7 +127,14 @@ def mounting(pair: Pair) -> None:
     pair.umount()
 
 
-@test("any allocation of another connection fails", "H-85", "V1-122", limit=900, allowed=STARVED, device="rxe")
+@test(
+    "any allocation of another connection fails",
+    *("H-85", "V1-122"),
+    limit=900,
+    allowed=STARVED,
+    device="rxe",
+    needs=("lost memory",),
+)
 def connecting(pair: Pair) -> None:
     """An existing mount goes on: the transport tries to connect again."""
     client = pair.client
@@ -151,7 +159,14 @@ def connecting(pair: Pair) -> None:
     pair.umount()
 
 
-@test("no memory for one more request", "H-9", "H-85", limit=180, allowed=STARVED, device="rxe")
+@test(
+    "no memory for one more request",
+    *("H-9", "H-85"),
+    limit=180,
+    allowed=STARVED,
+    device="rxe",
+    needs=("lost memory",),
+)
 def requests(pair: Pair) -> None:
     """A call for which there is none is made as soon as there is memory, although no other call ends meanwhile."""
     client = pair.client
@@ -178,6 +193,7 @@ def requests(pair: Pair) -> None:
     limit=180,
     allowed=STARVED,
     device="rxe",
+    needs=("lost memory",),
 )
 def no_receive_left(pair: Pair) -> None:
     """Calls that wait for Receives, which only the replies to others give back, must not keep the reply to a reverse call

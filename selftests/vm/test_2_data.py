@@ -37,7 +37,7 @@ def check_digests(pair: Pair, directory: str, manifest: str, name: str, reader: 
     pair.client.run(script, 90)
 
 
-@test("files of {vers}: every size", "V1-45", "V1-46", "V1-50", "V1-51", limit=60, cases=VERSIONS)
+@test("files of {vers}: every size", "V1-45", "V1-46", "V1-50", "V1-51", limit=60, cases=VERSIONS, core=True)
 def sizes(pair: Pair, vers: str) -> None:
     """Short and chunked messages, with lengths that are no multiple of four (XDR padding), written by the client."""
     pair.mount(vers)
@@ -52,7 +52,7 @@ def sizes(pair: Pair, vers: str) -> None:
     pair.umount()
 
 
-@test("large file, vers={vers}", "V1-46", "V1-50", limit=120, cases=VERSIONS)
+@test("large file, vers={vers}", "V1-46", "V1-50", limit=120, cases=VERSIONS, core=True)
 def large(pair: Pair, vers: str) -> None:
     """200 MiB, more than the client's cache need hold, in calls of the largest size."""
     pair.mount(vers, "rsize=1048576,wsize=1048576")

@@ -8,7 +8,7 @@ from harness.registry import test
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
 
 
-@test("directory of 3,000 names, vers={vers}", "V1-47", "V1-51", "F-5", limit=90, cases=VERSIONS)
+@test("directory of 3,000 names, vers={vers}", "V1-47", "V1-51", "F-5", limit=90, cases=VERSIONS, core=True)
 def names(pair: Pair, vers: str) -> None:
     """Made by the client as links to one file, listed by both; READDIR replies come in Reply chunks."""
     count = pair.options.scaled(3000)
@@ -48,7 +48,7 @@ def symlinks(pair: Pair, vers: str) -> None:
     pair.umount()
 
 
-@test("user extended attributes, vers=4.2", "V1-46", "V1-47", "V1-51", limit=60)
+@test("user extended attributes, vers=4.2", "V1-46", "V1-47", "V1-51", limit=60, core=True)
 def xattrs(pair: Pair) -> None:
     """Values from 1 to 40,000 bytes go both ways (RFC 8276); they can be listed and removed."""
     pair.mount("4.2")

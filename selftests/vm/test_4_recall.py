@@ -39,7 +39,7 @@ def take_delegation(pair: Pair, name: str, count: int) -> str:
     return delegations(pair, name)[0]
 
 
-@test("the session is told how long a call from the server may be", "BI-20", limit=60, device="rxe")
+@test("the session is told how long a call from the server may be", "BI-20", limit=60, device="rxe", core=True)
 def session(pair: Pair) -> None:
     """Both directions' thresholds hold for the backchannel, as its messages have no chunks; a header takes 28 bytes."""
     with capturing(pair.client, "session") as capture:
@@ -51,7 +51,7 @@ def session(pair: Pair) -> None:
     assert back == {(4096 - 28, 4096 - 28)}, found
 
 
-@test("delegations are recalled", "BI-1", limit=90)
+@test("delegations are recalled", "BI-1", limit=90, core=True)
 def recall(pair: Pair) -> None:
     """A write on the server makes nfsd call the client back on the client's own connection; the delegation returns."""
     # Not those of an earlier run: nfsd gives no delegation of a file for a while after a recall.
@@ -79,6 +79,7 @@ def recall(pair: Pair) -> None:
     *("BI-1", "BI-2", "H-74"),
     limit=120,
     cases=[{"credits": 128}, {"credits": 4}],
+    core=True,
 )
 def recalls_under_load(pair: Pair, credits: int) -> None:
     """Both directions share one connection: recalls get through while the client writes, with all its credits if few."""

@@ -46,7 +46,7 @@ def rounds(pair: Pair) -> None:
         assert min(growth) <= slack, f"{kind} grew by {growth} KiB in rounds of {mounts} mounts"
 
 
-@test("unload and load while idle", "H-85", limit=60)
+@test("unload and load while idle", "H-85", limit=60, core=True)
 def reload(pair: Pair) -> None:
     """The class leaves sunrpc and comes again, ten times."""
     for _ in range(pair.options.scaled(10, 3)):

@@ -12,7 +12,7 @@ from .test_7_reconnect import ATTEMPT, state, timed
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
 
 
-@test("siw: I/O, vers={vers}", "V1-142", "V1-46", "V1-50", limit=90, device="siw", cases=VERSIONS)
+@test("siw: I/O, vers={vers}", "V1-142", "V1-46", "V1-50", limit=90, device="siw", cases=VERSIONS, core=True)
 def siw(pair: Pair, vers: str) -> None:
     """Chunks of all kinds, checked on both sides."""
     pair.server.run("cd /export; mkdir -p many; cd many; seq -f file-%05g 400 | xargs touch")

@@ -58,6 +58,7 @@ def connected(pair: Pair) -> list[str]:
     allowed=PROVOKED,
     device="rxe",
     cases=[{"vers": "3"}, {"vers": "4.2"}],
+    core=True,
 )
 def cable(pair: Pair, vers: str) -> None:
     """The link fails silently; the device stops retrying, the transport reconnects when the link is back."""
@@ -86,6 +87,7 @@ def cable(pair: Pair, vers: str) -> None:
     allowed=PROVOKED,
     device="rxe",
     cases=[{"side": side, "vers": vers} for side in ("server", "client") for vers in ("3", "4.2")],
+    core=True,
 )
 def device(pair: Pair, side: str, vers: str) -> None:
     """The removal does not wait for the other side, and I/O goes on over the device that comes back."""

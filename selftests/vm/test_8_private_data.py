@@ -120,10 +120,12 @@ def accepted_with(pair: Pair, what: str, bytes: str, received: str, call: int, r
 
 for title, rows, accepted, expected in ACCEPTS:
     case = {"what": title, "bytes": accepted, "received": GOOD, "call": 4096, "reply": 4096, **expected}
-    test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case])(accepted_with)
+    test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case], core=True)(
+        accepted_with
+    )
 
 
-@test("RDMA Reads in flight are as many as the device takes", "V1-38", limit=60, device="rxe")
+@test("RDMA Reads in flight are as many as the device takes", "V1-38", limit=60, device="rxe", core=True)
 def reads_in_flight(pair: Pair) -> None:
     """The request to connect says so to the server, and that we begin none ourselves."""
     with capturing(pair.client, "reads-in-flight") as capture:
@@ -266,6 +268,7 @@ MIB = 1 << 20
     device="rxe",
     allowed=PROVOKED,
     cases=[{"size": size, "vers": vers} for size in (1024, 65536) for vers in ("3", "4.2")],
+    core=True,
 )
 def reconnect(pair: Pair, size: int, vers: str) -> None:
     """Calls that wait while the connection is remade are planned again, with the sizes of the new one."""
