@@ -7,7 +7,7 @@
 
 .DEFAULT_GOAL := modules
 .PHONY: help modules prepare modules_install uninstall install-tools uninstall-tools setup setup-kernel setup-debug setup-native demo test test-host \
-	test-kunit test-vm test-debug test-package test-mutations test-vng vng deb bench lint fmt conformance docs clean
+	test-kunit test-vm test-native test-debug test-package test-mutations test-vng vng deb bench lint fmt conformance docs clean
 # Each of the targets uses all processors by itself.
 .NOTPARALLEL:
 
@@ -16,29 +16,34 @@ setup := $(selftests)/setup/setup.sh
 enter := $(selftests)/setup/enter.sh
 harness := $(selftests)/harness/run.sh
 
-# The kernel that the guests boot: `stock` is Debian's, as shipped; `test` is built here, with .config.fragment.
+# The kernel that the guests boot: `stock` is Debian's, as shipped; `test` is built here, with .config.fragment; `native` is
+# built here, too, and a program.
 KERNEL ?= stock
 export KERNEL
-$(if $(filter stock test,$(KERNEL)),,$(error KERNEL is stock or test, not '$(KERNEL)'))
+$(if $(filter stock test native,$(KERNEL)),,$(error KERNEL is stock, test or native, not '$(KERNEL)'))
 # Its step of the set-up, and where modules for it are built.
-kernel-step := $(if $(filter stock,$(KERNEL)),stock,kernel)
-kernel-build = $(if $(filter stock,$(KERNEL)),$$($(setup) --path kernel-stock)/kdir,$$($(setup) --path kernel))
+step-of-test := kernel
+step-of-native := kernel-native
+kernel-step := $(or $(step-of-$(KERNEL)),stock)
+kernel-build = $$($(setup) --path $(or $(step-of-$(KERNEL)),kernel-stock))$(if $(filter stock,$(KERNEL)),/kdir)
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z_-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Variables: KDIR=build directory of your own kernel; SOURCE=its source, for prepare;'
 	@echo '  RPCRDMA_INLINE=n builds C helpers as calls;'
-	@echo "  KERNEL=stock|test: the guests boot Debian's kernel (default), or one that is built here (15 minutes, once);"
+	@echo "  KERNEL=stock|test|native: the guests boot Debian's kernel (default), or one that is built here (15 minutes, once),"
+	@echo '    or are that kernel as a process;'
 	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (12 GB; default ~/.cache/rpcrdma-rs);'
 	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison; DEFECTS="pattern..." defects;'
 	@echo '  RESUME=y leaves out VM tests that the same module has passed in an earlier run with RESUME=y;'
+	@echo '  TAP=directory gets the results of VM tests in the format of the kernel (KTAP), too;'
 	@echo '  RPCRDMA_ACCEL=tcg|kvm overrides the choice of the harness'
 
 ifdef KDIR
 # These test what was built for the kernels of the set-up, which is another module.
 without-kdir := demo test test-host test-kunit test-vm test-debug test-mutations bench lint docs setup setup-kernel \
-	setup-debug setup-native
+	setup-debug setup-native test-native
 $(foreach goal,$(filter $(without-kdir),$(MAKECMDGOALS)),$(error '$(goal)' is for the kernels of the set-up: call it without KDIR))
 
 # KDIR, or what `make prepare` has made of it where it lacks Rust metadata; with the tools that built the kernel.
@@ -108,8 +113,11 @@ test-kunit: ## Run the tests of the protocol core in a kernel
 test-vm: modules ## Run the tests that need virtual machines
 	@$(selftests)/run.sh vm
 
+test-native: setup-native ## Run the VM and KUnit tests in guests that are processes of this machine
+	@$(selftests)/run.sh native kunit-native
+
 test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that looks for bugs
-	@$(selftests)/setup/build.sh $(KERNEL) # for the server
+	@$(selftests)/setup/build.sh $(KERNEL:native=stock) # for the server
 	@$(selftests)/setup/build.sh debug
 	@$(selftests)/run.sh kunit-debug vm-debug
 

@@ -3,13 +3,15 @@
 #
 # Runs parts of the test suite one after the other and adds up their results. The last line is 'N passed, N failed'.
 #
-#   run.sh PART...      parts: host tool packaging vm kunit vm-test vng kunit-debug vm-debug
+#   run.sh PART...      parts: host tool packaging vm kunit vm-test vng native kunit-native vm-stock kunit-debug vm-debug
 #
 # `vm` runs on the kernel that KERNEL names, stock by default. `kunit` needs the kernel that is built here, for KUnit is in no
-# distribution's, and makes it; `vm-test` has some VM tests on that one, too, which clang builds with other options.
+# distribution's, and makes it; `vm-test` has some VM tests on that one, too, which clang builds with other options. `native` has
+# all VM tests in native guests, `vm-stock` those on Debian's kernel that native guests do not run, and the core.
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
-# say which files' tests they have left out; that line is repeated before the last one.
+# say which files' tests they have left out; that line is repeated before the last one. TAP=DIRECTORY gets their results in
+# the format of the kernel, too.
 
 set -uo pipefail
 
@@ -41,11 +43,12 @@ part() {
 }
 
 vm() {
-	local kernel=$1
-	shift
+	local name=$1 kernel=$2
+	shift 2
+	[ -z "${TAP:-}" ] || mkdir -p "$TAP"
 	# shellcheck disable=SC2086 # patterns are words
 	selftests/harness/run.sh test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} \
-		${RESUME:+--resume} "$@" ${TESTS:-}
+		${RESUME:+--resume} ${TAP:+--tap "$TAP/$name.tap"} "$@" ${TESTS:-}
 }
 
 # Makes the kernel that is built here, if there is the time for it, and then runs a command. An unfinished build is
@@ -66,14 +69,17 @@ for name; do
 	host) part host selftests/setup/enter.sh selftests/host/test.sh ;;
 	tool) part tool selftests/setup/enter.sh bash -c 'cd selftests && python3 -m tool' ;;
 	packaging) part packaging selftests/setup/enter.sh selftests/package/messages.sh ;;
-	vm) part vm vm "${KERNEL:-stock}" ;;
+	vm) part vm vm vm "${KERNEL:-stock}" ;;
+	native) part native vm native native ;;
+	kunit-native) part kunit-native selftests/harness/run.sh kunit --kernel native ;;
+	vm-stock) part vm-stock vm vm-stock stock --beside-native ;;
 	kunit) part kunit with_own_kernel selftests/harness/run.sh kunit --kernel test ;;
-	vm-test) TESTS=${TESTS:-test_1_} part vm-test with_own_kernel vm test ;;
+	vm-test) TESTS=${TESTS:-test_1_} part vm-test with_own_kernel vm vm-test test ;;
 	vng) part vng selftests/vng/run.sh --test ${UNTIL:+--until "$UNTIL"} ;;
 	kunit-debug)
 		part kunit-debug selftests/harness/run.sh kunit --kernel debug
 		;;
-	vm-debug) part vm-debug vm debug --small --rounds 1 ;;
+	vm-debug) part vm-debug vm vm-debug debug --small --rounds 1 ;;
 	*)
 		echo "no such part: $name" >&2
 		exit 2

@@ -98,9 +98,8 @@ Copies count at a third of an instruction for each byte, since the emulated proc
 # What the clock sees in native guests, and in others.
 NATIVE = """
 These guests are not emulated: their kernel is a process of the machine that measures (User-mode Linux), and the processor
-executes its code as it is. Most of the cost of a call is that of soft-RoCE and of such a kernel, whose interrupts are
-signals and whose frames are system calls; it is the same for all clients. When such a guest goes idle it can miss an
-interrupt and sleep on until its next tick; a thread that takes the time that nothing else needs keeps it from that.
+executes its code as it is. Each has one processor. Most of the cost of a call is that of soft-RoCE and of such a kernel,
+whose interrupts are signals and whose frames are system calls; it is the same for all clients.
 """.strip()
 OTHER = "Where these guests are emulated, only the ratios mean anything."
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from harness import corpus, native, rpcload
+from harness import corpus, rpcload
 from harness.config import REPO, Options
 from harness.guest import Guest
 from harness.network import SERVER
@@ -103,9 +103,6 @@ class Lab:
     def start(self) -> None:
         """Boots both guests and makes their data."""
         self.pair.start()
-        if self.pair.options.variant == "native":
-            for guest in self.pair.guests:
-                native.never_idle(guest)
         self.server.run(SERVER_DATA + "insmod /share/rpcload_echo.ko", 120)
         self.client.run(
             CLIENT_DATA.format(

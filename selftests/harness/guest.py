@@ -261,23 +261,31 @@ class Guest:
         return f"last console lines of {self.name}:\n{indent(chr(10).join(text.splitlines()[-lines:]))}"
 
     def blocked_tasks(self) -> str:
-        """Has the kernel print its tasks (SysRq w, then t) over the console, which works when the agent does not."""
+        """Has the kernel print its tasks (SysRq w, then t) on the console, which works when the agent does not."""
         if not self.alive:
             return f"{self.name} is not running"
         start = self.console.stat().st_size
         try:
-            with socket.socket(socket.AF_UNIX) as con:
-                con.settimeout(5)
-                con.connect(str(self.directory / "con.sock"))
-                # The console has been made quiet; 7 makes it print the rest.
-                for key in (b"7", b"w", b"t"):
-                    con.sendall(b"\x01b" + key)
-                    self._quiet_console()
+            self._press_keys()
         except OSError as error:
             return f"{self.name}: no SysRq: {error}"
         text = self.console.read_bytes()[start:].decode(errors="replace").splitlines()
         stop = next((i for i, line in enumerate(text) if "Show State" in line), len(text))
         return f"blocked tasks of {self.name} (all tasks: see {self.console}):\n{indent(chr(10).join(text[:stop]))}"
+
+    def _press_keys(self) -> None:
+        # The console has been made quiet; 7 makes it print the rest.
+        if self.options.accel == "native":
+            for key in "7w":  # Not t: printing all tasks takes longer than an interrupt may.
+                native.sysrq(self, key)
+                self._quiet_console()
+            return
+        with socket.socket(socket.AF_UNIX) as con:
+            con.settimeout(5)
+            con.connect(str(self.directory / "con.sock"))
+            for key in (b"7", b"w", b"t"):
+                con.sendall(b"\x01b" + key)
+                self._quiet_console()
 
     def _quiet_console(self, limit: float = 30.0) -> None:
         """Waits until the console has been silent for half a second."""
@@ -310,7 +318,9 @@ class Guest:
     def stop(self) -> None:
         """Ends the process, as if the guest's power were cut."""
         if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
+            # A kernel that is a process would tidy up in its idle task, which cannot sleep.
+            end = self._process.kill if self.options.accel == "native" else self._process.terminate
+            end()
             try:
                 self._process.wait(5)
             except subprocess.TimeoutExpired:

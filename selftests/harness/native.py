@@ -1,31 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
 """Guests that are processes of this machine: their kernel is of the architecture um, and its code runs as it is.
 
-They have one processor each and need no virtualisation. What is measured on them by the clock is the cost of native code,
-where an emulator's clock shows mostly the emulator. Their RDMA devices and their servers are those of the other guests.
+They need no virtualisation. What is measured on them by the clock is the cost of native code, where an emulator's clock shows
+mostly the emulator. Their RDMA devices, their link and their servers are those of the other guests.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-import shutil
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .config import REPO
-from .network import CLIENT, MTU, SERVER
+from .network import MTU
 
 if TYPE_CHECKING:
     from .guest import Guest
 
 INIT = "/repo/selftests/harness/native-init.sh"
 QUEUE = 64  # frames that the network adapter takes at a time
-BUFFER = 8 << 20  # bytes of frames on their way
 SCRIPT = 1 << 10  # characters, of which each takes two bytes on the serial line
 NUMBERS = itertools.count()  # of scripts, so that no two have the same name
 # Messages of their kernel that are no finding: the adapter does not tell its speed, and its driver may say that it has taken
@@ -34,24 +31,11 @@ ALLOWED = [
     re.compile(r"^eth0 speed is unknown, defaulting to 1000$"),
     re.compile(r"^eth0: Budget exhausted after napi rescheduled$"),
 ]
-# The options of a socket with which root may go past the machine's limit of its buffers.
-SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
-
-
-@cache
-def link() -> dict[str, socket.socket]:
-    """The ends of the link between the guests, by the names of their taps.
-
-    Their driver does not come up on a tap: Linux 7.3 takes the lock of a queue there that a tap does not have.
-    """
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    for end in ends:
-        for forced, option in ((SO_SNDBUFFORCE, socket.SO_SNDBUF), (SO_RCVBUFFORCE, socket.SO_RCVBUF)):
-            try:
-                end.setsockopt(socket.SOL_SOCKET, forced, BUFFER)
-            except PermissionError:
-                end.setsockopt(socket.SOL_SOCKET, option, BUFFER)
-    return dict(zip((SERVER.tap, CLIENT.tap), ends, strict=True))
+# A request to the management console: a magic number, the version of the protocol, the length of the text, the text. A reply:
+# an error, whether more follows, the length, the text.
+REQUEST = struct.Struct("III512s")
+REQUEST_HEAD = (0xCAFEBABE, 2)
+REPLY = struct.Struct("III")
 
 
 @contextmanager
@@ -60,24 +44,30 @@ def command(guest: Guest, agent: str) -> Iterator[tuple[list[str], tuple[int, ..
     options = guest.options
     with socket.socket(socket.AF_UNIX) as port, guest.console.open("wb") as console:
         port.connect(agent)
-        words = [str(options.image), f"mem={options.memory}M", "seccomp=off"]
+        # Its memory is a file. /dev/shm, which it would take, may be a small one.
+        words = [
+            "env",
+            "TMPDIR=/tmp",
+            str(options.image),
+            f"mem={options.memory}M",
+            f"ncpus={options.smp}",
+            "seccomp=on",
+        ]
+        words += [f"uml_dir={guest.directory}/", f"umid={guest.name}"]
         words += ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={INIT}"]
         # Names that the kernel does not know become variables of its first process.
         words += [f"SHARE={guest.share}", f"KERNEL={options.modules}"]
-        words += [f"ssl0=fd:{port.fileno()}", f"con0=null,fd:{console.fileno()}", "con=null", "ssl=null"]
-        inherited = [port.fileno(), console.fileno()]
-        if guest.tap:
-            inherited.append(link()[guest.tap].fileno())
-            words.append(f"vec0:transport=fd,fd={inherited[-1]},mac={guest.mac},mtu={MTU},depth={QUEUE}")
         words += [
-            "panic=-1",
-            "oops=panic",
-            "log_buf_len=8M",
-            "printk.time=1",
-            "loglevel=7",
-            *options.kernel_parameters.split(),
+            f"ssl0=fd:{port.fileno()}",
+            f"con0=null,fd:{console.fileno()}",
+            "con=null",
+            "ssl=null",
+            "console=tty0",
         ]
-        yield words, tuple(inherited)
+        if guest.tap:
+            words.append(f"vec0:transport=tap,ifname={guest.tap},mac={guest.mac},mtu={MTU},depth={QUEUE},gro=0")
+        words += ["panic=-1", "oops=panic", "log_buf_len=8M", "printk.time=1", "loglevel=7", "sysrq_always_enabled"]
+        yield [*words, *options.kernel_parameters.split()], (port.fileno(), console.fileno())
 
 
 def shortened(script: str, share: Path) -> str:
@@ -92,7 +82,14 @@ def shortened(script: str, share: Path) -> str:
     return f". /share/{file.name}"
 
 
-def never_idle(guest: Guest) -> None:
-    """Keeps a guest's processor from going idle, since it may sleep through an interrupt then; see selftests/spin."""
-    shutil.copy(REPO / "out/native/spin/spin.ko", guest.share)
-    guest.run("insmod /share/spin.ko && chrt --idle --pid 0 $(cat /sys/module/spin/parameters/pid)")
+def sysrq(guest: Guest, key: str) -> None:
+    """Presses a key of SysRq at the management console, which answers while nothing else does."""
+    path = guest.directory / "mconsole.client"
+    path.unlink(missing_ok=True)
+    text = f"sysrq {key}".encode()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as console:
+        console.bind(str(path))
+        console.settimeout(10)
+        console.sendto(REQUEST.pack(*REQUEST_HEAD, len(text), text), str(guest.directory / guest.name / "mconsole"))
+        while REPLY.unpack_from(console.recv(4096))[1]:
+            pass

@@ -3,7 +3,7 @@
 #
 # Runs the VM test harness inside the tool tree, in a network namespace of its own:
 #
-#   run.sh test [PATTERN...] | kunit | demo | list      (run.sh COMMAND --help tells the options)
+#   run.sh test [PATTERN...] | kunit | demo | list | boots      (run.sh COMMAND --help tells the options)
 #
 # The kernel is chosen on the outside, where the cache is; the harness gets its path.
 
@@ -36,7 +36,10 @@ path() {
 }
 # The module under test is in the client; a server on the debug kernel would only make it wait.
 server=$kernel
-[ "$server" != debug ] || server=${KERNEL:-stock}
+if [ "$server" = debug ]; then
+	server=${KERNEL:-stock}
+	[ "$server" != native ] || server=stock
+fi
 linux=$("$setup/setup.sh" --path linux)
 
 # Inside, nothing outlives the run but the cache: logs that are to be kept land there first.

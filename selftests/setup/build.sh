@@ -28,8 +28,8 @@ flock 8
 mapfile -t tools < <("$SETUP/enter.sh" packaging/kernel-tools.sh "$kernel")
 
 modules=(rpcload ibfault hold realdma)
-# realdma puts itself between callers and functions by the registers of the processor, and those are a signal frame there.
-[ "$variant" != native ] || modules=(rpcload ibfault hold spin)
+# The others need kprobes, which that kernel has not.
+[ "$variant" != native ] || modules=(rpcload ibfault)
 built_for=$(realpath "$CACHE/${kernel#/cache/}")
 
 # Everything that the result is made from: the sources, the kernel, the tools and the arguments.

@@ -26,6 +26,7 @@ kernel_name() {
 	local variant=$1
 	{
 		fragments "$variant" | (cd "$TOP" && xargs cat) | grep -E '^CONFIG_' | sort
+		[ "$variant" != native ] || cat "$SETUP"/native/*.patch
 		cat "$SETUP/$(kernel_script "$variant")" "$CACHE/$(linux_name)/.version"
 		toolchain_key
 	} | echo "kernel-$variant-$(key_of)"
