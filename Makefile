@@ -7,7 +7,7 @@
 
 .DEFAULT_GOAL := modules
 .PHONY: help modules prepare modules_install uninstall install-tools uninstall-tools setup setup-kernel setup-debug setup-native demo test test-host \
-	test-kunit test-vm test-native test-debug test-package test-mutations test-vng vng deb bench lint fmt conformance docs clean
+	test-kunit test-vm test-native test-debug test-package test-mutations test-vng soak vng deb bench lint fmt conformance docs clean
 # Each of the targets uses all processors by itself.
 .NOTPARALLEL:
 
@@ -43,7 +43,7 @@ help: ## Show this list
 ifdef KDIR
 # These test what was built for the kernels of the set-up, which is another module.
 without-kdir := demo test test-host test-kunit test-vm test-debug test-mutations bench lint docs setup setup-kernel \
-	setup-debug setup-native test-native
+	setup-debug setup-native test-native soak
 $(foreach goal,$(filter $(without-kdir),$(MAKECMDGOALS)),$(error '$(goal)' is for the kernels of the set-up: call it without KDIR))
 
 # KDIR, or what `make prepare` has made of it where it lacks Rust metadata; with the tools that built the kernel.
@@ -123,6 +123,9 @@ test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that lo
 
 test-mutations: modules ## Break the sources in known ways, one by one, and see that tests find each (40 minutes)
 	@$(selftests)/mutations/run.sh $(DEFECTS)
+
+soak: setup-native ## Hunt for races in native guests, for MINUTES=10; SEED=number repeats what a finding says
+	@$(selftests)/soak/run.sh --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 test-vng: modules ## Run the test of 'make vng'
 	@$(selftests)/run.sh vng

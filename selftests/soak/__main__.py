@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line: `make soak`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from harness import accel, network
+from harness.awake import awake
+from harness.config import REPO, Options
+from harness.guest import GuestError, indent
+from harness.pair import Pair
+from harness.runner import bring_up
+
+from .cycle import Cycle, Finding, Plan
+from .events import FAULTS
+
+STORM = REPO / "out/soak/storm"
+SUMMARY = 20  # cycles
+# The faults do as the events say, without a word.
+QUIET = f"cd {FAULTS}; echo 0 >verbose; echo Y >ignore-server-disconnect; echo Y >ignore-cache-wait"
+
+
+def arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(prog="soak", description="Hunts for races in native guests.")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, help="that of the first cycle; the others follow it (default: drawn)")
+    parser.add_argument("--kernel", choices=("native",), default="native")
+    parser.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
+    parser.add_argument("--verbose", action="store_true", help="print the plan of each cycle")
+    return parser.parse_args()
+
+
+def booted(options: Options) -> Pair:
+    """New guests."""
+    pair = bring_up(options, 3)
+    shutil.copy(STORM, pair.client.share)
+    pair.client.run(QUIET)
+    return pair
+
+
+def tell(cycle: Cycle, error: BaseException) -> None:
+    """A finding with its seed, its events and what the kernels say."""
+    print(f"not ok seed {cycle.plan.seed}: {type(error).__name__}: {error}")
+    print(indent("\n".join(cycle.events)))
+    if not isinstance(error, (Finding, GuestError)):
+        traceback.print_exception(error)
+    try:
+        print(cycle.pair.describe_hang())
+        print(indent("\n".join(str(message) for message in cycle.pair.kernel_messages()[-80:])))
+    except GuestError as more:
+        print(indent(str(more)))
+
+
+def soak(options: Options, args: argparse.Namespace) -> int:
+    """Cycles until the time is over; the last line counts them, and the findings."""
+    seed = int(time.time()) if args.seed is None else args.seed
+    end = time.monotonic() + 60 * args.minutes
+    good = findings = 0
+    pair = booted(options)
+    try:
+        while time.monotonic() < end:
+            cycle = Cycle(pair, Plan.of(seed))
+            if args.verbose:
+                print(f"# {cycle.plan}")
+            try:
+                cycle.run()
+                good += 1
+            except Exception as error:  # any failure is a finding
+                findings += 1
+                tell(cycle, error)
+                pair.stop()
+                pair = booted(options)
+            seed += 1
+            if (good + findings) % SUMMARY == 0:
+                print(f"# {good + findings} cycles, {findings} findings, the next seed is {seed}")
+    finally:
+        pair.stop()
+    print(f"{good} passed, {findings} failed")
+    return 1 if findings or not good else 0
+
+
+def main() -> int:
+    """Runs."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    args = arguments()
+    options = Options(client=args.client, stretch=3)
+    options.logs = Path(os.environ["RPCRDMA_LOGS"]) if "RPCRDMA_LOGS" in os.environ else None
+    network.make()
+    options.accel = accel.choose(options)
+    with awake():
+        return soak(options, args)
+
+
+sys.exit(main())

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One cycle of a soak: a mount of some kind, the load, what happens to it, and an end of some kind."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+
+from harness import klog
+from harness.native import ALLOWED
+from harness.pair import MOUNT_POINT, Pair
+
+from .events import FAULTS, Scene, happen
+
+# What the events provoke, at warning level. The rest is a finding, and so is every report.
+PROVOKED = re.compile(
+    r"nfs: server .* (not responding|OK)|rpcrdma(_rs)?\b|svcrdma|[Nn][Ff][Ss][Dd]: |lockd: |rxe\d*: |infiniband rxe0"
+    r"|rdma_rxe: |link is not ready|NFS: |sunrpc: |fail_sunrpc|FAULT_INJECTION|callbacks suppressed|python3: page allocation"
+)
+# What the kernel says from the first to the last of these is about the memory that it gets back.
+STARVING, FED = "invoked oom-killer", "Out of memory: Killed"
+PAIRS_OF_HANDS = 2  # events at the same time
+LIMIT = 60  # seconds for each step of the end, before stretching
+
+
+class Finding(Exception):
+    """Something that must not be."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a seed leads to, but for the moments, which the machine has a part in."""
+
+    seed: int
+    vers: str
+    proto: str
+    options: str
+    end: str
+    seconds: int
+    processes: int
+    size: int
+    reload: bool
+    hands: tuple[int, ...] = field(repr=False)
+
+    @staticmethod
+    def of(seed: int) -> Plan:
+        """Draws the plan of a seed."""
+        draw = random.Random(seed)
+        options = [f"nconnect={draw.choice((1, 4))}"]
+        if draw.random() < 0.3:
+            size = draw.choice((4096, 16384, 65536))
+            options.append(f"rsize={size},wsize={size}")
+        if draw.random() < 0.3:
+            options.append(draw.choice(("noac", "sync", "timeo=50,retrans=1", "lookupcache=none")))
+        return Plan(
+            seed=seed,
+            vers=draw.choice(("3", "4.0", "4.1", "4.2", "4.2")),
+            proto=draw.choice(("rdma", "rdma", "rdma6")),
+            options=",".join(options),
+            end=draw.choice(("plain", "plain", "plain", "force", "lazy")),
+            seconds=draw.choice((4, 8, 15)),
+            processes=draw.choice((8, 8, 16)),
+            size=draw.choice((1 << 16, 1 << 20, 2 << 20)),
+            reload=draw.random() < 0.6,
+            hands=tuple(draw.randrange(1 << 32) for _ in range(PAIRS_OF_HANDS)),
+        )
+
+
+class Cycle:
+    """A cycle under way, with the list of its events."""
+
+    def __init__(self, pair: Pair, plan: Plan):
+        self.pair, self.plan = pair, plan
+        self.events: list[str] = []
+        self._began = time.monotonic()
+
+    def _say(self, text: str) -> None:
+        self.events.append(f"{time.monotonic() - self._began:5.1f} {text}")
+
+    def run(self) -> None:
+        """Everything in order."""
+        plan, client = self.plan, self.pair.client
+        directory = f"{MOUNT_POINT}/soak-{plan.seed}"
+        self._say(repr(plan))
+        self.pair.mount(plan.vers, plan.options, plan.proto)
+        client.run(f"mkdir -p {directory}", LIMIT)
+        words = f"{directory} {plan.seconds} {plan.processes} {plan.seed} {plan.size}"
+        storm = client.spawn(f"/share/storm {words} 2>&1 || echo status $?")
+        errors = self._happen()
+        if errors:
+            raise errors[0]
+        client.run(f"echo 0 >{FAULTS}/probability")
+        self._judge_load(client.finish(storm, "storm", 2 * LIMIT).out)
+        client.run(f"rm -rf {directory}; while mountpoint -q {MOUNT_POINT}; do umount {MOUNT_POINT}; done", LIMIT)
+        self.pair.server.run("rm -rf /export/soak-*", LIMIT)
+        if plan.reload:
+            self._say("module unloaded and loaded")
+            self.pair.unload_module(LIMIT)
+            self.pair.load_module()
+        self._judge_kernels()
+
+    def _happen(self) -> list[BaseException]:
+        """The events, and the unmount if that comes in the middle of them."""
+        errors: list[BaseException] = []
+        end = time.monotonic() + self.plan.seconds
+
+        def hand(seed: int) -> None:
+            try:
+                happen(Scene(self.pair, random.Random(seed), self._say), end)
+            except BaseException as error:  # handed to the thread that waits
+                errors.append(error)
+
+        hands = [threading.Thread(target=hand, args=(seed,), daemon=True) for seed in self.plan.hands]
+        for thread in hands:
+            thread.start()
+        if self.plan.end != "plain":
+            time.sleep(self.plan.seconds * random.Random(self.plan.seed).random())
+            self._say(f"umount, {self.plan.end}")
+            self.pair.client.run(f"umount -{self.plan.end[0]} {MOUNT_POINT} || true", LIMIT)
+        for thread in hands:
+            thread.join(4 * LIMIT * self.pair.options.slowness)
+            if thread.is_alive():
+                raise Finding("an event does not end")
+        return errors
+
+    def _judge_load(self, said: str) -> None:
+        """Wrong data is one at any time, an error if the mount was there to the end."""
+        if "WRONG DATA" in said or "status 2" in said:
+            raise Finding(said)
+        if self.plan.end == "plain" and ("status" in said or ", 0 ended by an unmount" not in said):
+            raise Finding(f"an error on a hard mount: {said}")
+
+    def _judge_kernels(self) -> None:
+        starving: set[str] = set()
+        for message in self.pair.kernel_messages():
+            if STARVING in message.text:
+                starving.add(message.guest)
+            if message.guest in starving:
+                if FED in message.text:
+                    starving.discard(message.guest)
+                continue
+            if klog.REPORTS.search(message.text) or (
+                klog.findings([message], ALLOWED) and not PROVOKED.search(message.text)
+            ):
+                raise Finding(str(message))

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What happens to a mount under load. Each event draws its details, says what it does, and does it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.pair import NFS_PORT, Pair
+
+FAULTS = "/sys/kernel/debug/fail_sunrpc"
+PARAMETERS = "/sys/module/rpcrdma_rs/parameters"
+LIMIT = 60  # seconds, before stretching
+
+# Takes so much of the memory that is available, for a second.
+HOG = """
+python3 -I -S -c 'import sys, time
+taken = b"x" * (int(sys.argv[1]) << 20)
+time.sleep(1)' $(awk '/MemAvailable/ {{ print int($2 * {share} / 100 / 1024) }}' /proc/meminfo)
+"""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where events happen: the guests, the random numbers, and the list of what has happened."""
+
+    pair: Pair
+    draw: random.Random
+    say: Callable[[str], None]
+
+
+def cable(scene: Scene) -> None:
+    """Frames are lost for a time, shorter and longer than the device tries for."""
+    seconds = scene.draw.choice((0.05, 0.3, 1, 3, 8))
+    scene.say(f"cable out for {seconds} s")
+    with scene.pair.unplugged():
+        time.sleep(seconds)
+
+
+def restart(scene: Scene) -> None:
+    """The server ends its connections, and comes back."""
+    seconds = scene.draw.choice((0, 1))
+    scene.say(f"server stopped for {seconds} s")
+    port = f"echo 'rdma {NFS_PORT}' >/proc/fs/nfsd/portlist"
+    scene.pair.server.run(f"rpc.nfsd 0; sleep {seconds}; rpc.nfsd 8; {port}", LIMIT)
+
+
+def device(scene: Scene) -> None:
+    """The client's device goes, and another comes."""
+    scene.say("device removed")
+    scene.pair.client.run("rdma link delete rxe0; sleep 0.2; rdma link add rxe0 type rxe netdev eth0", LIMIT)
+
+
+def disconnects(scene: Scene) -> None:
+    """sunrpc ends connections in the middle of anything."""
+    interval, times = scene.draw.choice((3, 20, 100, 500)), scene.draw.choice((1, 3, 10))
+    scene.say(f"every {interval}th Send disconnects, {times} times")
+    scene.pair.client.run(f"cd {FAULTS}; echo {interval} >interval; echo {times} >times; echo 100 >probability")
+
+
+def kill(scene: Scene) -> None:
+    """Calls are abandoned."""
+    number = scene.draw.choice((1, 2, 8))
+    scene.say(f"{number} processes killed")
+    children = "pgrep -x storm | grep -vx $(pgrep -o -x storm)"
+    scene.pair.client.run(f"{children} | shuf -n {number} | xargs -r kill -9", check=False)
+
+
+def caches(scene: Scene) -> None:
+    """The client forgets what it has read."""
+    scene.say("caches dropped")
+    scene.pair.client.run("echo 3 >/proc/sys/vm/drop_caches", LIMIT)
+
+
+def memory(scene: Scene) -> None:
+    """Memory is short, and reclaim waits for writes."""
+    share = scene.draw.choice((50, 80, 95))
+    scene.say(f"{share} % of the memory taken")
+    scene.pair.client.run(HOG.format(share=share), 2 * LIMIT, check=False)
+
+
+def recall(scene: Scene) -> None:
+    """The server calls delegations back over the same connections."""
+    scene.say("delegations recalled")
+    script = "for f in $(ls -d /export/soak-*/file-* | shuf -n 6); do chmod 640 $f; : >>$f; done"
+    scene.pair.server.run(script, LIMIT, check=False)
+
+
+def look(scene: Scene) -> None:
+    """Everything that tells about connections is read."""
+    scene.say("debugfs and statistics read")
+    files = "/sys/kernel/debug/rpcrdma_rs /sys/kernel/debug/sunrpc"
+    script = f"cat /proc/self/mountstats; find {files} -type f -exec cat {{}} +"
+    scene.pair.client.run(f"for i in 1 2 3; do {script}; done >/dev/null 2>&1", LIMIT, check=False)
+
+
+def trace(scene: Scene) -> None:
+    """All events of the module are traced for a moment."""
+    scene.say("traced")
+    enable = "/sys/kernel/tracing/events/rpcrdma_rs/enable"
+    scene.pair.client.run(f"echo 1 >{enable}; sleep 0.3; echo 0 >{enable}", LIMIT)
+
+
+def parameters(scene: Scene) -> None:
+    """The next connections have other sizes."""
+    settings = (
+        ("max_inline_send", (1024, 4096, 65536)),
+        ("max_inline_receive", (1024, 4096, 65536)),
+        ("remote_invalidation", (0, 1)),
+        ("credits", (4, 16, 128, 1024)),
+    )
+    some = [(name, scene.draw.choice(values)) for name, values in scene.draw.sample(settings, 2)]
+    scene.say(f"parameters {some}")
+    scene.pair.client.run("\n".join(f"echo {value} >{PARAMETERS}/{name}" for name, value in some))
+
+
+# How often each happens, beside the others.
+EVENTS = {
+    cable: 3,
+    restart: 2,
+    device: 1,
+    disconnects: 5,
+    kill: 3,
+    caches: 2,
+    memory: 1,
+    recall: 3,
+    look: 2,
+    trace: 1,
+    parameters: 2,
+}
+
+
+def happen(scene: Scene, end: float) -> None:
+    """One event after the other until a time."""
+    while time.monotonic() < end:
+        time.sleep(scene.draw.choice((0.05, 0.3, 1, 2)))
+        (event,) = scene.draw.choices(list(EVENTS), list(EVENTS.values()))
+        event(scene)
