@@ -17,7 +17,10 @@ enter := $(selftests)/setup/enter.sh
 harness := $(selftests)/harness/run.sh
 
 # The kernel that the guests boot: `stock` is Debian's, as shipped; `test` is built here, with .config.fragment; `native` is
-# built here, too, and a program.
+# built here, too, and a program. Without one that is named, `test` has the tests run natively, and then on Debian's kernel
+# those that need it and the core.
+vm-parts := $(if $(KERNEL),vm kunit $(if $(filter stock,$(KERNEL)),vng),native kunit vm-stock vng)
+vm-setup := $(if $(KERNEL),,setup-native)
 KERNEL ?= stock
 export KERNEL
 $(if $(filter stock test native,$(KERNEL)),,$(error KERNEL is stock, test or native, not '$(KERNEL)'))
@@ -32,8 +35,8 @@ help: ## Show this list
 	@echo
 	@echo 'Variables: KDIR=build directory of your own kernel; SOURCE=its source, for prepare;'
 	@echo '  RPCRDMA_INLINE=n builds C helpers as calls;'
-	@echo "  KERNEL=stock|test|native: the guests boot Debian's kernel (default), or one that is built here (15 minutes, once),"
-	@echo '    or are that kernel as a process;'
+	@echo "  KERNEL=stock|test|native: the guests boot Debian's kernel, or one that is built here (15 minutes, once), or are that"
+	@echo '    kernel as a process; the default is stock, and for `make test` native, with some of the tests on stock, too;'
 	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (12 GB; default ~/.cache/rpcrdma-rs);'
 	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison; DEFECTS="pattern..." defects;'
 	@echo '  RESUME=y leaves out VM tests that the same module has passed in an earlier run with RESUME=y;'
@@ -101,8 +104,8 @@ setup-native: setup
 demo: modules ## Mount an export over the module in two virtual machines and show what happens
 	@$(harness) demo
 
-test: modules ## Run all tests: host, packaging, VM, KUnit and virtme-ng
-	@$(selftests)/run.sh host tool packaging vm kunit $(if $(filter stock,$(KERNEL)),vm-test vng)
+test: modules $(vm-setup) ## Run all tests: host, packaging, VM, KUnit and virtme-ng
+	@$(selftests)/run.sh host tool packaging $(vm-parts)
 
 test-host: setup ## Run the tests of the protocol core and of the command rpcrdma on this machine
 	@$(selftests)/run.sh host tool
@@ -114,7 +117,7 @@ test-vm: modules ## Run the tests that need virtual machines
 	@$(selftests)/run.sh vm
 
 test-native: setup-native ## Run the VM and KUnit tests in guests that are processes of this machine
-	@$(selftests)/run.sh native kunit-native
+	@$(selftests)/run.sh native kunit
 
 test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that looks for bugs
 	@$(selftests)/setup/build.sh $(KERNEL:native=stock) # for the server

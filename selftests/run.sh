@@ -3,11 +3,11 @@
 #
 # Runs parts of the test suite one after the other and adds up their results. The last line is 'N passed, N failed'.
 #
-#   run.sh PART...      parts: host tool packaging vm kunit vm-test vng native kunit-native vm-stock kunit-debug vm-debug
+#   run.sh PART...      parts: host tool packaging native vm-stock vm kunit vng kunit-debug vm-debug
 #
-# `vm` runs on the kernel that KERNEL names, stock by default. `kunit` needs the kernel that is built here, for KUnit is in no
-# distribution's, and makes it; `vm-test` has some VM tests on that one, too, which clang builds with other options. `native` has
-# all VM tests in native guests, `vm-stock` those on Debian's kernel that native guests do not run, and the core.
+# `native` has all VM tests in native guests, `vm-stock` those on Debian's kernel that native guests do not run, and the core;
+# `vm` has all on the kernel that KERNEL names, stock by default. `kunit` runs natively, for KUnit is in no distribution's
+# kernel. The native kernel, which clang builds with other options than Debian's, is made by the parts that need it.
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
 # say which files' tests they have left out; that line is repeated before the last one. TAP=DIRECTORY gets their results in
@@ -51,30 +51,28 @@ vm() {
 		${RESUME:+--resume} ${TAP:+--tap "$TAP/$name.tap"} "$@" ${TESTS:-}
 }
 
-# Makes the kernel that is built here, if there is the time for it, and then runs a command. An unfinished build is
-# continued by the next run.
-with_own_kernel() {
+# Makes the native kernel, if there is the time for it, and then runs a command. An unfinished build is continued by the next
+# run.
+natively() {
 	local minutes=15
-	if [ -n "${UNTIL:-}" ] && ! selftests/setup/setup.sh --ready kernel 2>/dev/null && [ $(($(date +%s) + minutes * 60)) -ge "$UNTIL" ]; then
+	if [ -n "${UNTIL:-}" ] && ! selftests/setup/setup.sh --ready kernel-native 2>/dev/null && [ $(($(date +%s) + minutes * 60)) -ge "$UNTIL" ]; then
 		echo "left out, out of time: all of it, since the kernel has yet to be built"
 		echo "0 passed, 0 failed"
 		return
 	fi
-	selftests/setup/setup.sh host tree linux kernel && selftests/setup/build.sh test && "$@"
+	selftests/setup/setup.sh host tree linux kernel-native && selftests/setup/build.sh native && "$@"
 }
 
-[ $# -gt 0 ] || set -- host tool packaging vm kunit vm-test vng
+[ $# -gt 0 ] || set -- host tool packaging native kunit vm-stock vng
 for name; do
 	case "$name" in
 	host) part host selftests/setup/enter.sh selftests/host/test.sh ;;
 	tool) part tool selftests/setup/enter.sh bash -c 'cd selftests && python3 -m tool' ;;
 	packaging) part packaging selftests/setup/enter.sh selftests/package/messages.sh ;;
-	vm) part vm vm vm "${KERNEL:-stock}" ;;
-	native) part native vm native native ;;
-	kunit-native) part kunit-native selftests/harness/run.sh kunit --kernel native ;;
+	native) part native natively vm native native ;;
 	vm-stock) part vm-stock vm vm-stock stock --beside-native ;;
-	kunit) part kunit with_own_kernel selftests/harness/run.sh kunit --kernel test ;;
-	vm-test) TESTS=${TESTS:-test_1_} part vm-test with_own_kernel vm vm-test test ;;
+	vm) part vm vm vm "${KERNEL:-stock}" ;;
+	kunit) part kunit natively selftests/harness/run.sh kunit --kernel native ;;
 	vng) part vng selftests/vng/run.sh --test ${UNTIL:+--until "$UNTIL"} ;;
 	kunit-debug)
 		part kunit-debug selftests/harness/run.sh kunit --kernel debug
