@@ -19,7 +19,7 @@ from .runner import Runner
 
 
 # The set-up's names of the kernels.
-STEPS = {"stock": "stock", "test": "kernel", "debug": "kernel-debug", "native": "kernel-native"}
+STEPS = {"stock": "stock", "test": "kernel", "debug": "kernel-debug", "native": "kernel-native", "native-debug": "kernel-native-debug"}
 
 
 def arguments() -> argparse.Namespace:
@@ -48,7 +48,7 @@ def arguments() -> argparse.Namespace:
 def common(command: argparse.ArgumentParser) -> None:
     """The options that every command takes."""
     command.add_argument(
-        "--kernel", choices=("stock", "test", "debug", "native"), default=os.environ["RPCRDMA_VARIANT"]
+        "--kernel", choices=STEPS, default=os.environ["RPCRDMA_VARIANT"]
     )
     command.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
     command.add_argument("--device", choices=("rxe", "siw"), default="rxe")
@@ -93,7 +93,7 @@ def options_of(args: argparse.Namespace) -> Options:
         tap=args.tap,
     )
     options.module = args.module or options.module
-    if args.kernel == "debug":
+    if options.debug:
         # The module under test is in the client; a server that is looked at as closely only makes it wait.
         options.server_guest = {"kernel": Path(os.environ["RPCRDMA_SERVER_KERNEL"]), "memory": options.memory}
         options.memory *= 2

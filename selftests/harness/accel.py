@@ -18,7 +18,7 @@ from .guest import Guest, GuestError
 
 def choose(options: Options) -> str:
     """`kvm` or `tcg`, which RPCRDMA_ACCEL overrides; or `native`, if the kernel is one that needs neither."""
-    if options.variant == "native":
+    if options.native:
         return "native"
     wanted = os.environ.get("RPCRDMA_ACCEL", "")
     if wanted in ("kvm", "tcg"):

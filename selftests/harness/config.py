@@ -17,8 +17,8 @@ OUR_MODULE = "out/{variant}/rpcrdma_rs.ko"
 class Options:
     """The choices of one run."""
 
-    variant: str = field(default_factory=lambda: os.environ["RPCRDMA_VARIANT"])  # stock, test, debug or native
-    # The kernel of the server guest: never the debug kernel.
+    variant: str = field(default_factory=lambda: os.environ["RPCRDMA_VARIANT"])  # stock, test, debug, native or native-debug
+    # The kernel of the server guest: never a debug kernel.
     server_variant: str = field(default_factory=lambda: os.environ["RPCRDMA_SERVER_VARIANT"])
     client: str = "ours"  # ours or in-tree
     device: str = "rxe"  # rxe or siw
@@ -55,7 +55,17 @@ class Options:
         The limits are written for an idle machine and are there to end hangs; a machine that shares its processors
         with others has been seen to take five times as long.
         """
-        return self.stretch or (15.0 if self.variant == "debug" else 6.0)
+        return self.stretch or (15.0 if self.debug else 6.0)
+
+    @property
+    def native(self) -> bool:
+        """Whether the guests are processes of this machine."""
+        return self.variant.startswith("native")
+
+    @property
+    def debug(self) -> bool:
+        """Whether the client's kernel looks for bugs, which takes time and memory."""
+        return self.variant.endswith("debug")
 
     def scaled(self, amount: int, least: int = 1) -> int:
         """An amount of data, or about a tenth of it with --small."""
@@ -64,7 +74,7 @@ class Options:
     @property
     def image(self) -> Path:
         """The kernel to boot."""
-        return self.kernel / ("linux" if self.variant == "native" else "arch/x86/boot/bzImage")
+        return self.kernel / ("linux" if self.native else "arch/x86/boot/bzImage")
 
     @property
     def initrd(self) -> Path | None:

@@ -39,7 +39,7 @@ class Test:
 
     def unfit(self, options: Options) -> str:
         """Why it cannot run on the kernels of this run, or nothing."""
-        if self.emulated and options.variant == "native":
+        if self.emulated and options.native:
             return f"not in native guests: {self.emulated}"
         return missing(self.needs, options)
 

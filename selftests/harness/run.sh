@@ -30,7 +30,7 @@ done
 path() {
 	case "$1" in
 	stock) "$setup/setup.sh" --path kernel-stock ;;
-	debug | native) "$setup/setup.sh" --path "kernel-$1" ;;
+	debug | native | native-debug) "$setup/setup.sh" --path "kernel-$1" ;;
 	*) "$setup/setup.sh" --path kernel ;;
 	esac
 }
@@ -40,6 +40,7 @@ if [ "$server" = debug ]; then
 	server=${KERNEL:-stock}
 	[ "$server" != native ] || server=stock
 fi
+[ "$server" != native-debug ] || server=native
 linux=$("$setup/setup.sh" --path linux)
 
 # Inside, nothing outlives the run but the cache: logs that are to be kept land there first.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Builds the module for one of the test kernels, and the modules that only tests use, under out/. Usage:
-# build.sh stock|test|debug|native [MAKE-ARGUMENT...]
+# build.sh stock|test|debug|native|native-debug [MAKE-ARGUMENT...]
 #
 # The build is cached, so that a fresh clone of the same sources has it in a second; with KEEP=n it is not.
 
@@ -14,11 +14,11 @@ shift
 case "$variant" in
 stock) kernel=$("$SETUP/setup.sh" --path kernel-stock)/kdir ;;
 test) kernel=$("$SETUP/setup.sh" --path kernel) ;;
-debug | native) kernel=$("$SETUP/setup.sh" --path "kernel-$variant") ;;
-*) die "no such kernel: $variant (stock, test, debug or native)" ;;
+debug | native | native-debug) kernel=$("$SETUP/setup.sh" --path "kernel-$variant") ;;
+*) die "no such kernel: $variant (stock, test, debug, native or native-debug)" ;;
 esac
 
-[ "$variant" != native ] || set -- ARCH=um "$@"
+[[ $variant != native* ]] || set -- ARCH=um "$@"
 
 # Two builds at a time would spoil each other.
 mkdir -p "$TOP/out"
@@ -28,8 +28,8 @@ flock 8
 mapfile -t tools < <("$SETUP/enter.sh" packaging/kernel-tools.sh "$kernel")
 
 modules=(rpcload ibfault hold realdma)
-# The others need kprobes, which that kernel has not.
-[ "$variant" != native ] || modules=(rpcload ibfault)
+# The others need kprobes, which those kernels have not.
+[[ $variant != native* ]] || modules=(rpcload ibfault)
 built_for=$(realpath "$CACHE/${kernel#/cache/}")
 
 # Everything that the result is made from: the sources, the kernel, the tools and the arguments.

@@ -4,12 +4,13 @@
 # Brings this machine from bare to ready, and does nothing that is done already:
 #
 #   setup.sh [STEP...]      steps: host tree linux stock kernel kernel-debug kernel-native
-#                           (default: host tree linux stock)
+#                           kernel-native-debug (default: host tree linux stock)
 #   setup.sh --path WHAT    prints the path of an entry, as seen inside the tree: tree, linux, kernel-stock, kernel,
-#                           kernel-debug, kernel-native
+#                           kernel-debug, kernel-native, kernel-native-debug
 #   setup.sh --ready STEP   exits with status 0 if nothing would have to be done
 #
-# `stock` is the kernel that Debian's backports ship; the others are built here. That of `kernel-native` is a program.
+# `stock` is the kernel that Debian's backports ship; the others are built here. Those of `kernel-native` and
+# `kernel-native-debug` are programs.
 #
 # Everything lands in a cache outside the repository ($RPCRDMA_CACHE), each entry named after a hash of its
 # sources. An entry counts only once it is complete and its key files are unharmed; otherwise it is made again.
@@ -26,7 +27,7 @@ kernel_name() {
 	local variant=$1
 	{
 		fragments "$variant" | (cd "$TOP" && xargs cat) | grep -E '^CONFIG_' | sort
-		[ "$variant" != native ] || cat "$SETUP"/native/*.patch
+		[[ $variant != native* ]] || cat "$SETUP"/native/*.patch
 		cat "$SETUP/$(kernel_script "$variant")" "$CACHE/$(linux_name)/.version"
 		toolchain_key
 	} | echo "kernel-$variant-$(key_of)"
@@ -49,12 +50,13 @@ kdir_name() {
 
 fragments() {
 	echo .config.fragment
+	[ "$1" != native-debug ] || echo selftests/setup/native.config
 	[ "$1" = test ] || echo "selftests/setup/$1.config"
 }
 
 kernel_script() {
 	case "$1" in
-	native) echo native.sh ;;
+	native*) echo native.sh ;;
 	*) echo kernel.sh ;;
 	esac
 }
@@ -146,6 +148,9 @@ step_kernel_debug() { kernel_variant debug 1500 1800; }
 kernel_native_ready() { intact "$CACHE/$(kernel_name native)"; }
 step_kernel_native() { kernel_variant native 900 1650; }
 
+kernel_native_debug_ready() { intact "$CACHE/$(kernel_name native-debug)"; }
+step_kernel_native_debug() { kernel_variant native-debug 1500 1700; }
+
 kernel_variant() {
 	local variant=$1 estimate=$2 name
 	# shellcheck disable=SC2034 # for the progress command
@@ -161,7 +166,7 @@ kernel_variant() {
 
 make_kernel() {
 	local variant=$1 name=$2 image=arch/x86/boot/bzImage
-	[ "$variant" != native ] || image=linux
+	[[ $variant != native* ]] || image=linux
 	rm -f "$CACHE/$name/.complete"
 	# shellcheck disable=SC2046 # a list on purpose
 	"$ENTER" "selftests/setup/$(kernel_script "$variant")" "/cache/$(linux_name)" "/cache/$name" $(fragments "$variant" | sed 's,^,/repo/,')
@@ -174,7 +179,7 @@ if [ "${1:-}" = --path ]; then
 	linux) echo "/cache/$(linux_name)" ;;
 	kernel-stock) echo "/cache/$(stock_name)" ;;
 	kernel) echo "/cache/$(kernel_name test)" ;;
-	kernel-debug | kernel-native) echo "/cache/$(kernel_name "${2#kernel-}")" ;;
+	kernel-debug | kernel-native | kernel-native-debug) echo "/cache/$(kernel_name "${2#kernel-}")" ;;
 	*) die "no such thing: $2" ;;
 	esac
 	exit
@@ -214,8 +219,8 @@ fi
 [ $# -gt 0 ] || set -- host tree linux stock
 for step; do
 	case "$step" in
-	host | tree | linux | stock | kernel | kernel-debug | kernel-native) ;;
-	*) die "no such step: $step (host tree linux stock kernel kernel-debug kernel-native)" ;;
+	host | tree | linux | stock | kernel | kernel-debug | kernel-native | kernel-native-debug) ;;
+	*) die "no such step: $step (host tree linux stock kernel kernel-debug kernel-native kernel-native-debug)" ;;
 	esac
 done
 while [ $# -gt 0 ]; do

@@ -135,7 +135,7 @@ def again_and_again(pair: Pair, asked: Rule, what: str, vers: str) -> None:
     assert not odd, odd
     pair.umount()
     print(f"# {what}, vers={vers}: until it goes on, in {len(times)} rounds: longest {max(times):.1f} s")
-    assert max(times) < limit * (pair.options.slowness if pair.options.variant == "debug" else 1), (times, how)
+    assert max(times) < limit * (pair.options.slowness if pair.options.debug else 1), (times, how)
 
 
 test(
@@ -168,7 +168,7 @@ def silent(pair: Pair) -> None:
     print(
         f"# silent: until all have completed, in {len(times)} rounds: longest {max(times):.1f} s, timeout {timeout} s"
     )
-    assert max(times) < (timeout + 5) * (pair.options.slowness if pair.options.variant == "debug" else 2), times
+    assert max(times) < (timeout + 5) * (pair.options.slowness if pair.options.debug else 2), times
 
 
 @test(
@@ -244,4 +244,4 @@ def bonding(pair: Pair) -> None:
     writer.finish()
     pair.umount()
     print(f"# bonding: until it goes on, in {len(times)} rounds: longest {max(times):.1f} s")
-    assert max(times) < 20 * (pair.options.slowness if pair.options.variant == "debug" else 1), times
+    assert max(times) < 20 * (pair.options.slowness if pair.options.debug else 1), times

@@ -38,7 +38,7 @@ def rounds(pair: Pair) -> None:
         assert left == idle, f"round {number}: RDMA objects {left}, before any mount {idle}"
         seen.append(resources.memory(pair.client))
         pair.load_module()
-    if pair.options.variant == "debug":
+    if pair.options.debug:
         # KASAN keeps freed memory for a while, so that the figures mean nothing there; kmemleak looks instead.
         return
     for kind, slack in SLACK.items():

@@ -59,7 +59,7 @@ def silence(pair: Pair, act: str) -> None:
     So the transport, the module and the device stay as long as TCP tries: 131 seconds with the kernel's defaults, 35 with
     four retries, and 7 with one, as in this test. Beyond that nothing may wait.
     """
-    limit = 15 if pair.options.variant != "debug" else 5 * pair.options.slowness
+    limit = 5 * pair.options.slowness if pair.options.debug else 15
     pair.mount("3")
     pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr {SERVER.mac} nud permanent dev eth0")
     retries = pair.client.run("sysctl -n net.ipv4.tcp_syn_retries").out.strip()

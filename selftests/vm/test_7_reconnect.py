@@ -196,7 +196,7 @@ def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
 
 def two_seconds(pair: Pair) -> float:
     """Two seconds, times the slowness of the emulation."""
-    return 2 * (pair.options.slowness if pair.options.variant == "debug" else 3)
+    return 2 * (pair.options.slowness if pair.options.debug else 3)
 
 
 def timed(pair: Pair, script: str) -> list[float]:
