@@ -6,8 +6,8 @@
 # the module is built here, by this machine's tools, for that kernel.
 
 .DEFAULT_GOAL := modules
-.PHONY: help modules prepare modules_install uninstall install-tools uninstall-tools setup setup-kernel setup-debug setup-native demo test test-host \
-	test-kunit test-vm test-native test-debug test-package test-mutations test-vng soak vng deb bench lint fmt conformance docs clean
+.PHONY: help modules prepare modules_install uninstall install-tools uninstall-tools setup setup-kernel setup-debug setup-native setup-native-debug demo test test-host \
+	test-kunit test-vm test-native test-debug test-debug-rest test-package test-mutations test-vng soak vng deb bench lint fmt conformance docs clean
 # Each of the targets uses all processors by itself.
 .NOTPARALLEL:
 
@@ -46,7 +46,7 @@ help: ## Show this list
 ifdef KDIR
 # These test what was built for the kernels of the set-up, which is another module.
 without-kdir := demo test test-host test-kunit test-vm test-debug test-mutations bench lint docs setup setup-kernel \
-	setup-debug setup-native test-native soak
+	setup-debug setup-native setup-native-debug test-native test-debug-rest soak
 $(foreach goal,$(filter $(without-kdir),$(MAKECMDGOALS)),$(error '$(goal)' is for the kernels of the set-up: call it without KDIR))
 
 # KDIR, or what `make prepare` has made of it where it lacks Rust metadata; with the tools that built the kernel.
@@ -101,6 +101,10 @@ setup-native: setup
 	@$(setup) kernel-native
 	@$(selftests)/setup/build.sh native
 
+setup-native-debug: setup-native
+	@$(setup) kernel-native-debug
+	@$(selftests)/setup/build.sh native-debug
+
 demo: modules ## Mount an export over the module in two virtual machines and show what happens
 	@$(harness) demo
 
@@ -119,10 +123,13 @@ test-vm: modules ## Run the tests that need virtual machines
 test-native: setup-native ## Run the VM and KUnit tests in guests that are processes of this machine
 	@$(selftests)/run.sh native kunit
 
-test-debug: setup-debug ## Run the VM tests, with less data, on a kernel that looks for bugs
+test-debug: setup-native-debug ## Run the VM and KUnit tests, with less data, natively on a kernel that looks for bugs
+	@$(selftests)/run.sh kunit-debug native-debug
+
+test-debug-rest: setup-debug ## Run those that native guests cannot, emulated, on a kernel that looks for bugs
 	@$(selftests)/setup/build.sh $(KERNEL:native=stock) # for the server
 	@$(selftests)/setup/build.sh debug
-	@$(selftests)/run.sh kunit-debug vm-debug
+	@$(selftests)/run.sh vm-debug
 
 test-mutations: modules ## Break the sources in known ways, one by one, and see that tests find each (40 minutes)
 	@$(selftests)/mutations/run.sh $(DEFECTS)

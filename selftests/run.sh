@@ -3,11 +3,13 @@
 #
 # Runs parts of the test suite one after the other and adds up their results. The last line is 'N passed, N failed'.
 #
-#   run.sh PART...      parts: host tool packaging native vm-stock vm kunit vng kunit-debug vm-debug
+#   run.sh PART...      parts: host tool packaging native vm-stock vm kunit vng native-debug kunit-debug vm-debug
 #
 # `native` has all VM tests in native guests, `vm-stock` those on Debian's kernel that native guests do not run, and the core;
 # `vm` has all on the kernel that KERNEL names, stock by default. `kunit` runs natively, for KUnit is in no distribution's
 # kernel. The native kernel, which clang builds with other options than Debian's, is made by the parts that need it.
+# `native-debug` and `kunit-debug` have the client on the native kernel that looks for bugs, with less data; `vm-debug` has what
+# these lack on the debug kernel.
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
 # say which files' tests they have left out; that line is repeated before the last one. TAP=DIRECTORY gets their results in
@@ -70,14 +72,13 @@ for name; do
 	tool) part tool selftests/setup/enter.sh bash -c 'cd selftests && python3 -m tool' ;;
 	packaging) part packaging selftests/setup/enter.sh selftests/package/messages.sh ;;
 	native) part native natively vm native native ;;
-	vm-stock) part vm-stock vm vm-stock stock --beside-native ;;
+	vm-stock) part vm-stock vm vm-stock stock --beside-native core ;;
 	vm) part vm vm vm "${KERNEL:-stock}" ;;
 	kunit) part kunit natively selftests/harness/run.sh kunit --kernel native ;;
 	vng) part vng selftests/vng/run.sh --test ${UNTIL:+--until "$UNTIL"} ;;
-	kunit-debug)
-		part kunit-debug selftests/harness/run.sh kunit --kernel debug
-		;;
-	vm-debug) part vm-debug vm vm-debug debug --small --rounds 1 ;;
+	native-debug) part native-debug vm native-debug native-debug --small --rounds 1 ;;
+	kunit-debug) part kunit-debug selftests/harness/run.sh kunit --kernel native-debug ;;
+	vm-debug) part vm-debug vm vm-debug debug --small --rounds 1 --beside-native rest ;;
 	*)
 		echo "no such part: $name" >&2
 		exit 2

@@ -34,8 +34,9 @@ def arguments() -> argparse.Namespace:
         command.add_argument("pattern", nargs="*")
         command.add_argument(
             "--beside-native",
-            action="store_true",
-            help="only the tests that native guests do not run, and the core, which is to run on two kernels",
+            choices=("rest", "core"),
+            default="",
+            help="only the tests that native guests do not run; with `core`, also those that are to run on two kernels",
         )
         common(command)
     common(commands.add_parser("kunit", help="run the module's KUnit tests in a guest"))

@@ -43,10 +43,10 @@ class Test:
             return f"not in native guests: {self.emulated}"
         return missing(self.needs, options)
 
-    @property
-    def beside_native(self) -> bool:
-        """Tells whether a run on Debian's kernel has it although there is one in native guests."""
-        return self.core or bool(self.emulated) or lacking_natively(self.needs)
+    def beside_native(self, which: str) -> bool:
+        """Whether a run in emulated guests has it beside one in native guests: `rest`, if these do not run it; `core`, if it
+        is one of the core, too."""
+        return bool(self.emulated) or lacking_natively(self.needs) or (which == "core" and self.core)
 
     @property
     def title(self) -> str:
@@ -140,10 +140,10 @@ def load() -> list[Test]:
     return TESTS
 
 
-def select(tests: list[Test], patterns: list[str], beside_native: bool = False) -> list[Test]:
+def select(tests: list[Test], patterns: list[str], beside_native: str = "") -> list[Test]:
     """The tests whose `file: name` contains any of the patterns; all without patterns."""
     return [
         t
         for t in tests
-        if (t.beside_native or not beside_native) and (not patterns or any(p in t.title for p in patterns))
+        if (not beside_native or t.beside_native(beside_native)) and (not patterns or any(p in t.title for p in patterns))
     ]
