@@ -131,7 +131,7 @@ test-debug-rest: setup-debug ## Run those that native guests cannot, emulated, o
 	@$(selftests)/setup/build.sh debug
 	@$(selftests)/run.sh vm-debug
 
-test-mutations: modules ## Break the sources in known ways, one by one, and see that tests find each (40 minutes)
+test-mutations: modules setup-native ## Break the sources in known ways, one by one, and see that tests find each
 	@$(selftests)/mutations/run.sh $(DEFECTS)
 
 soak: setup-native ## Hunt for races in native guests, for MINUTES=10; SEED=number repeats what a finding says

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from conformance import requirements
+from harness.needs import lacking_natively
 from harness.registry import load, select
 
 from .defects import DEFECTS, HOST, Defect
@@ -40,6 +41,12 @@ def problems(defect: Defect) -> list[str]:
     return found
 
 
+def kernel(defect: Defect) -> str:
+    """The kernel of the guests in which the test runs that has to find a defect."""
+    tests = [] if defect.found_by == HOST else select(TESTS, [defect.found_by])
+    return "stock" if any(test.emulated or lacking_natively(test.needs) for test in tests) else "native"
+
+
 def apply(defect: Defect, src: Path) -> None:
     """Puts a defect into the sources under `src`."""
     for old, new in defect.edits:
@@ -57,7 +64,7 @@ def main(arguments: list[str]) -> int:
             for number, defect in enumerate(DEFECTS):
                 title = f"{defect.name} ({defect.broken})"
                 if not patterns or any(pattern in title for pattern in patterns):
-                    print(number, title, defect.found_by, sep="\t")
+                    print(number, title, kernel(defect), defect.found_by, sep="\t")
         case ["--apply", number, src]:
             apply(DEFECTS[int(number)], Path(src))
         case _:

@@ -112,7 +112,7 @@ def expiry(pair: Pair, flavour: str) -> None:
     pair.umount()
 
 
-@test("a verifier that cannot be checked", "V1-123", limit=120, device="rxe")
+@test("a verifier that cannot be checked", "V1-123", limit=120, device="rxe", needs=("kprobes",))
 def unverified(pair: Pair) -> None:
     """sunrpc drops the reply and waits for another, which does not come. The timer of the call ends the connection, and
     the call ends well on the next one."""
