@@ -19,7 +19,13 @@ from .runner import Runner
 
 
 # The set-up's names of the kernels.
-STEPS = {"stock": "stock", "test": "kernel", "debug": "kernel-debug", "native": "kernel-native", "native-debug": "kernel-native-debug"}
+STEPS = {
+    "stock": "stock",
+    "test": "kernel",
+    "debug": "kernel-debug",
+    "native": "kernel-native",
+    "native-debug": "kernel-native-debug",
+}
 
 
 def arguments() -> argparse.Namespace:
@@ -48,9 +54,7 @@ def arguments() -> argparse.Namespace:
 
 def common(command: argparse.ArgumentParser) -> None:
     """The options that every command takes."""
-    command.add_argument(
-        "--kernel", choices=STEPS, default=os.environ["RPCRDMA_VARIANT"]
-    )
+    command.add_argument("--kernel", choices=STEPS, default=os.environ["RPCRDMA_VARIANT"])
     command.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
     command.add_argument("--device", choices=("rxe", "siw"), default="rxe")
     command.add_argument("--small", action="store_true", help="a tenth of the data, for the debug kernel")

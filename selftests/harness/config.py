@@ -17,7 +17,9 @@ OUR_MODULE = "out/{variant}/rpcrdma_rs.ko"
 class Options:
     """The choices of one run."""
 
-    variant: str = field(default_factory=lambda: os.environ["RPCRDMA_VARIANT"])  # stock, test, debug, native or native-debug
+    variant: str = field(
+        default_factory=lambda: os.environ["RPCRDMA_VARIANT"]
+    )  # stock, test, debug, native or native-debug
     # The kernel of the server guest: never a debug kernel.
     server_variant: str = field(default_factory=lambda: os.environ["RPCRDMA_SERVER_VARIANT"])
     client: str = "ours"  # ours or in-tree

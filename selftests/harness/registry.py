@@ -145,5 +145,6 @@ def select(tests: list[Test], patterns: list[str], beside_native: str = "") -> l
     return [
         t
         for t in tests
-        if (not beside_native or t.beside_native(beside_native)) and (not patterns or any(p in t.title for p in patterns))
+        if (not beside_native or t.beside_native(beside_native))
+        and (not patterns or any(p in t.title for p in patterns))
     ]
