@@ -2,8 +2,8 @@
 """Runs in a guest: executes the commands that the harness sends over a virtio-serial port, or a serial line.
 
 The protocol is lines of words; every free text in them is hexadecimal. In: `run ID SCRIPT`, `kill ID`, `kmsg ID`.
-Out: `ready`, then per request `out ID TEXT` any number of times and `end ID STATUS` once. Imports are few because
-each costs a tenth of a second under emulation.
+Out: `ready`, then `taken` for each line that came in, and per request `out ID TEXT` any number of times and `end ID STATUS`
+once. Imports are few because each costs a tenth of a second under emulation.
 """
 
 import os
@@ -125,6 +125,7 @@ class Agent:
                     *lines, self.pending = self.pending.split(b"\n")
                     for line in lines:
                         self.handle(line)
+                        self.say("taken")
                 elif fd in self.jobs:
                     data = os.read(fd, 16384)
                     if data:

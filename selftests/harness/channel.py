@@ -8,6 +8,8 @@ import socket
 import threading
 from dataclasses import dataclass
 
+TURN = 5.0  # seconds that a request waits for the guest to take the one before
+
 
 class ChannelClosed(Exception):
     """The guest is gone."""
@@ -81,6 +83,9 @@ class Channel:
         self._lock = threading.Lock()
         self._next = 0
         self._closed = False
+        self._order = threading.Lock()
+        self._taken = threading.Event()
+        self._taken.set()
         self.ready = threading.Event()
 
     def accept(self, timeout: float) -> None:
@@ -91,8 +96,17 @@ class Channel:
         threading.Thread(target=self._read, daemon=True).start()
 
     def send(self, *words: str) -> None:
-        """One line to the guest."""
+        """One line to the guest, which has taken the line before: a serial line that is full has been seen to stop for ever.
+
+        A guest that takes no line for some seconds gets the next one all the same.
+        """
         data = (" ".join(words) + "\n").encode()
+        with self._order:
+            self._taken.wait(TURN)
+            self._taken.clear()
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
         with self._lock:
             if self._closed or self._socket is None:
                 raise ChannelClosed
@@ -123,11 +137,15 @@ class Channel:
             jobs = list(self._jobs.values())
         for job in jobs:
             job.lost()
+        self._taken.set()
         self.ready.set()
 
     def _dispatch(self, words: list[str]) -> None:
         if words == ["ready"]:
             self.ready.set()
+            return
+        if words == ["taken"]:
+            self._taken.set()
             return
         word, ident, *rest = words
         with self._lock:

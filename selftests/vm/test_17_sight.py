@@ -191,7 +191,12 @@ def recorded(pair: Pair, script: str) -> list[tuple[str, dict[str, str]]]:
     return found
 
 
-@test("a recorded mount and read can be followed from connect to close", limit=120, device="rxe")
+@test(
+    "a recorded mount and read can be followed from connect to close",
+    limit=120,
+    device="rxe",
+    emulated="their trace clock ticks, so that events of two processors are not in order",
+)
 def followed(pair: Pair) -> None:
     """By the number of the transport and the xid of a call; the handle that was offered is the one that is invalidated."""
     pair.server.run("head -c 65536 /dev/urandom >/export/traced")

@@ -225,7 +225,14 @@ rdma link add rxe0 type rxe netdev bond0
 
 
 # The last one, as it leaves the network so.
-@test("recovery: failover of a bond", "PD-20", "H-47", limit=900, allowed=PROVOKED, device="rxe")
+@test(
+    "recovery: failover of a bond",
+    *("PD-20", "H-47"),
+    limit=900,
+    allowed=PROVOKED,
+    device="rxe",
+    emulated="their adapter does not let a bond change its MTU",
+)
 def bonding(pair: Pair) -> None:
     """The address of the device changes under the connection, which is made again over the other adapter."""
     pair.client.run(BOND, 60)
