@@ -3,6 +3,7 @@
 //! Version 2: both ends of a connection, in every order.
 
 mod ends;
+mod negotiation;
 
 /// What is wrong at the end of a story, and the number of steps to it.
 fn summary(story: &str) -> String {
