@@ -154,8 +154,13 @@ enum Mistake {
     AsksWhilePending = 19,
     CountsExtra = 20,
     XidsOfCalls = 28,
-    /// Not of the design: an update exceeds a request to grow that is unanswered.
+    /// Not of the design, as the ones that follow: an update exceeds a request to grow that is
+    /// unanswered.
     NoCapOnGrowth = 101,
+    /// Replies are planned by the size of an update that the peer may refuse.
+    PlansByUnconfirmed = 102,
+    /// The grant falls below the credit that a one-way message holds.
+    GrantFallsBelow = 103,
 }
 
 /// The circumstances of a walk.
@@ -269,7 +274,9 @@ fn explore(models: &[(&str, Model)]) -> Figures {
     figures
 }
 
-// V2-59, XC-57, XC-68..XC-72, XC-76, XC-86..XC-99, XC-105: both ends, in every order; each seeded mistake is found.
+// V2-56, V2-59, V2-73, XC-22, XC-25, XC-31, XC-40, XC-57, XC-65, XC-67, XC-68, XC-69, XC-70, XC-71,
+// XC-72, XC-76, XC-86, XC-88, XC-89, XC-90, XC-95, XC-96, XC-97, XC-98, XC-99, XC-104, XC-105: both
+// ends, in every order; each seeded mistake is found.
 #[test]
 fn every_order_is_right_and_every_mistake_is_found() {
     let figures = explore(&configs::small());

@@ -100,6 +100,7 @@ pub(super) fn small() -> Vec<(&'static str, Model)> {
             "falling grant",
             Model {
                 falls: true,
+                grant: 3,
                 grows: [true, false],
                 ..BASE
             },
@@ -436,6 +437,21 @@ pub(super) fn mistakes() -> Vec<(Mistake, Model)> {
                 grows: [false, true],
                 start: [1, 1],
                 ..three
+            },
+        ),
+        (
+            PlansByUnconfirmed,
+            Model {
+                peer: Peer::InitAlone,
+                ..foreign
+            },
+        ),
+        (
+            GrantFallsBelow,
+            Model {
+                falls: true,
+                grant: 3,
+                ..BASE
             },
         ),
     ];

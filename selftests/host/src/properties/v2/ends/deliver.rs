@@ -99,6 +99,9 @@ impl Model {
         self.confirm_early(end, Some(number));
         let credits = Some(self.grant_of(CLIENT));
         end.on(Event::Answered { number, credits });
+        if self.is(Mistake::GrantFallsBelow) {
+            end.credits.grant = self.grant_of(CLIENT);
+        }
     }
 
     /// Seeds the mistake that the answer to any message confirms.

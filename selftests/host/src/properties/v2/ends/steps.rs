@@ -32,6 +32,9 @@ impl Model {
         if self.is(Mistake::LowersAtResponse) && shrinks(end) {
             limits.send = end.told;
         }
+        if self.is(Mistake::PlansByUnconfirmed) && end.heeds {
+            limits.reply = end.announced;
+        }
         limits
     }
 
