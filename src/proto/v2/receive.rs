@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(outcome(Side::Client, &Message::new(&TV_V2_6)), "reply");
     }
 
-    // TV-XC-1..TV-XC-6, TV-XC-8..TV-XC-12, TV-M-35, TV-M-38, XC-1, XC-11, XC-34, XC-35: both ends
-    // take each operation.
+    // TV-XC-1..TV-XC-6, TV-XC-8..TV-XC-12, TV-M-35, TV-M-38, XC-1, XC-11, XC-33, XC-34, XC-35:
+    // both ends take each operation.
     #[test]
     fn operations() {
         for (words, code) in [

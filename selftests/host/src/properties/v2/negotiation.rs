@@ -258,8 +258,9 @@ fn explore() -> Figures {
     figures
 }
 
-// V2-2, V2-5, V2-6, V2-7, V2-9, V2-10, V2-11, V2-12, V2-14, V2-15, V2-16, V2-17, V2-18, V2-19, V2-20, V2-62,
-// V2-65, V2-66, V2-67, V2-68, V2-69, V2-71: every client and server; each seeded mistake is found.
+// V2-2, V2-5, V2-6, V2-7, V2-9, V2-10, V2-11, V2-12, V2-14, V2-15, V2-16, V2-17, V2-18, V2-19, V2-20,
+// V2-62, V2-65, V2-66, V2-67, V2-68, V2-69, V2-71, V2-73: every client and server; each seeded
+// mistake is found.
 #[test]
 fn every_order_is_right_and_every_mistake_is_found() {
     let figures = explore();
