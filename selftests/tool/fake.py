@@ -189,6 +189,8 @@ class ToolTest(unittest.TestCase):
             f"import sys; from pathlib import Path; from tool.fake import load; tool = load(); places = {places!r}\n"
         )
         script += "[setattr(tool, name, Path(place)) for name, place in places.items()]\n"
+        # A run in the background begins with Ctrl-C ignored. No command that is not ended outlives its test for long.
+        script += "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); signal.alarm(120)\n"
         script += f"sys.argv = {['rpcrdma', *words]!r}; sys.exit(tool.main())"
         # As a user has it, with buffered output.
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
