@@ -21,7 +21,7 @@
 //! | [`v1::requester::incoming`] | the kind of a message that a client received |
 //! | [`v1::requester::reply`] | whether a reply keeps to the chunks that its call offered |
 //! | [`v1::requester::usual`] | both at once, for the usual replies |
-//! | [`v1::responder`] | whether a call can be served, and the error if not |
+//! | [`v1::responder`] | the kind of a received call, its arguments, and the form of its reply |
 //! | [`neutral`] | what a message means, in types of no version |
 //! | [`v2`] | the bytes and the meaning of messages in version 2 |
 //!

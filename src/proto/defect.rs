@@ -33,6 +33,18 @@ pub(crate) enum Defect {
         reason = "a responder's; until there is a server the tests alone use it"
     )]
     Wraps,
+    /// There are more chunks or segments than the responder takes.
+    #[allow(
+        dead_code,
+        reason = "a responder's; until there is a server the tests alone use it"
+    )]
+    TooManySegments,
+    /// The arguments are longer than the responder takes.
+    #[allow(
+        dead_code,
+        reason = "a responder's; until there is a server the tests alone use it"
+    )]
+    TooLong,
 }
 
 impl Defect {
@@ -49,6 +61,8 @@ impl Defect {
             Self::Direction => "payload neither call nor reply",
             Self::Position => "impossible Read chunk position",
             Self::Wraps => "segment past the address space",
+            Self::TooManySegments => "more chunks or segments than taken",
+            Self::TooLong => "arguments longer than taken",
         }
     }
 }

@@ -14,20 +14,14 @@ mod module {
 }
 
 use module::proto::{
-    encode_error,
-    v1::{encode::ListsHeader, responder},
-    Body, ChunkLists, Header, ReadSegment, Segment,
+    encode_error, v1::encode::ListsHeader, Body, ChunkLists, Header, ReadSegment, Segment,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let header = match Header::decode(bytes) {
         Ok(header) => header,
-        Err(error) => {
-            responder::rejection(&error);
-            return;
-        }
+        Err(_) => return,
     };
-    let _ = responder::check(&header);
     let mut out = vec![0xee; bytes.len()];
     let len = match &header.body {
         Body::Msg { chunks, payload } => {
