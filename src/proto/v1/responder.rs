@@ -6,12 +6,21 @@
 //! | module | decides |
 //! |---|---|
 //! | [`call`], [`received`] | the kind of a received message, and the error in reply to a bad call |
+//! | [`check`] | whether the header of a call is one |
 //! | [`rebuild`] | the order in which inline bytes and RDMA Reads make up the arguments |
+//! | [`offer`] | the chunks that a call offers for its reply, kept until that is sent |
+//! | [`reply`] | the place of each part of a reply, the RDMA Writes, and the header |
+//! | [`invalidation`] | the handle that the Send of a reply invalidates |
+//! | [`grant`] | the credits that a reply grants |
 //!
 //! No message ends the connection: it is dropped, or rejected, or it is a call. A reply or an error
 //! that cannot be encoded or posted does (V1-121), which is up to the caller.
 
 pub(crate) mod call;
 pub(crate) mod check;
+pub(crate) mod grant;
+pub(crate) mod invalidation;
+pub(crate) mod offer;
 pub(crate) mod rebuild;
 pub(crate) mod received;
+pub(crate) mod reply;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The header of a reply: the chunks of the call, with the lengths that were written (RFC 8166,
+//! sections 3.4.6 and 4.3).
+
+use super::{
+    super::{
+        super::{
+            super::{
+                chunk::{
+                    reply_chunk_len,
+                    write_list_len,
+                    WriteChunk, //
+                },
+                prefix::Proc,
+                xdr::{
+                    NoRoom,
+                    Writer, //
+                }, //
+            },
+            header::{
+                MIN_LEN,
+                VERSION, //
+            }, //
+        },
+        offer::{
+            filled,
+            put_segments, //
+        }, //
+    },
+    ReplyPlan, //
+};
+
+impl ReplyPlan<'_, '_> {
+    /// Bytes of the header.
+    pub(crate) fn header_len(&self) -> u64 {
+        let segments = |chunk: WriteChunk<'_>| u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+        let mut len = u64::try_from(MIN_LEN).unwrap_or(u64::MAX);
+        for chunk in self.offer.write.chunks() {
+            let chunk = match segments(chunk) {
+                // The words for its presence and the count of its segments.
+                0 => 8,
+                segments => write_list_len(segments),
+            };
+            len = len.saturating_add(chunk);
+        }
+        if let Some(chunk) = self.offer.reply {
+            let chunk = match segments(chunk) {
+                0 => 4,
+                segments => reply_chunk_len(segments),
+            };
+            len = len.saturating_add(chunk);
+        }
+        len
+    }
+
+    /// Writes the header to the front of `out` and returns its length in bytes. `credits` is the
+    /// current grant.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`].
+    pub(crate) fn encode_header(
+        &self,
+        xid: u32,
+        credits: u32,
+        out: &mut [u8],
+    ) -> Result<usize, NoRoom> {
+        let mut out = Writer::new(out);
+        let proc = if self.long { Proc::NoMsg } else { Proc::Msg };
+        // The prefix, and a Read list of no segments.
+        out.words([xid, VERSION, credits, proc.code(), 0])?;
+        for (index, chunk) in self.offer.write.chunks().enumerate() {
+            put_segments(
+                &mut out,
+                chunk.len(),
+                filled(chunk, self.written(index, chunk)),
+            )?;
+        }
+        out.words([0])?;
+        match self.offer.reply {
+            Some(chunk) => {
+                let len = if self.long { self.rest } else { 0 };
+                put_segments(&mut out, chunk.len(), filled(chunk, len))?;
+            }
+            None => out.words([0])?,
+        }
+        Ok(out.written())
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_reply_header))]
+mod tests {
+    use super::{
+        super::{
+            super::super::super::vectors::*,
+            samples::*, //
+        },
+        *, //
+    };
+
+    // TV-V1-5, 8, V1-86..V1-88, V1-94, V1-98: headers as they are returned, in any buffer.
+    #[test]
+    fn headers() {
+        let placed = [part(24, 4196)];
+        for (call, shape, words, len) in [
+            (
+                TV_V1_4.as_slice(),
+                shape(4220, &placed),
+                TV_V1_5.as_slice(),
+                124,
+            ),
+            (TV_V1_7.as_slice(), shape(5120, &[]), TV_V1_8.as_slice(), 48),
+            (TV_V1_1.as_slice(), shape(24, &[]), TV_V1_2.as_slice(), 28),
+        ] {
+            let expected = Message::new(words);
+            let xid = words.first().copied().unwrap_or_default();
+            let same = plan(&Message::new(call), &shape, &LIMITS, |plan| {
+                let mut out = [0xee; 128];
+                let written = plan.encode_header(xid, 16, &mut out);
+                assert!(out.iter().skip(len).all(|byte| *byte == 0xee));
+                assert_eq!(out.get(..len), expected.bytes().get(..len));
+                for short in 0..len {
+                    let out = out.get_mut(..short).unwrap_or_default();
+                    assert!(plan.encode_header(xid, 16, out).is_err());
+                }
+                written == Ok(len)
+            });
+            assert_eq!(same, Some(Ok(true)));
+        }
+    }
+}
