@@ -11,6 +11,7 @@ mod queue;
 mod replies;
 mod requests;
 mod rules;
+mod served;
 mod sizes;
 mod v2;
 mod v2_messages;

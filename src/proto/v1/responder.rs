@@ -12,6 +12,8 @@
 //! | [`reply`] | the place of each part of a reply, the RDMA Writes, and the header |
 //! | [`invalidation`] | the handle that the Send of a reply invalidates |
 //! | [`grant`] | the credits that a reply grants |
+//! | [`life`] | the life of a received call, and the party that recycles its record |
+//! | [`room`] | whether a reply is posted, or waits for room in the send queue |
 //!
 //! No message ends the connection: it is dropped, or rejected, or it is a call. A reply or an error
 //! that cannot be encoded or posted does (V1-121), which is up to the caller.
@@ -20,7 +22,9 @@ pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod grant;
 pub(crate) mod invalidation;
+pub(crate) mod life;
 pub(crate) mod offer;
 pub(crate) mod rebuild;
 pub(crate) mod received;
 pub(crate) mod reply;
+pub(crate) mod room;

@@ -96,8 +96,8 @@ pub(crate) fn filled(chunk: WriteChunk<'_>, len: u32) -> impl Iterator<Item = Se
     })
 }
 
-/// Bytes of a [`Kept`]: two Write chunks of 2 segments each, the end of their list, and a Reply chunk
-/// of 4 segments.
+/// Bytes of a [`Kept`]: two Write chunks of 2 segments each, the end of their list, and a Reply
+/// chunk of 4 segments.
 const KEPT_LEN: usize = 156;
 
 /// An offer that does not refer to the received header.
@@ -141,17 +141,13 @@ impl Kept {
 /// Writes the lists of `offer` as a header has them.
 fn put(out: &mut Writer<'_>, offer: &Offer<'_>) -> Result<(), NoRoom> {
     for chunk in offer.write.chunks() {
-        put_chunk(out, chunk)?;
+        put_segments(out, chunk.len(), chunk.segments())?;
     }
     out.words([0])?;
     match offer.reply {
-        Some(chunk) => put_chunk(out, chunk),
+        Some(chunk) => put_segments(out, chunk.len(), chunk.segments()),
         None => out.words([0]),
     }
-}
-
-fn put_chunk(out: &mut Writer<'_>, chunk: WriteChunk<'_>) -> Result<(), NoRoom> {
-    put_segments(out, chunk.len(), chunk.segments())
 }
 
 /// Writes a chunk of `count` segments behind the word for its presence.

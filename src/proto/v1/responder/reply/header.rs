@@ -92,12 +92,9 @@ impl ReplyPlan<'_, '_> {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_reply_header))]
 mod tests {
-    use super::{
-        super::{
-            super::super::super::vectors::*,
-            samples::*, //
-        },
-        *, //
+    use super::super::{
+        super::super::super::vectors::*,
+        samples::*, //
     };
 
     // TV-V1-5, 8, V1-86..V1-88, V1-94, V1-98: headers as they are returned, in any buffer.

@@ -45,8 +45,8 @@ impl ReplyShape<'_> {
 }
 
 impl<'a, 'r> ReplyPlan<'a, 'r> {
-    /// The results that leave the payload, each with its chunk. A result of no bytes uses up a chunk
-    /// all the same, and so does one whose chunk has no room, which stays.
+    /// The results that leave the payload, each with its chunk. A result of no bytes uses up a
+    /// chunk all the same, and so does one whose chunk has no room, which stays.
     pub(super) fn reductions(&self) -> impl Iterator<Item = (Part, WriteChunk<'a>)> + use<'a, 'r> {
         let results = if self.reduced && !self.shape.opaque {
             self.shape.results
