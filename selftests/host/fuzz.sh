@@ -12,7 +12,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 seconds=${1:?usage: fuzz.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ "${#targets[@]}" -gt 0 ] || targets=(private_data header incoming xdr version2)
+[ "${#targets[@]}" -gt 0 ] || targets=(private_data header incoming responder xdr version2)
 
 : "${CARGO_TARGET_DIR:=/cache/target-fuzz}"
 : "${FUZZ_DIR:=/cache/fuzz}"

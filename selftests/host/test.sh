@@ -32,7 +32,7 @@ else
 	echo "dissector ... FAILED"
 	failed=$((failed + 1))
 fi
-for target in private_data header incoming xdr version2; do
+for target in private_data header incoming responder xdr version2; do
 	if "$here/fuzz.sh" "${FUZZ_SECONDS:-5}" "$target" >"$log" 2>&1; then
 		echo "fuzz target $target ... ok"
 		passed=$((passed + 1))

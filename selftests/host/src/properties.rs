@@ -10,6 +10,7 @@ mod plans;
 mod queue;
 mod replies;
 mod requests;
+mod responder;
 mod rules;
 mod served;
 mod sizes;

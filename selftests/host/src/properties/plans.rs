@@ -23,7 +23,7 @@ fn bytes() -> impl Strategy<Value = u32> {
     prop_oneof![0..64_u32, 0..5000_u32, 0..2_000_000_u32]
 }
 
-fn shape() -> impl Strategy<Value = CallShape> {
+pub(super) fn shape() -> impl Strategy<Value = CallShape> {
     let side = || (bytes(), bytes(), any::<bool>(), any::<bool>());
     let kvecs = || 0..3_u32;
     (side(), side(), kvecs(), kvecs(), any::<bool>()).prop_map(
@@ -57,7 +57,7 @@ fn shape() -> impl Strategy<Value = CallShape> {
     )
 }
 
-fn limits() -> impl Strategy<Value = PlanLimits> {
+pub(super) fn limits() -> impl Strategy<Value = PlanLimits> {
     let threshold = || prop_oneof![0..600_u32, Just(1024), Just(4096), 1024..262_144_u32];
     let page = prop_oneof![
         Just(4096_u32),

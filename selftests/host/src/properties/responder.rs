@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Both ends against each other: the server rebuilds the arguments that a client has taken apart, the client finds the
+//! reply that the server has placed, and no message makes the server read or write outside of what was offered.
+
+mod arguments;
+mod replies;
+
+use proptest::{collection::vec, prelude::*};
+
+use super::{lists, word};
+use crate::module::proto::v1::responder::{
+    call::receive,
+    invalidation,
+    offer::{Kept, Offer, OfferLimits},
+    rebuild::{pieces::Source, ArgumentLimits, Rebuild},
+    received::{Call, Received},
+    reply::{Part, ReplyLimits, ReplyPlan, ReplyShape},
+};
+use crate::module::proto::{neutral::Invalidation, v1::reply, Incoming, Segment, WriteChunk};
+
+const ARGUMENTS: ArgumentLimits = ArgumentLimits {
+    len: 1 << 20,
+    segments: 16,
+};
+
+const OFFER: OfferLimits = OfferLimits {
+    chunks: 4,
+    segments: 32,
+};
+
+fn segments(chunk: WriteChunk<'_>) -> Vec<Segment> {
+    chunk.segments().collect()
+}
+
+/// Properties of a call whose header passes.
+fn served(
+    call: &Call<'_>,
+    shape: &ReplyShape<'_>,
+    limits: &ReplyLimits,
+) -> Result<(), TestCaseError> {
+    let reads: Vec<Segment> = call
+        .chunks
+        .read
+        .segments()
+        .map(|read| read.segment)
+        .collect();
+    let within = |offered: &[Segment], handle: u32, offset: u64, len: u32| {
+        offered.iter().any(|segment| {
+            let skipped = offset.wrapping_sub(segment.offset);
+            segment.handle == handle && skipped.saturating_add(len.into()) <= segment.length.into()
+        })
+    };
+    if let Ok(plan) = Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS) {
+        let mut end = 0;
+        for piece in plan.pieces() {
+            prop_assert_eq!(piece.at, end);
+            prop_assert!(piece.len > 0);
+            end += piece.len;
+            match piece.source {
+                Source::Inline(byte) => {
+                    let payload = call.payload.unwrap_or_default();
+                    prop_assert!((byte + piece.len) as usize <= payload.len());
+                }
+                Source::Read { handle, offset } => {
+                    prop_assert!(within(&reads, handle, offset, piece.len));
+                }
+                Source::Zeros => prop_assert!(piece.len < 4),
+            }
+        }
+        prop_assert_eq!(end, plan.len());
+        prop_assert!(end >= 8 && end <= ARGUMENTS.len);
+    }
+
+    let Ok(offer) = Offer::of(&call.chunks, &OFFER) else {
+        return Ok(());
+    };
+    if let Some(kept) = Kept::new(&offer) {
+        prop_assert_eq!(kept.offer(), offer);
+    }
+    let all: Vec<Segment> = offer
+        .write
+        .chunks()
+        .chain(offer.reply)
+        .flat_map(segments)
+        .collect();
+    if let Some(handle) = invalidation::handle(&call.chunks, Invalidation::Any) {
+        prop_assert!(reads
+            .iter()
+            .chain(&all)
+            .all(|segment| segment.handle == handle));
+    }
+    if let Ok(plan) = ReplyPlan::new(&offer, shape, limits) {
+        prop_assert!(plan.message_len() <= limits.threshold.into());
+        let mut out = vec![0xee; 8192];
+        let len = plan.encode_header(call.xid, 1, &mut out).unwrap();
+        prop_assert_eq!(u64::try_from(len).unwrap(), plan.header_len());
+        for write in plan.writes() {
+            prop_assert!(write.part.len > 0 && write.part.at + write.part.len <= shape.len);
+            prop_assert!(within(&all, write.handle, write.offset, write.part.len));
+        }
+    }
+    Ok(())
+}
+
+/// The chunks of a returned message as a client with this offer sees them: the bytes in each Write
+/// chunk, and in the Reply chunk.
+fn returned(message: &[u8], offer: &Offer<'_>) -> (Vec<u64>, u64, Option<Vec<u8>>) {
+    let Incoming::Reply(found) = crate::module::proto::classify(message) else {
+        panic!("no reply");
+    };
+    assert!(found.chunks.read.is_empty());
+    assert_eq!(found.chunks.write.len(), offer.write.len());
+    let written = found.chunks.write.chunks().zip(offer.write.chunks());
+    let written = written
+        .map(|(returned, offered)| reply::check_chunk(&returned, &segments(offered)).unwrap())
+        .collect();
+    let replied = match (found.chunks.reply, offer.reply) {
+        (Some(returned), Some(offered)) => {
+            reply::check_chunk(&returned, &segments(offered)).unwrap()
+        }
+        (None, None) => 0,
+        _ => panic!("a Reply chunk is lost or found"),
+    };
+    (written, replied, found.payload.map(<[u8]>::to_vec))
+}
+
+/// Parts that are often in order.
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    vec((0..200_u32, word()), 0..4).prop_map(|gaps| {
+        let mut at = 0_u32;
+        let part = |(gap, len): (u32, u32)| {
+            let part = Part {
+                at: at.wrapping_add(gap * 4),
+                len,
+            };
+            at = part.at.wrapping_add(len).wrapping_add(3) & !3;
+            part
+        };
+        gaps.into_iter().map(part).collect()
+    })
+}
+
+fn reply_limits() -> impl Strategy<Value = ReplyLimits> {
+    let threshold = prop_oneof![0..200_u32, Just(1024), Just(4096)];
+    (threshold, 0..20_u32, 0..40_u32).prop_map(|(threshold, pieces, writes)| ReplyLimits {
+        threshold,
+        page_size: 4096,
+        pieces,
+        writes,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    // V1-14, V1-19, V1-79, V1-80, V1-130: any lists with a few words replaced lead the server to no memory but what
+    // they offer.
+    #[test]
+    fn spoiled_calls(
+        lists in lists(),
+        tail in vec(word(), 0..40),
+        spoils in vec((any::<prop::sample::Index>(), word()), 0..4),
+        small: bool,
+        len in word(),
+        results in parts(),
+        opaque: bool,
+        limits in reply_limits(),
+    ) {
+        let mut lists = lists;
+        if small {
+            let all = lists.write.iter_mut().flatten();
+            let all = all.chain(lists.reply.iter_mut().flatten());
+            for segment in all.chain(lists.read.iter_mut().map(|read| &mut read.segment)) {
+                segment.length %= 5000;
+                segment.offset %= 1 << 40;
+            }
+            for read in &mut lists.read {
+                read.position = read.position % 40 * 4;
+            }
+        }
+        let mut bytes = lists.bytes();
+        bytes.extend(lists.xid.to_be_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(tail.iter().flat_map(|word| word.to_be_bytes()));
+        for (at, word) in spoils {
+            let at = at.index(bytes.len() / 4) * 4;
+            bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+        }
+        let shape = ReplyShape { len, results: &results, opaque };
+        if let Received::Call(call) = receive(&bytes) {
+            served(&call, &shape, &limits)?;
+        }
+    }
+}
