@@ -14,6 +14,7 @@
 //! | [`grant`] | the credits that a reply grants |
 //! | [`life`] | the life of a received call, and the party that recycles its record |
 //! | [`room`] | whether a reply is posted, or waits for room in the send queue |
+//! | [`last_words`] | whether a call has ended a connection before, so that it is rejected |
 //!
 //! No message ends the connection: it is dropped, or rejected, or it is a call. A reply or an error
 //! that cannot be encoded or posted does (V1-121), which is up to the caller.
@@ -22,6 +23,7 @@ pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod grant;
 pub(crate) mod invalidation;
+pub(crate) mod last_words;
 pub(crate) mod life;
 pub(crate) mod offer;
 pub(crate) mod rebuild;
