@@ -199,7 +199,7 @@ const MISTAKES: [Mistake; 29] = [
 
 struct Model {
     mistake: Option<Mistake>,
-    /// The connection may be lost.
+    /// The connection may be lost or closed.
     fragile: bool,
     /// Another chain is in the send queue.
     crowded: bool,
@@ -372,6 +372,7 @@ impl Model {
             self.thread(world, at, &mut next)?;
         }
         self.cache(world, &mut next)?;
+        self.closer(world, &mut next)?;
         self.teardown(world, &mut next)?;
         if next.iter().all(|(_, new)| new == world) {
             self.rests(world)?;

@@ -95,7 +95,13 @@ impl Model {
             // The record is new: no other party knows it.
             Completion::Receive(READS) => {
                 world.words[READS] = CallLife::READING.word();
-                world.reading.push(READS);
+                if world.deleted {
+                    // The gate is shut: no RDMA Read is posted.
+                    let moved = world.life(READS).read(false);
+                    self.step(world, READS, Mistake::ForgetsRead, moved)?;
+                } else {
+                    world.reading.push(READS);
+                }
                 Handler::Idle
             }
             Completion::Receive(call) => {

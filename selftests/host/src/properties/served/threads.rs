@@ -159,6 +159,20 @@ impl Model {
         Ok(())
     }
 
+    /// svc_xprt_close(): the upper layer closes the connection without a thread, if none has it.
+    pub(super) fn closer(&self, world: &World, next: &mut Next) -> Result<(), String> {
+        if !self.fragile || world.busy || world.close {
+            return Ok(());
+        }
+        let mut new = world.clone();
+        new.busy = true;
+        new.close = true;
+        new.deleted = true;
+        self.deletes(&mut new)?;
+        next.push(("the upper layer closes the connection", new));
+        Ok(())
+    }
+
     /// The cache has an answer for a call that was deferred.
     pub(super) fn cache(&self, world: &World, next: &mut Next) -> Result<(), String> {
         let Some(&call) = world.deferred.first() else {
