@@ -439,4 +439,301 @@ REAL_DMA = (
     ),
 )
 
-DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA)
+
+def of_responder(name: str, broken: str, old: str, new: str) -> Defect:
+    """A defect of the responder's decisions."""
+    return Defect(name, broken, HOST, ((old, new),))
+
+
+RESPONDER = (
+    of_responder(
+        "a reply in the reverse direction is rejected",
+        "BI-29",
+        "matches!(Reader::new(payload).words(), Some([_, rpc::REPLY]))",
+        "matches!(Reader::new(payload).words(), Some([0, rpc::REPLY]))",
+    ),
+    of_responder(
+        "RDMA_DONE gets an error",
+        "V1-116",
+        "} => Received::Drop(Reason::Done),",
+        "} => Received::bad_header(0, Defect::Done),",
+    ),
+    of_responder(
+        "an undecodable error gets an error",
+        "V1-105 V1-114",
+        "DecodeError::UndecodableError { .. } => Received::Drop(Reason::UndecodableError),",
+        "DecodeError::UndecodableError { .. } => Received::bad_header(0, Defect::Type),",
+    ),
+    of_responder(
+        "a reply in the reverse direction may have chunks",
+        "BI-24",
+        "if !chunks.is_empty() || rpc::direction(xid, payload).is_err() {",
+        "if rpc::direction(xid, payload).is_err() {",
+    ),
+    of_responder(
+        "any direction is that of a call",
+        "V1-107",
+        "if rpc::direction(xid, payload)? != rpc::CALL {",
+        "if rpc::direction(xid, payload)? == u32::MAX {",
+    ),
+    of_responder(
+        "positions need no alignment",
+        "V1-79",
+        "if read.position % 4 != 0 || (payload.is_some() && read.position == 0) {",
+        "if payload.is_some() && read.position == 0 {",
+    ),
+    of_responder(
+        "position 0 may be in front of an inline call",
+        "V1-79",
+        "if read.position % 4 != 0 || (payload.is_some() && read.position == 0) {",
+        "if read.position % 4 != 0 {",
+    ),
+    of_responder(
+        "segments that are read may wrap",
+        "V1-79",
+        "if read.segment.wraps() {",
+        "if read.segment.wraps() && payload.is_none() {",
+    ),
+    of_responder(
+        "segments that are written may wrap",
+        "V1-79",
+        ".any(|s| s.wraps())",
+        ".any(|s| s.wraps() && s.handle == 0)",
+    ),
+    of_responder(
+        "a Long call needs no chunk at position 0",
+        "V1-107",
+        "if payload.is_none() && !chunks.read.segments().any(|read| read.position == 0) {",
+        "if payload.is_none() && chunks.read.len() == usize::MAX {",
+    ),
+    of_responder(
+        "segments of length 0 count",
+        "V1-80",
+        "if len == 0 {\n                continue;\n            }",
+        "if len == u32::MAX {\n                continue;\n            }",
+    ),
+    of_responder(
+        "any number of segments is read",
+        "V1-19",
+        "segments = segments.checked_sub(1).ok_or(Defect::TooManySegments)?;",
+        "segments = segments.wrapping_sub(1);",
+    ),
+    of_responder(
+        "the length of a chunk wraps",
+        "V1-79",
+        "*sum = sum.checked_add(len).ok_or(Defect::TooLong)?;",
+        "*sum = sum.wrapping_add(len);",
+    ),
+    of_responder(
+        "chunks may overlap",
+        "V1-79",
+        "let gap = position.checked_sub(end).ok_or(Defect::Position)?;",
+        "let gap = position.saturating_sub(end);",
+    ),
+    of_responder(
+        "a position may be past the payload",
+        "V1-79",
+        "left = left.checked_sub(gap).ok_or(Defect::Position)?;",
+        "left = left.saturating_sub(gap);",
+    ),
+    of_responder(
+        "a chunk may replace the direction",
+        "V1-79",
+        "if position < START {",
+        "if position < 4 {",
+    ),
+    of_responder(
+        "a chunk ends without its padding",
+        "V1-76",
+        "end = position.saturating_add(padded(chunk.len));",
+        "end = position.saturating_add(chunk.len.into());",
+    ),
+    of_responder(
+        "arguments may be a little too long",
+        "V1-79",
+        "Ok(len) if len <= most => Ok(len),",
+        "Ok(len) if len <= most.saturating_add(4) => Ok(len),",
+    ),
+    of_responder(
+        "a Long call may be too short",
+        "V1-17",
+        "if self.long && u64::from(self.body) < START {",
+        "if self.long && self.body == 0 {",
+    ),
+    of_responder(
+        "padding to a multiple of 2",
+        "V1-76",
+        "len.wrapping_neg() % 4",
+        "len.wrapping_neg() % 2",
+    ),
+    of_responder(
+        "every chunk has all segments",
+        "V1-73",
+        ".filter(move |read| chunk == Some(read.position))",
+        ".filter(move |_| chunk.is_some())",
+    ),
+    of_responder(
+        "a segment that is cut is read from its start",
+        "V1-73",
+        "offset: segment.offset.wrapping_add(u64::from(skipped)),",
+        "offset: segment.offset,",
+    ),
+    of_responder(
+        "a Long call gets no padding",
+        "V1-76",
+        "padding: if over && plan.long { padding(len) } else { 0 },",
+        "padding: 0,",
+    ),
+    of_responder(
+        "any number of Write chunks is taken",
+        "V1-19",
+        "if offer.write.len() > limits.chunks || segments > limits.segments {",
+        "if segments > limits.segments {",
+    ),
+    of_responder(
+        "each segment returns the length of all",
+        "V1-87",
+        "let length = segment.length.min(left);",
+        "let length = segment.length.min(len);",
+    ),
+    of_responder(
+        "a Write chunk without room takes no result",
+        "V1-98",
+        "None | Some(0) => true,",
+        "None => true,",
+    ),
+    of_responder(
+        "a result may be longer than its chunk",
+        "V1-56",
+        ".any(|(result, chunk)| u64::from(result.len) > room(chunk))",
+        ".any(|(result, chunk)| u64::from(result.len) > room(chunk).saturating_add(4096))",
+    ),
+    of_responder(
+        "the header does not count",
+        "V1-14 V1-54",
+        "if plan.message_len() > u64::from(limits.threshold) {",
+        "if u64::from(plan.rest) > u64::from(limits.threshold) {",
+    ),
+    of_responder(
+        "a Reply chunk takes any reply",
+        "V1-56",
+        "if u64::from(self.rest) > room || self.message_len() > u64::from(threshold) {",
+        "if self.message_len() > u64::from(threshold) {",
+    ),
+    of_responder(
+        "the header of a Long reply takes any room",
+        "V1-14",
+        "if u64::from(self.rest) > room || self.message_len() > u64::from(threshold) {",
+        "if u64::from(self.rest) > room {",
+    ),
+    of_responder(
+        "a Long reply always uses its Write chunks",
+        "V1-50",
+        "if u64::from(self.shape.len) <= room {",
+        "if room == u64::MAX {",
+    ),
+    of_responder(
+        "a reply takes any number of RDMA Writes",
+        "V1-56",
+        "Some(writes) if writes <= limits.writes => Ok(plan),",
+        "Some(_) => Ok(plan),",
+    ),
+    of_responder(
+        "results leave an opaque reply",
+        "V1-138",
+        "let results = if self.reduced && !self.shape.opaque {",
+        "let results = if self.reduced {",
+    ),
+    of_responder(
+        "results leave the payload without a place",
+        "V1-98",
+        ".filter(|(result, chunk)| result.len != 0 && room(*chunk) != 0)",
+        ".filter(|(result, _)| result.len != 0)",
+    ),
+    of_responder(
+        "the padding of a result stays",
+        "V1-96",
+        "self.at.checked_add(self.len)?.checked_next_multiple_of(4)",
+        "self.at.checked_add(self.len)",
+    ),
+    of_responder(
+        "results may overlap",
+        "V1-130",
+        "if result.at < end || result_end > self.len {",
+        "if result_end > self.len {",
+    ),
+    of_responder(
+        "results may be outside the reply",
+        "V1-130",
+        "if result.at < end || result_end > self.len {",
+        "if result.at < end {",
+    ),
+    of_responder(
+        "an unused Reply chunk returns lengths",
+        "V1-101",
+        "let len = if self.long { self.rest } else { 0 };",
+        "let len = self.rest;",
+    ),
+    of_responder(
+        "an unused Write chunk returns lengths",
+        "V1-94",
+        "if !self.reduced || self.shape.opaque || room(chunk) == 0 {",
+        "if self.shape.opaque || room(chunk) == 0 {",
+    ),
+    of_responder(
+        "each part of a Long reply is written to the start",
+        "V1-87",
+        "let skip = before;",
+        "let skip = before & 0;",
+    ),
+    of_responder(
+        "a segment is written from its start",
+        "V1-87",
+        "offset: segment.offset.wrapping_add(skipped),",
+        "offset: segment.offset,",
+    ),
+    of_responder(
+        "a chunk of no segments has no length",
+        "V1-14 V1-98",
+        "0 => 8,",
+        "0 => 0,",
+    ),
+    of_responder(
+        "one end allows remote invalidation",
+        "PD-24",
+        "if own.remote_invalidation && peer.remote_invalidation {",
+        "if peer.remote_invalidation {",
+    ),
+    of_responder(
+        "one handle of several is invalidated",
+        "PD-32",
+        "(handles.all(|handle| handle == first) && permitted.permits(first)).then_some(first)",
+        "permitted.permits(first).then_some(first)",
+    ),
+    of_responder(
+        "nothing is granted",
+        "V1-24",
+        ".min(requested)\n        .min(most)\n        .max(1)",
+        ".min(requested)\n        .min(most)",
+    ),
+    of_responder(
+        "Receives for other messages are granted",
+        "V1-34 BI-13",
+        "        .saturating_sub(reverse)\n        .saturating_sub(SPARE)\n",
+        "",
+    ),
+    of_responder(
+        "a reply overtakes those that wait",
+        "V1-36",
+        "Some(free) if self.waiting == 0 => {",
+        "Some(free) if self.waiting != u32::MAX => {",
+    ),
+    of_responder(
+        "a reply waits that never fits",
+        "V1-121",
+        "if entries > self.size {",
+        "if entries == u32::MAX {",
+    ),
+)
+
+DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA, *RESPONDER)

@@ -67,7 +67,7 @@ impl SendRoom {
     /// `entries`, is posted now.
     pub(crate) fn admit_next(&mut self, entries: u32) -> bool {
         match (self.waiting.checked_sub(1), self.free.checked_sub(entries)) {
-            (Some(waiting), Some(free)) if !self.closed => {
+            (Some(waiting), Some(free)) => {
                 (self.waiting, self.free) = (waiting, free);
                 true
             }
@@ -80,7 +80,7 @@ impl SendRoom {
         self.free = self.free.saturating_add(entries).min(self.size);
     }
 
-    /// Admits no more replies. The caller drops those that wait.
+    /// Admits no more replies, and leaves none waiting: the caller drops them.
     pub(crate) fn close(&mut self) {
         self.waiting = 0;
         self.closed = true;

@@ -127,4 +127,37 @@ mod tests {
             assert_eq!(same, Some(Ok(true)));
         }
     }
+
+    // V1-52, V1-88, V1-94, V1-98, V1-101: chunks that are not used come back with lengths of 0, and
+    // chunks of no segments as they are.
+    #[test]
+    fn unused() {
+        let result = [part(24, 4096)];
+        let reply_chunk = [1, 1, 0x3101, 8192, 0, 0x60000];
+        let (head, tail) = (TV_V1_4.iter().take(30), TV_V1_4.iter().skip(31));
+        let both = Message::new(head.chain(&reply_chunk).chain(tail));
+        let reply = Message::new(&TV_V1_6);
+        let none = Message::without(&TV_V1_4, 7, 19).put(24, 0);
+        let no_write = |call: Message| call.put(32, 0).put(48, 0).put(64, 0);
+        for (call, shape, returned, len) in [
+            (reply, shape(24, &[]), reply.put(36, 0).put(52, 0), 64),
+            (
+                both,
+                shape(8192, &result),
+                no_write(both).put(88, 0).put(104, 0).put(12, 1),
+                144,
+            ),
+            (none, shape(24, &[]), none.put(40, 0).put(56, 0), 76),
+        ] {
+            let expected = returned.put(8, 16);
+            let xid = call.bytes().first_chunk().copied().unwrap_or_default();
+            let same = plan(&call, &shape, &LIMITS, |plan| {
+                let mut out = [0xee; 160];
+                let written = plan.encode_header(u32::from_be_bytes(xid), 16, &mut out);
+                assert_eq!(out.get(..len), expected.bytes().get(..len));
+                written == Ok(len) && usize::try_from(plan.header_len()) == Ok(len)
+            });
+            assert_eq!(same, Some(Ok(true)));
+        }
+    }
 }
