@@ -28,12 +28,20 @@ fresh() {
 	git ls-files -z .config.fragment Kbuild Makefile src include selftests packaging Documentation | xargs -0 cp -a --parents -t "$tree"
 }
 
+# host_tests LEVEL FILTER...: with optimisation a build takes longer than the unit tests.
+host_tests() {
+	local level=$1
+	shift
+	"$tree/selftests/setup/enter.sh" env CARGO_PROFILE_TEST_OPT_LEVEL="$level" cargo test --locked --no-fail-fast --manifest-path selftests/host/Cargo.toml \
+		--target-dir /cache/target-mutations -- "$@"
+}
+
 # Runs the test that must fail. A build that fails finds nothing: only the result of a test counts.
 find_it() {
 	local kernel=${chosen:-$1}
 	if [ -z "$2" ]; then
-		"$tree/selftests/setup/enter.sh" cargo test --locked --no-fail-fast --manifest-path selftests/host/Cargo.toml \
-			--target-dir /cache/target-mutations
+		# The unit tests take a second, the properties and walks minutes.
+		host_tests 0 --skip properties:: && host_tests 1 properties::
 	else
 		KEEP=n "$tree/selftests/setup/build.sh" "$kernel" &&
 			"$tree/selftests/harness/run.sh" test --kernel "$kernel" --first-failure --stretch 2 "$2"
