@@ -8,7 +8,7 @@ use crate::bindings;
 
 use super::this_module;
 
-/// Whether `synchronize_rcu_tasks` waits for a task that is preempted outside of read-side
+/// `true` if `synchronize_rcu_tasks` waits for a task that is preempted outside of read-side
 /// sections.
 ///
 /// A kernel that preempts but has no tracer and no BPF makes `synchronize_rcu` of it, which does
