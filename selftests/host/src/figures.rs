@@ -55,6 +55,48 @@ pub(crate) fn walk<W: Clone + Eq + Hash + fmt::Debug>(
     Ok(Figures::of(&after))
 }
 
+/// Explores `models`: their orders are right without a mistake, and each seeded mistake makes an
+/// order wrong in one of them. Reports the figures of the former under `name`. `STORIES` in the
+/// environment has the steps to each mistake printed.
+///
+/// # Panics
+///
+/// If an order is wrong, or a mistake is not found.
+pub(crate) fn explore<K: Copy + fmt::Debug, I: IntoIterator>(
+    name: &str,
+    mistakes: &[K],
+    models: impl Fn(Option<K>) -> I,
+    explore: impl Fn(&I::Item) -> Result<Figures, String>,
+) {
+    let mut figures = Figures::default();
+    for model in models(None) {
+        match explore(&model) {
+            Ok(more) => figures += more,
+            Err(story) => panic!("{story}"),
+        }
+    }
+    let mut missed = Vec::new();
+    for &mistake in mistakes {
+        let story = models(Some(mistake))
+            .into_iter()
+            .find_map(|model| explore(&model).err());
+        match story {
+            Some(story) if env::var_os("STORIES").is_some() => println!("{mistake:?}:\n{story}"),
+            Some(story) => println!("{mistake:?}: {}", summary(&story)),
+            None => missed.push(mistake),
+        }
+    }
+    figures.report(name, mistakes.len() - missed.len(), mistakes.len());
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// What is wrong at the end of a story, and the number of steps to it.
+fn summary(story: &str) -> String {
+    let last = story.lines().last().unwrap_or_default();
+    let why = last.split(": ").next().unwrap_or_default();
+    format!("{why}, {} steps", story.lines().count() - 1)
+}
+
 /// The extent of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {

@@ -236,41 +236,7 @@ fn all(mistake: Option<Mistake>) -> [Model; 2] {
     [true, false].map(|passing| Model { mistake, passing })
 }
 
-/// The figures of all orders in all circumstances.
-fn explore_all() -> Figures {
-    let mut figures = Figures::default();
-    for model in all(None) {
-        match model.explore() {
-            Ok(more) => figures += more,
-            Err(story) => panic!("{story}"),
-        }
-    }
-    figures
-}
-
 #[test]
-fn every_order_is_right() {
-    explore_all();
-}
-
-#[test]
-fn every_seeded_mistake_is_found() {
-    let missed: Vec<Mistake> = MISTAKES
-        .into_iter()
-        .filter(|&mistake| {
-            let told = all(Some(mistake)).map(|model| model.explore().err());
-            let found = told.iter().find_map(Option::as_ref);
-            if let Some(story) = found {
-                let last = story.lines().last().unwrap_or_default();
-                println!(
-                    "{mistake:?}: {}",
-                    last.split(':').next().unwrap_or_default()
-                );
-            }
-            found.is_none()
-        })
-        .collect();
-    let seeded = MISTAKES.len();
-    explore_all().report("requests to be sent", seeded - missed.len(), seeded);
-    assert_eq!(missed, []);
+fn every_order_is_right_and_every_mistake_is_found() {
+    figures::explore("requests to be sent", &MISTAKES, all, Model::explore);
 }

@@ -444,38 +444,8 @@ fn all(mistake: Option<Mistake>) -> [Model; 4] {
     })
 }
 
-/// The figures of all orders in all circumstances.
-fn explore_all() -> Figures {
-    let mut figures = Figures::default();
-    for model in all(None) {
-        match model.explore() {
-            Ok(more) => figures += more,
-            Err(story) => panic!("{story}"),
-        }
-    }
-    figures
-}
-
 // V1-36, V1-121, V1-130, V1-157: every order is right, and every seeded mistake is found.
 #[test]
-fn every_seeded_mistake_is_found() {
-    let missed: Vec<Mistake> = MISTAKES
-        .into_iter()
-        .filter(|&mistake| {
-            let found = all(Some(mistake))
-                .iter()
-                .find_map(|model| model.explore().err());
-            if let Some(story) = &found {
-                let last = story.lines().last().unwrap_or_default();
-                println!(
-                    "{mistake:?}: {}",
-                    last.split(':').next().unwrap_or_default()
-                );
-            }
-            found.is_none()
-        })
-        .collect();
-    let seeded = MISTAKES.len();
-    explore_all().report("received calls", seeded - missed.len(), seeded);
-    assert_eq!(missed, []);
+fn every_order_is_right_and_every_mistake_is_found() {
+    figures::explore("received calls", &MISTAKES, all, Model::explore);
 }

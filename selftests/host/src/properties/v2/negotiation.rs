@@ -247,40 +247,10 @@ fn all(mistake: Option<Mistake>) -> Vec<Model> {
     versions.into_iter().flat_map(model).collect()
 }
 
-fn explore() -> Figures {
-    let mut figures = Figures::default();
-    for model in all(None) {
-        match model.explore() {
-            Ok(more) => figures += more,
-            Err(story) => panic!("{model:?}: {story}"),
-        }
-    }
-    figures
-}
-
 // V2-2, V2-5, V2-6, V2-7, V2-9, V2-10, V2-11, V2-12, V2-14, V2-15, V2-16, V2-17, V2-18, V2-19, V2-20,
 // V2-62, V2-65, V2-66, V2-67, V2-68, V2-69, V2-71, V2-73: every client and server; each seeded
 // mistake is found.
 #[test]
 fn every_order_is_right_and_every_mistake_is_found() {
-    let figures = explore();
-    let missed: Vec<Mistake> = MISTAKES
-        .into_iter()
-        .filter(|&mistake| {
-            let found = all(Some(mistake))
-                .into_iter()
-                .find_map(|model| Some((model.kind, model.explore().err()?)));
-            if let Some((kind, story)) = &found {
-                let why = super::summary(story);
-                println!("{}, {mistake:?}: {why}, with {kind:?}", mistake as u32);
-            }
-            found.is_none()
-        })
-        .collect();
-    figures.report(
-        "negotiation of a version",
-        MISTAKES.len() - missed.len(),
-        MISTAKES.len(),
-    );
-    assert_eq!(missed, []);
+    figures::explore("negotiation of a version", &MISTAKES, all, Model::explore);
 }
