@@ -119,6 +119,8 @@ mod growth;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod served_call;
+#[cfg(test)]
 mod stand_ins;
 
 // The kernel's crate, to the sources.

@@ -9,99 +9,22 @@ mod replies;
 use proptest::{collection::vec, prelude::*};
 
 use super::{lists, word};
-use crate::module::proto::v1::responder::{
-    call::receive,
-    invalidation,
-    offer::{Kept, Offer, OfferLimits},
-    rebuild::{pieces::Source, ArgumentLimits, Rebuild},
-    received::{Call, Received},
-    reply::{Part, ReplyLimits, ReplyPlan, ReplyShape},
+use crate::{
+    module::proto::{
+        v1::{
+            reply,
+            responder::{
+                call::receive,
+                offer::{Offer, OfferLimits},
+                rebuild::{pieces::Source, ArgumentLimits, Rebuild},
+                received::Received,
+                reply::{Part, ReplyLimits, ReplyPlan, ReplyShape},
+            },
+        },
+        Incoming,
+    },
+    served_call::{self, segments},
 };
-use crate::module::proto::{neutral::Invalidation, v1::reply, Incoming, Segment, WriteChunk};
-
-const ARGUMENTS: ArgumentLimits = ArgumentLimits {
-    len: 1 << 20,
-    segments: 16,
-};
-
-const OFFER: OfferLimits = OfferLimits {
-    chunks: 4,
-    segments: 32,
-};
-
-fn segments(chunk: WriteChunk<'_>) -> Vec<Segment> {
-    chunk.segments().collect()
-}
-
-/// Properties of a call whose header passes.
-fn served(
-    call: &Call<'_>,
-    shape: &ReplyShape<'_>,
-    limits: &ReplyLimits,
-) -> Result<(), TestCaseError> {
-    let reads: Vec<Segment> = call
-        .chunks
-        .read
-        .segments()
-        .map(|read| read.segment)
-        .collect();
-    let within = |offered: &[Segment], handle: u32, offset: u64, len: u32| {
-        offered.iter().any(|segment| {
-            let skipped = offset.wrapping_sub(segment.offset);
-            segment.handle == handle && skipped.saturating_add(len.into()) <= segment.length.into()
-        })
-    };
-    if let Ok(plan) = Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS) {
-        let mut end = 0;
-        for piece in plan.pieces() {
-            prop_assert_eq!(piece.at, end);
-            prop_assert!(piece.len > 0);
-            end += piece.len;
-            match piece.source {
-                Source::Inline(byte) => {
-                    let payload = call.payload.unwrap_or_default();
-                    prop_assert!((byte + piece.len) as usize <= payload.len());
-                }
-                Source::Read { handle, offset } => {
-                    prop_assert!(within(&reads, handle, offset, piece.len));
-                }
-                Source::Zeros => prop_assert!(piece.len < 4),
-            }
-        }
-        prop_assert_eq!(end, plan.len());
-        prop_assert!(end >= 8 && end <= ARGUMENTS.len);
-    }
-
-    let Ok(offer) = Offer::of(&call.chunks, &OFFER) else {
-        return Ok(());
-    };
-    if let Some(kept) = Kept::new(&offer) {
-        prop_assert_eq!(kept.offer(), offer);
-    }
-    let all: Vec<Segment> = offer
-        .write
-        .chunks()
-        .chain(offer.reply)
-        .flat_map(segments)
-        .collect();
-    if let Some(handle) = invalidation::handle(&call.chunks, Invalidation::Any) {
-        prop_assert!(reads
-            .iter()
-            .chain(&all)
-            .all(|segment| segment.handle == handle));
-    }
-    if let Ok(plan) = ReplyPlan::new(&offer, shape, limits) {
-        prop_assert!(plan.message_len() <= limits.threshold.into());
-        let mut out = vec![0xee; 8192];
-        let len = plan.encode_header(call.xid, 1, &mut out).unwrap();
-        prop_assert_eq!(u64::try_from(len).unwrap(), plan.header_len());
-        for write in plan.writes() {
-            prop_assert!(write.part.len > 0 && write.part.at + write.part.len <= shape.len);
-            prop_assert!(within(&all, write.handle, write.offset, write.part.len));
-        }
-    }
-    Ok(())
-}
 
 /// The chunks of a returned message as a client with this offer sees them: the bytes in each Write
 /// chunk, and in the Reply chunk.
@@ -189,7 +112,8 @@ proptest! {
         }
         let shape = ReplyShape { len, results: &results, opaque };
         if let Received::Call(call) = receive(&bytes) {
-            served(&call, &shape, &limits)?;
+            served_call::rebuild(&call);
+            served_call::serve(&call, &shape, &limits);
         }
     }
 }
