@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The client transport: RPC calls out, replies in, over connections that come and go.
+//! The client transport: RPC calls out, replies in, over one connection after another.
 //!
 //! - [`transport`]: the transport as sunrpc sees it, with its current connection.
 //! - [`shared`]: the part of a transport that its connections use, too.

@@ -3,14 +3,14 @@
 //! Making a connection.
 //!
 //! [`cm`](crate::cm) has a type for each step; between two of them the connection waits for an
-//! event (`wait_step`). An attempt goes
+//! event (`wait_step`). The steps of an attempt:
 //!
-//! 1. to the server's address and the route to it ([`resolve`]), and so to a device;
-//! 2. to a queue pair of a [`size`] that the device can have ([`queue_pair`]), with Receives;
-//! 3. to the server, which is asked for the connection ([`ask`]) on the terms of a [`proposal`];
-//! 4. to the terms of both ends ([`negotiate`]), and the first call, if there is one to make.
+//! 1. [`resolve`] finds the server's address, the route to it, and so a device;
+//! 2. [`queue_pair`] makes a queue pair of a [`size`] that the device can have, with Receives;
+//! 3. [`ask`] requests the connection from the server with the terms of a [`proposal`];
+//! 4. [`negotiate`] settles the terms of both ends; then the first call is made, if one is due.
 //!
-//! One that fails leaves nothing but its [`failure`].
+//! A failed attempt leaves nothing but its [`failure`].
 
 mod failure;
 mod proposal;
@@ -110,7 +110,7 @@ pub(super) fn connect(
     Err(failed.status)
 }
 
-/// A connection that is ready to ask the server for it.
+/// A connection that is ready for the connection request.
 struct Prepared {
     bound: Bound<Connection>,
     queue: ConnectionSends,
@@ -150,7 +150,8 @@ fn policy_for(shared: &Shared) -> (Policy, Option<Name>) {
     if policy.remote_invalidation != RemoteInvalidation::Strict {
         shared.distrusted.store(false, Relaxed);
     } else if shared.distrusted.load(Relaxed) {
-        // The server has invalidated without announcing it: it is not offered that any more.
+        // The server has invalidated without having announced it: the next connection does not
+        // offer it.
         policy.remote_invalidation = RemoteInvalidation::Off;
     }
     (policy, rule)
@@ -226,8 +227,8 @@ fn prepare(
     })
 }
 
-/// Asks the server for the connection, on the terms of `proposal`. Returns its private data, and
-/// the port and the address of this end.
+/// Requests the connection from the server with the terms of `proposal`. Returns the server's
+/// private data, and the port and the address of this end.
 fn ask(
     shared: &Shared,
     connection: &Connection,
@@ -270,7 +271,7 @@ fn probe(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), Conne
     Ok(())
 }
 
-/// Asks the server for the connection, and settles the terms.
+/// Requests the connection from the server, and settles the terms.
 fn negotiate(
     shared: &Shared,
     sender: &mut Sender,

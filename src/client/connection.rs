@@ -69,7 +69,7 @@ use crate::{
     }, //
 };
 
-/// Jiffies between attempts to allocate more when there is no memory.
+/// Jiffies between attempts to allocate more after memory was short.
 const RETRY: usize = secs_to_jiffies(1) / 10;
 
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
@@ -82,7 +82,7 @@ const UNKNOWN_LIMIT: u32 = 1024;
 /// The part of a transport that outlives its connections.
 pub(super) type Shared = shared::Shared<Connection>;
 
-/// The handles of an abandoned call: those that its late reply may invalidate.
+/// The handles of an abandoned call that its late reply may invalidate.
 pub(in crate::client) type Record = KVec<u32>;
 
 /// Records by the xid of their calls.
@@ -113,13 +113,13 @@ pub(crate) struct Connection {
     /// Allocates more registrations and buffers.
     #[pin]
     growth: DelayedWork<Self>,
-    /// Set if there are not enough registrations.
+    /// Set if more registrations are needed.
     wants_mrs: Atomic<bool>,
-    /// Set if there are not enough buffers.
+    /// Set if more buffers are needed.
     wants_buffers: Atomic<bool>,
     /// The [`Shortage`](shortage::Shortage) of a call that waits; 0 for none.
     short: Atomic<u32>,
-    /// The time in jiffies when there was no memory for buffers.
+    /// The time in jiffies of the last failure to allocate buffers.
     refused: Atomic<usize>,
     /// Ends the connection if a reply waits too long for its invalidation.
     #[pin]
@@ -141,10 +141,10 @@ pub(crate) struct Connection {
     wire_grant: Atomic<u32>,
     /// Calls that were abandoned and may still get a reply.
     abandoned: Atomic<u32>,
-    /// The records of those calls whose requests are free again.
+    /// The records of abandoned calls whose requests are free again.
     #[pin]
     records: SpinLock<Records>,
-    // Last, since the module may go with it.
+    // Last: dropping it may drop the last reference to the module.
     pub(super) shared: Arc<Shared>,
 }
 
@@ -219,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// The number of this connection among those of its transport.
+    /// The number of this connection in its transport.
     #[inline]
     pub(super) fn generation(&self) -> u64 {
         self.generation
@@ -244,23 +244,23 @@ impl Connection {
         self.negotiated.get()
     }
 
-    /// Tells whether sunrpc does not know of the connection yet.
+    /// Returns `true` while sunrpc does not know of the connection yet, unless it is lost.
     #[inline]
     pub(super) fn is_forming(&self) -> bool {
         self.link.life().is_forming()
     }
 
-    /// Tells whether the connection is lost, or being torn down.
+    /// Returns `true` if the connection is lost, or being torn down.
     pub(super) fn is_closed(&self) -> bool {
         self.link.life().is_closed()
     }
 
-    /// Tells whether a valid reply has come.
+    /// Returns `true` once a valid reply has come.
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed.load(Relaxed)
     }
 
-    /// The grant for the server's calls: no more than there are Receives kept for.
+    /// The grant for the server's calls: at most the number of Receives reserved for them.
     pub(super) fn reverse_grant(&self) -> u32 {
         match self.negotiated() {
             Some(negotiated) if self.shared.xprt.backchannel().is_set_up() => {
@@ -285,7 +285,7 @@ impl Connection {
         self.ended.populate(why);
     }
 
-    /// Tells whether a grant of `wire` credits is as the last one, so that the window is right.
+    /// Returns `true` if a grant of `wire` credits leaves the window unchanged.
     #[inline(always)]
     fn is_same_grant(&self, wire: u32) -> bool {
         wire == self.wire_grant.load(Relaxed)
@@ -293,7 +293,8 @@ impl Connection {
             && self.abandoned.load(Relaxed) == 0
     }
 
-    /// Tells whether a good reply that grants `wire` credits changes nothing of the connection.
+    /// Returns `true` if a good reply that grants `wire` credits changes no state of the
+    /// connection.
     #[inline(always)]
     pub(super) fn is_settled(&self, wire: u32) -> bool {
         self.is_same_grant(wire) && self.is_confirmed()
@@ -318,7 +319,7 @@ impl Connection {
         self.wire_grant.store(wire, Relaxed);
         let before = self.grant.xchg(granted, Relaxed);
         if granted > before {
-            // The task of the call whose reply says so may be frozen, and never wake another.
+            // The task of the call with this reply may be frozen, and never wake another.
             self.reopen_window();
         } else {
             self.open_window();
@@ -345,9 +346,8 @@ impl Connection {
         self.shared.xprt.raise_credits(|| self.window());
     }
 
-    /// Notes that a valid reply has come: the connection works. If it is lost, there is no back-off
-    /// before the next one, but a [pause](pauses::pause_secs) if it and those before have not
-    /// lasted.
+    /// Notes that a valid reply has come: the connection works. After its loss the next attempt has
+    /// no back-off, but a [pause](pauses::pause_secs) if it and its predecessors did not last.
     #[inline]
     pub(super) fn confirm(&self) {
         if !self.confirmed.load(Relaxed) {
@@ -390,7 +390,7 @@ impl Connection {
     /// the write lock. A worker of sunrpc's queue for transports does that, and tasks may come here
     /// on such workers, too: the queue has more of them than there can be such tasks.
     pub(super) fn end(&self) {
-        // This does nothing if the connection is being taken down already, or sunrpc was told.
+        // Does nothing if the teardown has begun, or if sunrpc was asked to close the connection.
         self.announce_loss(CloseReason::NotInvalidated);
         self.link.wait_torn_down();
     }
@@ -408,12 +408,12 @@ impl Connection {
     }
 
     /// [Takes the connection down](Link::tear_down), and takes from the calls all that depends on
-    /// it. Calls without a reply keep their place in sunrpc, to be sent again; so do those whose
-    /// invalidation the drain did not complete. A task that abandons its call before the end finds
-    /// that it has to wait for this teardown.
+    /// it. Calls without a reply keep their place in sunrpc, to be sent again, and so do calls
+    /// whose invalidation the drain did not complete. A task that abandons its call before the end
+    /// finds that it has to wait for this teardown.
     ///
-    /// Called once, by the holder of the write lock, whose send queue this takes; there is none if
-    /// the connection was never made. Process context.
+    /// Called once, by the holder of the write lock, with its send queue, or without one if the
+    /// connection was never made. Process context.
     pub(super) fn tear_down(self: &Arc<Self>, sends: Option<ConnectionSends>) {
         let (generation, slots) = (self.generation, &self.shared.slots);
 
@@ -430,8 +430,8 @@ impl Connection {
                 }
             },
         );
-        // It would keep the connection, and the device with it, until the limit is over. No
-        // completion queues it any more.
+        // It would keep the connection, and the device with it, until the limit is over. After the
+        // drain no completion queues it again.
         cancel_delayed::<_, OVERDUE>(self);
     }
 }

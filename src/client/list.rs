@@ -24,8 +24,8 @@ use crate::{
 };
 
 os::global! {
-    /// The transports, by the number that sunrpc gives them. `None` as long as there is none:
-    /// a static value is not freed when the module is unloaded.
+    /// The transports, by the number that sunrpc gives them. `None` while none exists: a static
+    /// value is not freed when the module is unloaded.
     static TRANSPORTS: Option<RBTree<u32, Arc<Shared>>> = None;
 }
 
@@ -50,7 +50,7 @@ impl Entry {
         let mut transports = TRANSPORTS.lock().ok_or(ENODEV)?;
 
         let list = transports.get_or_insert_with(RBTree::new);
-        // xprt_alloc() gives a transport number 0 when it has no memory for another one.
+        // xprt_alloc() gives a transport the number 0 when it has no memory for another number.
         if list.get(&shared.xprt.id()).is_some() {
             return Err(ENOMEM);
         }
@@ -90,7 +90,7 @@ pub(super) fn for_each(mut act: impl FnMut(&Shared)) {
 ///
 /// # Errors
 ///
-/// `ENOENT` when there is none.
+/// `ENOENT` if no transport matches.
 pub(crate) fn reconnect(pattern: &Pattern) -> Result {
     let mut found = false;
 

@@ -6,8 +6,8 @@
 //! Version 2 lets either end announce other properties on a live connection: then
 //! `Connection::set_negotiated` replaces the terms as a whole, under readers that take no lock
 //! ([`crate::os::Versioned`]). A call is built and sent with one reference, so that it sees the
-//! terms before the change or those after it, and never some of both. To read them costs a load and
-//! a test, as if they could not change.
+//! terms before or after the change, never a mix. Reading them costs a load and a test, as if they
+//! could not change.
 
 use kernel::sync::Arc;
 
@@ -33,9 +33,9 @@ const HEADER_LEN: u32 = MIN_LEN as u32;
 
 /// The terms that both ends agreed on (PD-19).
 pub(super) struct Negotiated {
-    /// The limits with which calls and replies are planned.
+    /// The limits for the plans of calls and replies.
     pub(super) limits: PlanLimits,
-    /// Calls that we ask the server to let us have outstanding.
+    /// The number of outstanding calls that we request from the server.
     pub(super) credits: u32,
     /// Calls that the server may have outstanding.
     pub(super) reverse_slots: u32,
@@ -68,7 +68,7 @@ pub(super) struct Facts {
     /// The port of the device, and our address on it.
     pub(super) port: u32,
     pub(super) gid: Gid,
-    /// The time at which the connection was made, in jiffies.
+    /// When the connection was made, in jiffies.
     pub(super) since: usize,
 }
 
@@ -80,8 +80,8 @@ pub(super) struct PeerData {
 }
 
 impl PeerData {
-    /// The most bytes that the connection manager tells of, whose length has one byte: 196 fit into
-    /// a reply of InfiniBand's, and more into one of iWARP's (PD-36).
+    /// The most bytes in an event of the connection manager, whose length field has one byte: 196
+    /// fit into a reply of InfiniBand, and more into a reply of iWARP (PD-36).
     const MAX: usize = 255;
 
     /// No private data.
@@ -90,7 +90,7 @@ impl PeerData {
         len: 0,
     };
 
-    /// The private data `bytes`, as far as there is room.
+    /// The private data `bytes`, up to [`Self::MAX`] of them.
     pub(super) fn new(bytes: &[u8]) -> Self {
         let mut new = Self::NONE;
         let mut copied = 0usize;

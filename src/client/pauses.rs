@@ -3,7 +3,7 @@
 //! The pauses between connections that work, but not for long. Pure.
 //!
 //! A connection that brings a good reply resets sunrpc's back-off. A server that breaks each
-//! connection after one call would be connected to again at once, hundreds of times a second.
+//! connection after one call would get the next one without delay, hundreds of times a second.
 
 /// Seconds after which a connection has lasted.
 const LONG_SECS: usize = 5;
@@ -14,8 +14,8 @@ const MANY_REPLIES: usize = 128;
 /// Seconds between the beginnings of two attempts, at most.
 const LONGEST_PAUSE_SECS: usize = 2;
 
-/// The number of connections in a row that have not lasted, up to the last one, of which `brief`
-/// were before it. That was in use for `secs` seconds, and has brought `replies` replies.
+/// The number of connections in a row that did not last, up to the last one. `brief` of them came
+/// before it; it was in use for `secs` seconds, and brought `replies` replies.
 pub(crate) const fn brief_after(brief: u32, secs: usize, replies: usize) -> u32 {
     if secs >= LONG_SECS || replies >= MANY_REPLIES {
         return 0;
@@ -23,8 +23,8 @@ pub(crate) const fn brief_after(brief: u32, secs: usize, replies: usize) -> u32 
     brief.saturating_add(1)
 }
 
-/// Seconds from the beginning of the last attempt to connect to that of the next one, after `brief`
-/// connections in a row that have not lasted: none after the first of them.
+/// Seconds between the beginnings of the last attempt to connect and the next, after `brief`
+/// connections in a row that did not last: 0 after the first of them.
 pub(crate) const fn pause_secs(brief: u32) -> usize {
     // CAST: Widening.
     let secs = brief.saturating_sub(1) as usize;
@@ -45,7 +45,7 @@ mod tests {
     fn a_server_that_hangs_up_is_not_hammered() {
         let (mut brief, mut now, mut connections) = (0, 0, 0);
 
-        // Up to the limit of the loop, in case there is no pause at all.
+        // The second limit ends the loop if no pause is made at all.
         while now < 10 && connections < 1000 {
             connections += 1;
             brief = brief_after(brief, 0, 1);

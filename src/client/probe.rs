@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The first call on a connection, if calls without a reply have ended the one before.
+//! The first call on a connection, made if calls without a reply ended the previous one.
 //!
-//! A new connection has one credit until the first reply (V1-32). If the call that takes it is one
-//! to which the server never replies, all others wait for it, and after a reconnect the first call
-//! is the one that has waited longest: most likely such a call. So the transport then makes the
-//! first call itself: procedure 0 of the program that it serves, which does nothing. Its reply
-//! brings the server's grant, before sunrpc learns of the connection.
+//! A new connection has one credit until the first reply (V1-32). If the server never replies to
+//! the call that takes it, all others wait for that call; and after a reconnect the first call is
+//! the longest waiting, most likely such a call. So the transport then makes the first call itself:
+//! procedure 0 of the program that it serves, which does nothing. Its reply brings the server's
+//! grant, before sunrpc learns of the connection.
 
 use kernel::{
     prelude::*,
@@ -32,26 +32,26 @@ use crate::{
 };
 
 impl Connection {
-    /// The xid of the call. sunrpc's calls are not sent before it is over, and another connection
-    /// has another one.
+    /// The xid of the call, which differs between connections. sunrpc's calls are not sent before
+    /// it is over.
     fn probe_xid(&self) -> u32 {
         // CAST: The lower half differs, too.
         (self.generation() as u32) ^ 0x5052_4f42
     }
 
-    /// Tells whether the probe waits for its reply.
+    /// Returns `true` while the probe waits for its reply.
     #[inline(always)]
     pub(super) fn is_probing(&self) -> bool {
         self.probing.load(Relaxed)
     }
 
-    /// Tells whether a message with this xid is the first about the probe.
+    /// Returns `true`, once, if a message with this xid is about the probe.
     fn is_about_probe(&self, xid: u32) -> bool {
         self.is_forming() && xid == self.probe_xid() && self.probing.xchg(false, Relaxed)
     }
 
-    /// Fails the attempt to connect if a message with this xid, which cannot be used, is about the
-    /// probe. Returns whether it is.
+    /// Fails the attempt to connect, and returns `true`, if an unusable message with this xid is
+    /// about the probe.
     pub(super) fn probe_failed(&self, xid: u32) -> bool {
         let failed = self.is_about_probe(xid);
 

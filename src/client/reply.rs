@@ -56,8 +56,8 @@ use crate::{
     }, //
 };
 
-/// Bytes of a call and of its reply of which any may be taken back from the device while sunrpc's
-/// lock is held: a READ of 16 KiB, with the XDR around the data.
+/// The most bytes of a call plus its reply that are unmapped under `queue_lock`: a READ of 16 KiB,
+/// with the XDR around the data.
 const MOST_INSIDE: u32 = 20480;
 
 impl CompletionHandler for Connection {
@@ -158,8 +158,8 @@ impl Connection {
         if Trace::is_reply_on() {
             self.shared.trace().reply(reply.xid, reply.credits);
         }
-        // A short reply is done with in the section in which its call was found, unless it takes
-        // more memory than a little back from the device: that may mean to copy it.
+        // The section that found the call also completes a short reply, unless more than a little
+        // memory has to be unmapped: unmapping may copy it.
         let is_short = reply.payload <= found.head_room()
             && (received.invalidated.is_none() || found.bytes() <= MOST_INSIDE);
         if is_short && self.is_settled(reply.credits) {
@@ -179,7 +179,7 @@ impl Connection {
         reply: &UsualReply,
         pinned: Pinned<Request>,
     ) {
-        // The grant counts before the call completes, since completing it lets the next one go.
+        // Take the grant first: completing the call lets the next one be sent.
         self.granted(reply.credits);
         self.usual_reply_to(queue, buf, received, reply, pinned);
     }
@@ -226,8 +226,8 @@ impl Connection {
         self.dispose(queue, buf, received, disposition);
     }
 
-    /// Acts on a message from the server, which has `invalidated` a handle if there is one. Returns
-    /// the kind of the message.
+    /// Acts on a message from the server, which has `invalidated` this handle, if any. Returns the
+    /// kind of the message.
     fn disposition(
         &self,
         message: Incoming<'_>,
@@ -399,7 +399,7 @@ impl Connection {
         if Trace::is_reply_on() {
             self.shared.trace().reply(xid, credits);
         }
-        // The grant counts before the call completes, since completing it lets the next one go.
+        // Take the grant first: completing the call lets the next one be sent.
         self.granted(credits);
 
         let validated = {
@@ -426,7 +426,8 @@ impl Connection {
         }
     }
 
-    /// Counts a handle that the server has invalidated. Tells whether the connection may go on.
+    /// Counts a handle that the server has invalidated. Returns `true` if the connection may
+    /// continue.
     #[inline(always)]
     fn count_remote_invalidation(&self) -> bool {
         let stats = &self.shared.stats;
@@ -438,7 +439,7 @@ impl Connection {
         if policy == Some(RemoteInvalidation::On) {
             return true;
         }
-        // PD-31: it did so although it was told not to.
+        // PD-31: it did so without permission.
         stats.unsolicited_invalidates.inc();
         let strict = policy == Some(RemoteInvalidation::Strict);
         if strict {
@@ -448,8 +449,8 @@ impl Connection {
         !strict
     }
 
-    /// Completes a call of which the server cannot reach anything any more with its reply in
-    /// `message`, or with an error.
+    /// Completes a call whose memory the server can no longer reach, with its reply in `message`,
+    /// or with an error.
     #[inline(always)]
     fn complete<S: Section>(
         &self,

@@ -67,7 +67,7 @@ impl<T: Copy + Default> List<T> {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` when there are too many.
+    /// `EMSGSIZE` when the list is full.
     #[inline]
     pub(super) fn push(&mut self, segment: T) -> Result {
         *self.all.get_mut(self.len).ok_or(EMSGSIZE)? = segment;
@@ -107,7 +107,7 @@ impl Lists {
     #[inline]
     pub(super) fn set(&mut self, chunk: SoleChunk, position: u32, segment: Segment) {
         self.clear();
-        // There is room for one.
+        // An empty list has room for a segment.
         let _ = match chunk {
             SoleChunk::Read => self.read.push(ReadSegment { position, segment }),
             SoleChunk::Write => self.write.push(segment),
@@ -206,7 +206,7 @@ impl CallData {
         self.lists.as_deref().filter(|_| self.chunked)
     }
 
-    /// The modes in which the call and its reply are transferred.
+    /// The transfer modes of the call and its reply.
     pub(super) fn modes(&self) -> (CallMode, ReplyMode) {
         let Some(lists) = self.chunks() else {
             return (CallMode::Inline, ReplyMode::Inline);
@@ -245,13 +245,13 @@ impl CallData {
 /// The transport's data of each request.
 #[pin_data]
 pub(crate) struct Request {
-    /// The number of its request, by which the completion of an invalidation finds it.
+    /// The number of its request, for the completion of an invalidation to find it.
     pub(super) index: u32,
     #[pin]
     pub(super) state: SpinLock<CallData>,
-    /// Registrations that the last call has left, for the next one. While there are any, the server
-    /// can reach no memory of the request: a call takes them before it is sent, and its reply
-    /// returns them when the server cannot any more. They go with the connection.
+    /// Registrations that the last call has left for the next. While any are here, the server can
+    /// reach no memory of the request: a call takes them before it is sent, and its reply returns
+    /// them once the server has lost access. They are freed with the connection.
     kept: Kept,
     /// Signalled when the invalidation of an abandoned call is over.
     #[pin]
@@ -292,12 +292,12 @@ impl Request {
         self.kept.take()
     }
 
-    /// The number of those.
+    /// The number of kept registrations.
     pub(super) fn kept_count(&self) -> u32 {
         self.kept.count()
     }
 
-    /// Leaves `mrs` to the next call. The server can reach no memory of this one any more.
+    /// Leaves `mrs` to the next call. The server can no longer reach memory of this one.
     #[inline(always)]
     pub(super) fn keep(&self, mrs: MrList<Invalidated>) {
         self.warn_if_reachable();

@@ -73,9 +73,9 @@ impl Connection {
         });
     }
 
-    /// Sends the message that `encode` writes in return to a reverse call that is not served.
-    /// There is one buffer for that. A server that sends another such call before it comes back
-    /// must not wait for a reply in vain: the connection ends (V1-121).
+    /// Sends the message that `encode` writes in return to a reverse call that is not served. One
+    /// buffer is reserved for it. If the server sends another such call before the buffer comes
+    /// back, the connection ends, so that the server does not wait for a reply in vain (V1-121).
     fn reply_at_once(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
         let posted = self.with_qp(|qp| {
             qp.post_spare(|out| encode(out).ok().and_then(|len| u32::try_from(len).ok()))
@@ -117,8 +117,8 @@ impl Sender {
 
         let len = encode_reply(reply, negotiated.reverse_slots, message)
             .filter(|&len| len <= negotiated.limits.thresholds.call);
-        // The upper layer was told the limit. There are no chunks to move a longer reply by; so
-        // that the server does not wait for a reply that never comes, it gets an error (BI-32).
+        // The upper layer knows the limit. No chunk can move a longer reply; the server gets an
+        // error, so that it does not wait for a reply that never comes (BI-32).
         let len = len.or_else(|| {
             connection.shared.stats.reverse_too_long.inc();
             encode_system_error(reply.xid(), negotiated.reverse_slots, message)

@@ -93,7 +93,7 @@ impl Sender {
         sent
     }
 
-    /// Builds `call` once more, after there were no registrations for it.
+    /// Builds `call` again, after it found no registrations.
     #[cold]
     fn build_again<'c>(
         &self,
@@ -107,9 +107,9 @@ impl Sender {
         // First, so that an attempt to make more that fails sees it, and is made again.
         self.connection.note_shortage(Shortage::Registrations);
         self.connection.grow_pool();
-        // Those that other requests keep, and those that came back in between, which have woken
-        // nothing. Either this finds them, or the code that puts them there finds that a sender
-        // waits.
+        // Take the registrations that other requests keep, and any that came back in between
+        // without waking a sender. Store-buffer pattern: either this finds them, or the code that
+        // returns them finds the shortage.
         smp_mb();
         for request in shared.slots.iter() {
             drop(request.take_kept());
@@ -121,8 +121,8 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// [`SendStatus::NoSpace`] when there is none: sunrpc is told when there is.
-    /// [`SendStatus::NoResources`] when there is no Receive for the reply, if one is expected.
+    /// [`SendStatus::NoSpace`] when no buffer is free: sunrpc is woken when one comes back.
+    /// [`SendStatus::NoResources`] when no Receive is left for the reply, if one is expected.
     #[inline]
     pub(super) fn take_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
         match self.queue.take(expects) {
@@ -150,7 +150,8 @@ impl Sender {
         }
     }
 
-    /// A buffer that has come back meanwhile, or else has sunrpc wait for the `lack` of one to end.
+    /// A buffer that has come back in between, or else makes sunrpc wait until the `lack` of one
+    /// ends.
     fn wait_for(&mut self, lack: Lack, expects: Expects) -> Result<SendBuffer, SendStatus> {
         let connection = self.connection.clone();
         let Connection { shared, .. } = &*connection;
@@ -159,18 +160,18 @@ impl Sender {
         // First, so that an attempt to make more that fails sees it, and is made again.
         match lack {
             // The device has all buffers, or no room for more registrations, and enough Sends are
-            // signalled: a completion will tell.
+            // signalled: a completion will wake sunrpc.
             Lack::Room => shared.xprt.wait_for_buffer_space(),
-            // All Receives wait for replies: one of those will tell, or the growth of the queue
-            // pair.
+            // All Receives wait for replies: a reply, or the growth of the queue pair, will wake
+            // sunrpc.
             Lack::Receive => connection.note_shortage(Shortage::Receives),
         }
         // More buffers do not make room for registrations, but they come with more Receives.
         if lack == Lack::Receive || !self.queue.is_short_of_room() {
             connection.grow_buffers();
         }
-        // Either this finds a buffer that has come in between, or the completion handler, which
-        // looks for a sender that waits after it has put one there, finds that there is one.
+        // Store-buffer pattern: either this finds a buffer that has come back in between, or the
+        // completion handler, which returns the buffer first, finds that a sender waits.
         smp_mb();
         let found = self.look_again(expects);
         if found.as_ref().err() == Some(&lack) {
@@ -179,7 +180,8 @@ impl Sender {
                 Lack::Receive => SendStatus::NoResources,
             });
         }
-        // There is a buffer; or something else is lacking now, for which the next attempt waits.
+        // Either a buffer is free, or another resource is lacking now: the next attempt waits for
+        // it.
         match lack {
             Lack::Room => shared.xprt.space_available(),
             Lack::Receive => connection.resources_available(),
@@ -243,8 +245,8 @@ impl Sender {
 }
 
 impl Connection {
-    /// Traces a call that is about to go out in a message of `len` bytes: its plan, its chunks, and
-    /// the message.
+    /// Traces a call that is about to be sent in a message of `len` bytes: its plan, its chunks,
+    /// and the message.
     #[cold]
     #[inline(never)]
     fn trace_send(&self, call: &Call<'_, Request>, state: &CallData, len: u32) {
@@ -268,7 +270,7 @@ impl Connection {
         trace.post_send(xid, len);
     }
 
-    /// Ends a call that can never be sent; says when another can be sent again.
+    /// Ends a call that can never be sent; returns the status for sunrpc if it can be sent later.
     #[cold]
     fn not_sent(&self, call: &Call<'_, Request>, why: Unsendable) -> Result<(), SendStatus> {
         match why {
@@ -309,13 +311,13 @@ impl Connection {
     fn end_unsendable(&self, call: &Call<'_, Request>, why: &'static str) {
         self.shared.stats.failed_marshal.inc();
         self.report_unsendable(call.xid(), why);
-        // The error must not go back through the sender, which may be another task (H-15).
+        // The error must not be returned to the sender, which may be another task (H-15).
         if let Some(pinned) = self.shared.xprt.lookup(call.xid()) {
             pinned.fail();
         }
     }
 
-    /// Tells the log, not too often, why a call fails that was not sent.
+    /// Logs, not too often, why a call fails that was not sent.
     #[cold]
     fn report_unsendable(&self, xid: u32, why: &'static str) {
         self.shared.trace().marshal_failed(xid, why);

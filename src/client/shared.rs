@@ -101,7 +101,7 @@ pub(crate) struct Shared<C: Send + Sync + 'static> {
     /// The destination of the last connection, or of the last attempt to make one.
     #[pin]
     pub(super) destination: SpinLock<Destination>,
-    // Last, since the module may go with it.
+    // Last: dropping it may drop the last reference to the module.
     pub(super) xprt: Xprt<Request>,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Destination {
     pub(super) device: Option<DeviceName>,
 }
 
-/// Tells whether something that was last done at `last` may be done again; notes the time if so.
+/// Returns `true` if an action last taken at `last` may be taken again; notes the time if so.
 fn is_due(last: &Atomic<usize>) -> bool {
     let (now, then) = (jiffies().max(1), last.load(Relaxed));
 
@@ -177,13 +177,14 @@ impl<C: Send + Sync + 'static> Shared<C> {
         Trace(self.xprt.id())
     }
 
-    /// Tells whether it is time to complain about the server again: one that breaks every
-    /// connection must not flood the log.
+    /// Returns `true` if the log may show another complaint about the server: a server that breaks
+    /// every connection must not flood the log.
     pub(super) fn may_warn(&self) -> bool {
         is_due(&self.warned)
     }
 
-    /// Tells whether a bad reply may be logged again. These do not keep warnings out of the log.
+    /// Returns `true` if a bad reply may be logged again. Such reports do not keep warnings out of
+    /// the log.
     pub(super) fn may_report(&self) -> bool {
         is_due(&self.told)
     }
@@ -210,13 +211,13 @@ impl<C: Send + Sync + 'static> Shared<C> {
         }
     }
 
-    /// Tells whether a rule with `pattern` is for the connections of this transport.
+    /// Returns `true` if a rule with `pattern` is for the connections of this transport.
     pub(super) fn is_target_of(&self, pattern: &Pattern) -> bool {
         self.with_target(|target| pattern.matches(target))
     }
 
-    /// The decision of the administrator for the connections of this transport, and the name of
-    /// the rule that says so.
+    /// The administrator's decision for the connections of this transport, and the name of the rule
+    /// behind it.
     pub(super) fn policy(&self) -> (Policy, Option<policy::table::Name>) {
         self.with_target(policy::table::decide)
     }

@@ -35,7 +35,7 @@ use crate::{
     verbs::Usage, //
 };
 
-/// Private data, or that there is none.
+/// Private data in hexadecimal, or `none`.
 pub(super) struct Hex<'a>(pub(super) &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
@@ -172,7 +172,7 @@ impl<'a> View<'a> {
         );
     }
 
-    /// The registrations that calls use; those that are kept for the next ones not counted.
+    /// The registrations that calls use, without the registrations kept for the next calls.
     fn registrations_used(&self, negotiated: &Negotiated) -> u32 {
         let kept = self.shared.slots.iter().fold(0u32, |sum, request| {
             sum.saturating_add(request.kept_count())
@@ -180,7 +180,7 @@ impl<'a> View<'a> {
         negotiated.pool.in_use().saturating_sub(kept)
     }
 
-    /// KiB of the buffers that there are.
+    /// Allocated buffers, KiB.
     fn memory(&self) -> u64 {
         self.usage.map_or(0, |usage| usage.bytes / 1024)
     }
@@ -226,7 +226,7 @@ impl<'a> View<'a> {
         self.resources(seq, negotiated);
     }
 
-    /// Prints the resources of the connection, and those in use.
+    /// Prints the resources of the connection, allocated and in use.
     fn resources(&self, seq: &SeqFile, negotiated: &Negotiated) {
         if let Some(usage) = self.usage {
             let Usage {

@@ -90,9 +90,9 @@ macro_rules! counters {
 }
 
 counters! {
-    // These count as those of the in-tree transport: tools label them by position.
+    // These count like the counters of the in-tree transport: tools label them by position.
     mountstats {
-        /// Segments of Read lists, those of Long calls included.
+        /// Segments of Read lists, including Long calls.
         read_segments,
         /// Segments of the Write chunks that calls offered.
         write_segments,
@@ -116,7 +116,7 @@ counters! {
         mrs_allocated,
         /// Registrations that we invalidated.
         local_invalidations,
-        /// Times that there was no Send buffer, no Receive for the reply, or no room on the queue.
+        /// Times that a Send buffer, a Receive for the reply, or room on the queue was lacking.
         no_send_buffer,
     }
     debugfs {
@@ -161,7 +161,7 @@ counters! {
 
 impl Stats {
     /// Prints the line that mountstats shows. Tools read it by position and know exactly these 27
-    /// numbers; some crash when there are more.
+    /// numbers; some crash if they find more.
     pub(super) fn print<S>(&self, xprt: &Xprt<S>, hardway_bytes: u64, seq: &SeqFile) {
         let c = xprt.counters();
 
@@ -185,7 +185,7 @@ impl Stats {
         seq_print!(seq, "\n");
     }
 
-    /// The numbers of the line that come after those of sunrpc.
+    /// The numbers of the line that follow sunrpc's own.
     fn known(&self, hardway_bytes: u64) -> [u64; 17] {
         // No registration is recycled or orphaned: each lives and dies with its connection. The
         // last number is always 0 in-tree, too.
@@ -243,7 +243,7 @@ impl Stats {
         self.offered_bytes.add(bytes);
     }
 
-    /// Counts the transfer modes of a call that is about to go out with the chunks of `lists`.
+    /// Counts the transfer modes of a call that is about to be sent with the chunks of `lists`.
     pub(super) fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, lists: &Lists) {
         // CAST: A list has at most `MAX_SEGMENTS`.
         let count = |number: usize| number as u32;

@@ -91,12 +91,12 @@ pub(crate) struct RdmaTransport {
     lock: SpinLock<Option<ConnectLock<Request>>>,
     #[pin]
     work: DelayedWork<Self>,
-    /// The time at which that attempt may begin, in jiffies.
+    /// When that attempt may begin, in jiffies.
     due: Atomic<usize>,
     generation: Atomic<u64>,
     _counters: File<Shared>,
     _entry: list::Entry,
-    // Last, since the module may go with it.
+    // Last: dropping it may drop the last reference to the module.
     shared: Arc<Shared>,
 }
 
@@ -128,17 +128,17 @@ impl RdmaTransport {
         self.shared.xprt.reset_credits();
         connection.open_window();
         // Until the first reply shows that the connection works it counts as a failure, so that a
-        // server which accepts and hangs up is not tried again at once.
+        // server which accepts and hangs up is not tried again immediately.
         self.shared
             .failing
             .store(!connection.is_confirmed(), Relaxed);
-        // There is no other: sunrpc has closed the last one.
+        // No sender is left here: sunrpc has closed the last connection.
         if let Some(Sender { connection, queue }) = self.sender.replace(lock, Some(sender)) {
             connection.close(queue);
         }
         *self.shared.current.lock() = Some(connection.clone());
-        // An upper layer may have set up the reverse direction meanwhile. Either that finds the
-        // connection, or this finds that it is set up.
+        // An upper layer may set up the reverse direction at the same time: either it finds the
+        // connection, or this finds that the direction is set up.
         if self.shared.xprt.backchannel().is_set_up() {
             connection.expect_reverse_calls();
         }
@@ -166,8 +166,8 @@ impl RdmaTransport {
         if left == 0 || left > usize::MAX / 2 || this.shared.xprt.is_released() {
             return true;
         }
-        // sunrpc tells nothing when it drops its last reference: it waits for the write lock, which
-        // is held meanwhile (H-49). The work is not queued while it runs.
+        // sunrpc does not notify the transport when it drops its last reference: it waits for the
+        // write lock, which is held during the pause (H-49). The work is not queued while it runs.
         let _ = os::transport_queue().enqueue_delayed(this.clone(), left.min(RELEASE_POLL));
         false
     }
@@ -193,7 +193,7 @@ impl WorkItem for RdmaTransport {
         match this.establish(&mut lock) {
             Ok(()) => {
                 lock.established();
-                // A loss before this had no transport to tell; `publish` notices it.
+                // A loss before this could not reach sunrpc; `publish` notices it.
                 if let Some(connection) = this.current() {
                     connection.publish();
                 }
@@ -275,7 +275,7 @@ impl Transport for RdmaTransport {
             .op_connect(peer.host(), peer.port(), delay_ms as u32);
         this.due.store(jiffies().wrapping_add(delay), Relaxed);
         *this.lock.lock() = Some(lock);
-        // sunrpc does not ask again while an attempt is under way, so the work is not queued
+        // sunrpc starts no second attempt while this one is under way, so the work is not queued
         // already.
         let _ = os::transport_queue().enqueue_delayed(Arc::from(this), delay.min(RELEASE_POLL));
     }
@@ -302,7 +302,7 @@ impl Transport for RdmaTransport {
         if !call.take_credit() {
             return Err(SendStatus::NoCredit);
         }
-        // The same call must not go out twice on one connection: it would take two credits of the
+        // The same call must not be sent twice on one connection: it would take two credits of the
         // server and bring two replies (H-11, V1-123). A server that has not replied for so long
         // gets a new connection instead.
         let sent = if call.was_sent_on(self.shared.xprt.connect_cookie()) {
@@ -377,10 +377,9 @@ impl Transport for RdmaTransport {
     }
 
     fn timed_out(&self, cookie: u32) {
-        // Of calls that time out together the first one ends the connection, and the others may
-        // come when there is another one.
-        // The state of the call does not matter: sunrpc goes on waiting after a reply whose
-        // verifier is not good, for one that never comes.
+        // Of calls that time out together the first ends the connection, and the others may come
+        // when a new one exists. The state of the call does not matter: after a reply with a bad
+        // verifier sunrpc keeps waiting for another reply, which never comes.
         let has_sent_it = |connection: &Arc<Connection>| connection.cookie() == cookie;
         let Some(connection) = self.current().filter(has_sent_it) else {
             return;

@@ -51,7 +51,7 @@ pub(super) enum Step {
     QueuePair,
     /// Posts the first Receives.
     Receives,
-    /// Asks the server to connect, and settles the terms.
+    /// Requests the connection from the server, and settles the terms.
     Connect,
     /// Makes the first call.
     Probe,
@@ -91,7 +91,7 @@ pub(super) struct ConnectError {
     pub(super) step: Step,
     /// The status for sunrpc.
     pub(super) status: ConnectStatus,
-    /// The number that goes with it: a negative errno, or the reason of a rejection.
+    /// Its number: a negative errno, or the reason of a rejection.
     pub(super) code: i32,
 }
 
@@ -139,9 +139,9 @@ impl ConnectError {
         ((self.step as u32) << 8) | self.status as u32
     }
 
-    /// Tells the log, unless it has heard the same since the last success.
+    /// Logs the failure, unless the log has shown the same since the last success.
     pub(super) fn report(self, shared: &Shared) {
-        // Nothing waits for the connection any more.
+        // Nothing waits for the connection now.
         if self.code == ECANCELED.to_errno() {
             return;
         }

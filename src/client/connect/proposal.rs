@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The terms on which the server is asked for a connection.
+//! The terms of a connection request to the server.
 
 use kernel::{
     fmt,
@@ -44,13 +44,13 @@ pub(super) struct Proposal {
     /// The policy, and the rule that it comes from.
     pub(super) policy: Policy,
     pub(super) rule: Option<Name>,
-    /// The message for the server, which it gets if the policy says so.
+    /// The message for the server, which it gets if the policy has private data on.
     pub(super) own: PrivateData,
     /// The device, and the registrations and the size of the queue pair on it.
     pub(super) device: Arc<Device>,
     pub(super) pool: Arc<MrPool>,
     pub(super) size: QpSize,
-    /// Calls that we ask the server to let us have outstanding.
+    /// The number of outstanding calls that we request from the server.
     pub(super) credits: u32,
     /// Calls that the server may have outstanding.
     pub(super) reverse_slots: u32,
@@ -63,7 +63,7 @@ impl Proposal {
     }
 
     /// The terms of both ends, after the server has sent its private data, `peer`. `port` and `gid`
-    /// are those of this end.
+    /// belong to this end.
     pub(super) fn negotiated(&self, peer: PeerData, (port, gid): (u32, Gid)) -> Negotiated {
         let Self { policy, size, .. } = self;
         let said = PrivateData::find(peer.as_slice());
@@ -74,7 +74,8 @@ impl Proposal {
                 thresholds: Thresholds::for_client(&self.own, &announced),
                 page_size: PAGE_SIZE,
                 pages_per_segment: size.mr_pages,
-                // No message is built before the send queue has room for those of two chunks.
+                // No message is built before the send queue has room for the registrations of two
+                // chunks.
                 max_segments: size.mrs_per_send / 2,
             },
             credits: self.credits,
@@ -98,7 +99,7 @@ impl Proposal {
         }
     }
 
-    /// Tells the log and the trace of the connection, once both ends agree.
+    /// Logs and traces the terms of the connection, once both ends agree.
     pub(super) fn log(&self, shared: &Shared, thresholds: &Thresholds, peer: PeerData) {
         let sent = self.private_data();
         let found = PrivateData::locate(peer.as_slice());

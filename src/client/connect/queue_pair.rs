@@ -72,7 +72,7 @@ impl BoundQp {
     }
 }
 
-/// The reason why there is no queue pair.
+/// The reason why no queue pair was made.
 enum Unbound {
     /// The driver refuses one of this size in this step. The identifier is as before.
     Refused(Resolved<Connection>, Step, Error),

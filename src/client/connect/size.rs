@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The size of a connection: the wanted one, and the one that its device can have. Pure.
+//! The size of a connection: as wanted, and as its device can have it. Pure.
 
 use super::super::super::{
     proto::PrivateData,
@@ -11,13 +11,13 @@ use super::super::super::{
 };
 
 /// Send buffers of a new connection. Many connections, as most of a mount with `nconnect`, hardly
-/// need more; more are allocated once half of them are in use at once, or the connection is in
+/// need more; more are allocated once half of them are in use together, or the connection is in
 /// steady use ([`crate::verbs::SendQueue::wants_more`]).
 const FIRST_SENDS: u32 = 6;
 /// Receives for replies of a new connection. Some may be held back, to be posted in a batch.
 const FIRST_RECVS: u32 = 8;
 /// Receives for unsolicited messages as long as the server may not call back. A server that sends
-/// more at once than there are Receives loses the connection.
+/// more than these in one burst loses the connection.
 const FIRST_UNSOLICITED: u32 = 8;
 /// The most registrations for each call that may be outstanding: for the head, the pages and the
 /// tail of a Long call.
@@ -45,7 +45,7 @@ pub(crate) struct Wants {
     pub(crate) credits: u32,
     /// Calls from the server outstanding.
     pub(crate) reverse_slots: u32,
-    /// Set if the server may call back at once.
+    /// Set if the server may call back from the start.
     pub(crate) has_callbacks: bool,
     /// Bytes that its buffers may take; with large inline thresholds fewer calls are outstanding.
     pub(crate) memory: u64,
@@ -77,7 +77,7 @@ impl<'a> Sizing<'a> {
     ///
     /// # Errors
     ///
-    /// The reason why there are none.
+    /// The reason why the device can have none.
     pub(crate) fn new(
         device: &'a DeviceLimits,
         own: &'a PrivateData,
@@ -116,8 +116,8 @@ impl<'a> Sizing<'a> {
         };
         let mrs_per_send = self.segments.saturating_mul(2);
         let most_mrs_per_send = mrs_per_send.saturating_add(GAPS);
-        // A larger batch saves hardly any doorbell, of which a call has one and a fortieth then,
-        // and each Receive of it is one more that there has to be.
+        // A larger batch saves hardly any doorbells (a call rings 1 + 1/40 of them then), and needs
+        // one more Receive for each entry.
         let recv_batch = (credits / 3).clamp(1, 40);
         let sends = credits
             .saturating_add(credits / 4)
@@ -160,7 +160,7 @@ impl<'a> Sizing<'a> {
     ///
     /// # Errors
     ///
-    /// The reason why there is none.
+    /// The reason why none fits.
     pub(crate) fn fit(&self, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
         let mut credits = wants.credits.max(MIN_CREDITS);
 
@@ -217,7 +217,7 @@ mod tests {
         Sizing::new(device, &PrivateData::default(), PAYLOAD, MAX_SEGMENTS)?.fit(wants)
     }
 
-    /// V1-27: there is a Receive for each call that may be outstanding, and for each reverse call.
+    /// V1-27: each call that may be outstanding has a Receive, and so has each reverse call.
     #[test]
     fn receives() -> Result<(), Unfit> {
         for (credits, has_callbacks) in [(4, false), (5, true), (128, false), (256, true)] {
@@ -234,15 +234,15 @@ mod tests {
             assert!((size.first_unsolicited == 16) == has_callbacks);
             assert_eq!(size.unsolicited, 16);
             assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
-            // H-34: no call needs more registrations than there are, whatever memory there is; nor
-            // more than there may be where addresses have gaps.
+            // H-34: the first registrations are enough for any call, whatever memory is left; the
+            // most registrations are enough where addresses have gaps.
             assert!(size.first_mrs >= size.mrs_per_send);
             assert!(size.mrs >= size.most_mrs_per_send);
             // H-34: the send queue has room for each call with its payload.
             assert!(size.posted_mrs >= credits && size.posted_mrs >= size.most_mrs_per_send);
             assert!(size.send_depth() > size.sends + size.posted_mrs + size.mrs);
-            // A dozen messages without meaning that come at once, and the reply behind them, find
-            // Receives while a batch less one is held back.
+            // A burst of a dozen messages without meaning, and the reply behind them, find Receives
+            // while a batch less one is held back.
             let held = (size.first_recvs - size.first_unsolicited) / 2 - 1;
             assert!(size.first_recvs - held > 12 || credits < FIRST_RECVS);
         }

@@ -4,7 +4,7 @@
 //!
 //! The server may still work on such a call: it keeps its credit until the reply comes or the
 //! connection ends (V1-41). When they hold too many credits the connection does end, before they
-//! use up the Receives that their replies would go to.
+//! use up the Receives for their replies.
 //!
 //! A call is abandoned in steps, and its reply may come between any two of them:
 //!
@@ -67,7 +67,7 @@ impl Connection {
     }
 
     /// Makes a record of the abandoned call of `request`, which is about to be free for another
-    /// call, and ends the connection if there are too many. Process context.
+    /// call, and ends the connection if abandoned calls hold too many credits. Process context.
     pub(in crate::client) fn record(&self, request: &Request) {
         // The allocations may be on behalf of memory reclaim.
         let _scope = os::ReclaimScope::enter(self.shared.xprt.is_swapping());

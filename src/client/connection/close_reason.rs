@@ -25,11 +25,11 @@ pub(in crate::client) enum CloseReason {
     Violation(Violation),
     /// A local invalidation has failed, or has taken too long.
     NotInvalidated,
-    /// There was no memory for the record of an abandoned call.
+    /// No memory was left for the record of an abandoned call.
     NoRecord,
     /// Abandoned calls hold too many credits.
     Exhausted,
-    /// A reverse call came before the message that refused another one was through.
+    /// A reverse call came before the Send that refused the previous one was complete.
     NotRefused,
     /// The reverse direction needs a larger connection.
     ReverseWanted,

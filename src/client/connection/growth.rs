@@ -29,57 +29,56 @@ use crate::os::series::smp_mb;
 /// Buffers of either kind that are allocated at a time.
 const GROWTH: u32 = 32;
 
-/// Registrations that are allocated at a time: as many as there are, between these numbers.
+/// Registrations that are allocated at a time: as many as exist, within these bounds.
 const MR_GROWTH: (u32, u32) = (8, 32);
 
-/// Jiffies after which a device is asked again that has refused: it may say so in the log.
+/// Jiffies before a device that has refused is tried again: it may log each refusal.
 const RETRY_DEVICE: usize = os::secs_to_jiffies(1);
 
 impl Connection {
-    /// All registrations are in use: queues the allocation of more, unless there are as many as may
-    /// be.
+    /// All registrations are in use: queues the allocation of more, unless the limit is reached.
     pub(in crate::client) fn grow_pool(self: &Arc<Self>) {
         // Release: a worker that sees it sees also that the sender waits.
         self.wants_mrs.store(true, Release);
         self.grow();
     }
 
-    /// Queues the allocation of more buffers of both kinds, unless there are as many as may be.
+    /// Queues the allocation of more buffers of both kinds, unless the limit is reached.
     pub(in crate::client) fn grow_buffers(self: &Arc<Self>) {
         // Release: a worker that sees it sees also that the sender waits, by either mark.
         self.wants_buffers.store(true, Release);
         self.grow();
     }
 
-    /// Tells whether more buffers may be asked for that are not necessary: not soon after there was
-    /// no memory for some.
+    /// Returns `true` if more buffers may be requested that are not necessary: not soon after an
+    /// allocation failed.
     pub(in crate::client) fn may_grow(&self) -> bool {
         os::jiffies().wrapping_sub(self.refused.load(Relaxed)) >= RETRY
     }
 
-    /// Queues the work that the `wants_*` flags ask for.
+    /// Queues the work that the `wants_*` flags request.
     fn grow(self: &Arc<Self>) {
         // If it is queued already, that will do.
         let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), 0);
     }
 
-    /// Tells whether a sender waits for the completion of Sends, or for replies.
+    /// Returns `true` if a sender waits for the completion of Sends, or for replies.
     fn has_waiter(&self) -> bool {
         self.shared.xprt.is_space_wanted() || self.is_short()
     }
 
-    /// Has the next attempt made after `pause` jiffies, if a sender still waits: nothing else might
-    /// wake it.
+    /// Requeues the work after `pause` jiffies, if a sender still waits: nothing else might wake
+    /// it.
     fn retry(self: &Arc<Self>, wants: &Atomic<bool>, pause: usize) {
         if self.has_waiter() {
-            // A read-modify-write continues the release of a sender that has set it meanwhile.
+            // A read-modify-write continues the release of a sender that has set it in between.
             let _ = wants.xchg(true, Relaxed);
             let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), pause);
         }
     }
 
-    /// Allocates more registrations. Returns whether there are any. Without memory for them, tries
-    /// again: a call may need more than there are.
+    /// Allocates more registrations. Returns `true` if any were added. After a failure, tries
+    /// again: a call may need more than exist.
     fn make_mrs(self: &Arc<Self>) -> bool {
         let Some(Negotiated { pool, .. }) = self.negotiated() else {
             return false;
@@ -99,8 +98,8 @@ impl Connection {
         made != 0
     }
 
-    /// Allocates more buffers. Returns whether there are any. Without memory for them, tries again:
-    /// if abandoned calls hold the Receives, a sender waits for these.
+    /// Allocates more buffers. Returns `true` if any were added. After a failure, tries again: if
+    /// abandoned calls hold the Receives, a sender waits for these.
     fn make_buffers(self: &Arc<Self>) -> bool {
         let Some(ordered) = self.with_qp(|qp| qp.order(GROWTH)).flatten() else {
             return false;
@@ -113,8 +112,8 @@ impl Connection {
             self.refused.store(os::jiffies(), Relaxed);
             self.retry(&self.wants_buffers, RETRY);
         } else {
-            // A sender that has asked for more meanwhile did not see these. Acquire: if it waits,
-            // it has said so before it set this.
+            // A sender that has requested more in between did not see these. Acquire: if it waits,
+            // it has set its mark before this flag.
             let _ = self.wants_buffers.xchg(false, Acquire);
         }
         match added {
@@ -137,13 +136,14 @@ impl WorkItem for Connection {
     fn run(this: Arc<Self>) {
         let swapping = this.shared.xprt.is_swapping();
         if swapping && !this.has_waiter() {
-            // Speed alone is not worth the reserves. A sender that has to wait asks again.
+            // Speed alone is not worth the reserves. A sender that has to wait queues this again.
             return;
         }
         // Dirty pages may be waiting for the calls that wait for this.
         let _scope = os::ReclaimScope::enter(swapping);
 
-        // Without memory the calls go on one after the other, with the resources of those before.
+        // Without memory the calls proceed one after the other, with the resources of their
+        // predecessors.
         let mut grown = this.wants_buffers.xchg(false, Acquire) && this.make_buffers();
         if this.wants_mrs.xchg(false, Acquire) {
             grown |= this.make_mrs();

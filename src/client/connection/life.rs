@@ -4,7 +4,7 @@
 //!
 //! Three parties move it on, each with one atomic step on the word that stores it:
 //!
-//! - the publisher, which has told the upper layer of the connection;
+//! - the publisher, which has made the connection known to the upper layer;
 //! - all code that finds the connection lost: the event handler of the connection manager, the
 //!   completion handler, a sender whose post fails, a task whose memory cannot be invalidated;
 //! - the teardown.
@@ -21,7 +21,7 @@
 //! A transition returns the next state and the action that its caller takes after it has stored
 //! that state. The host tests walk through all interleavings of the three parties.
 
-/// The state of a connection. Its numbers are those of the word that stores it.
+/// The state of a connection. The discriminants are the values of the word that stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 enum State {
@@ -31,7 +31,7 @@ enum State {
     LostEarly = 1,
     /// In use.
     Open = 2,
-    /// Lost, or being torn down: the code that moved it here has told the upper layer.
+    /// Lost, or being torn down: the code that moved it here has notified the upper layer.
     Closed = 3,
 }
 
@@ -82,12 +82,12 @@ impl Life {
         self.0 as u32
     }
 
-    /// Tells whether the upper layer does not know of the connection yet, and it is not lost.
+    /// Returns `true` while the upper layer does not know of the connection yet, unless it is lost.
     pub(crate) fn is_forming(self) -> bool {
         self.0 == State::Forming
     }
 
-    /// Tells whether the upper layer has been asked to close the connection, or is closing it.
+    /// Returns `true` if the upper layer was asked to close the connection, or is closing it.
     pub(crate) fn is_closed(self) -> bool {
         self.0 == State::Closed
     }
@@ -101,7 +101,7 @@ impl Life {
         }
     }
 
-    /// The connection cannot be used any more. Returns `None` if other code has found that before,
+    /// The connection can no longer be used. Returns `None` if other code has found that before,
     /// and has acted on it.
     pub(crate) const fn lost(self) -> Option<(Self, LossAction)> {
         match self.0 {
@@ -111,7 +111,7 @@ impl Life {
         }
     }
 
-    /// The teardown begins: nothing has to be told any more.
+    /// The teardown begins: no loss is reported from here on.
     pub(crate) const fn torn_down(self) -> Self {
         Self(State::Closed)
     }

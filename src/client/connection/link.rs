@@ -35,7 +35,8 @@ use crate::{
     }, //
 };
 
-/// The queue pair of a connection whose events and completions go to `H`, without its send queue.
+/// The queue pair of a connection with the handler `H` of events and completions, without its send
+/// queue.
 pub(super) type LinkQp<H> = Qp<Arc<Endpoint<H>>>;
 
 /// The send queue of such a queue pair.
@@ -46,7 +47,7 @@ pub(super) type LinkSends<H> = SendQueue<Arc<Endpoint<H>>>;
 pub(super) struct Link<H: EventHandler + CompletionHandler> {
     /// The word that stores its [`Life`].
     life: Atomic<u32>,
-    /// Held from a transition until the upper layer has been told of it.
+    /// Held from a transition until the upper layer knows of it.
     #[pin]
     telling: SpinLock<()>,
     /// The gate: all that is posted, but for the messages of the sender, is posted under this lock,
@@ -75,8 +76,8 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         Life::from_word(self.life.load(Relaxed))
     }
 
-    /// Moves the life on by `transition`, and returns the action that it says; `None` if it says
-    /// that nothing changes.
+    /// Moves the life on by `transition`, and returns its action; `None` if the life does not
+    /// change.
     fn advance<A>(&self, transition: impl Fn(Life) -> Option<(Life, A)>) -> Option<A> {
         // Relaxed: the word decides which party acts, and nothing else is read because of it.
         loop {
@@ -88,9 +89,9 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         }
     }
 
-    /// Moves the life on by `transition`, and calls `tell` with the action that it says, if the
-    /// life changes. The upper layer learns of a loss from `tell`, which names no connection: the
-    /// [teardown](Self::tear_down) waits for it, and the next connection cannot be meant.
+    /// Moves the life on by `transition`, and calls `tell` with its action if the life changes.
+    /// `tell` reports a loss to the upper layer without naming a connection: the
+    /// [teardown](Self::tear_down) waits for it, so that the next connection cannot be meant.
     pub(super) fn advance_and_tell<A: Copy>(
         &self,
         transition: impl Fn(Life) -> Option<(Life, A)>,
@@ -103,7 +104,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         Some(action)
     }
 
-    /// Calls `tell` unless the teardown has begun, which waits for it.
+    /// Calls `tell` unless the teardown, which waits for it, has begun.
     pub(super) fn tell_if_in_use(&self, tell: impl FnOnce()) {
         let _telling = self.telling.lock();
 
@@ -132,15 +133,15 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         None
     }
 
-    /// Takes the connection down: the device has no request of ours any more, and the peer can
+    /// Takes the connection down: afterwards the device has no request of ours, and the peer can
     /// reach none of our memory. The memory that is left is freed with the connection.
     ///
     /// `sever` is called when all completions have come, and takes back all that depends on the
     /// queue pair; `free` when the queue pair is gone, after which memory that the peer could reach
     /// may be used again.
     ///
-    /// Called once, by the owner of the send queue; there is none if the connection was never made.
-    /// Process context.
+    /// Called once, by the owner of the send queue, or without one if the connection was never
+    /// made. Process context.
     pub(super) fn tear_down(
         &self,
         sends: Option<LinkSends<H>>,
@@ -148,8 +149,8 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         free: impl FnOnce(),
     ) {
         self.advance(|life| Some((life.torn_down(), ())));
-        // Code that found the loss before tells the upper layer under this lock; code that finds it
-        // from here on tells nothing.
+        // Code that found the loss before notifies the upper layer under this lock; code that finds
+        // it from here on does not.
         drop(self.telling.lock());
         let closing = sends.and_then(|sends| self.with_qp(|qp| qp.close(sends)));
         if let Some(Ok(closing)) = closing {

@@ -27,7 +27,8 @@ use crate::{
 };
 
 impl Connection {
-    /// Puts the connection into use, of which sunrpc knows now, unless it is lost already.
+    /// Opens the connection after `xprt_set_connected()`; if it was lost before that, asks sunrpc
+    /// to close it.
     pub(in crate::client) fn publish(&self) {
         let disconnect = |action| {
             if action == PublishAction::Disconnect {
@@ -67,7 +68,7 @@ impl Connection {
     }
 
     /// Ends the connection, or the attempt to make it, because of `why`, which the connection
-    /// manager does not tell.
+    /// manager does not report.
     pub(in crate::client) fn lost(&self, why: CloseReason) {
         if self.announce_loss(why) == Some(LossAction::FailAttempt) {
             self.step_lost();
@@ -93,8 +94,8 @@ impl Connection {
         }
     }
 
-    /// Notes if the connection has lasted, which was made at `since`, in jiffies, and ends because
-    /// of `why`. One that is not wanted any more says nothing about the server.
+    /// Notes if the connection, made at `since` in jiffies and ended because of `why`, has lasted.
+    /// A connection that is no longer wanted proves nothing about the server.
     pub(super) fn note_duration(&self, why: CloseReason, since: usize) {
         if why.is_wanted() {
             return;

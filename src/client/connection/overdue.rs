@@ -4,8 +4,8 @@
 //!
 //! Without it a peer could keep a killed task for ever: the task sleeps in
 //! `xprt_wait_on_pinned_rqst()` until the reply unpins its request, a killed call has no timer, and
-//! the invalidation may stand in the send queue behind a Send for which the peer has no Receive.
-//! A work item ends the connection then. It is queued when a reply begins to wait, unless it is
+//! the invalidation may stand in the send queue behind a Send that finds no Receive at the peer. A
+//! work item ends the connection then. It is queued when a reply begins to wait, unless it is
 //! queued already, so that it costs most replies nothing and the others a few instructions.
 
 use kernel::{
@@ -27,11 +27,11 @@ use super::{
 };
 use crate::os;
 
-/// The number of the work item among those of a connection.
+/// The number of this work item of a connection.
 pub(super) const OVERDUE: u64 = 1;
 
 /// The invalidations that replies wait for, by their numbers, which wrap around. They complete in
-/// the order in which they are posted.
+/// posting order.
 ///
 /// The completion handler alone counts. What it counts as posted, and the fields of the work item,
 /// change under the lock of the queue pair, so that the work item misses none when it ends.
@@ -50,7 +50,7 @@ pub(in crate::client) struct Awaited {
 enum Verdict {
     /// None: no invalidation is out.
     Done,
-    /// Look again: those that are out were posted later.
+    /// Look again: all that are still out were posted later.
     Again,
     /// End the connection: one has taken longer.
     Overdue,
@@ -67,8 +67,8 @@ impl Awaited {
         }
     }
 
-    /// One more is posted. Tells whether [`Connection::watch`] has to be called. With the lock of
-    /// the queue pair.
+    /// One more is posted. Returns `true` if [`Connection::watch`] has to be called. With the lock
+    /// of the queue pair.
     #[inline]
     pub(in crate::client) fn posted(&self) -> bool {
         let posted = self.posted.load(Relaxed).wrapping_add(1);
@@ -90,7 +90,7 @@ impl Awaited {
         self.completed.store(completed, Relaxed);
     }
 
-    /// The limit is over for those that are due. With the lock of the queue pair.
+    /// The limit is over for the invalidations that are due. With the lock of the queue pair.
     fn look(&self) -> Verdict {
         let posted = self.posted.load(Relaxed);
         let out = posted.wrapping_sub(self.completed.load(Relaxed));

@@ -84,12 +84,12 @@ impl Connection {
         self.step(Ok(()), PeerData::NONE);
     }
 
-    /// Puts terms into force on which both ends have agreed, in place of those before if there are
-    /// any. Calls that are being built keep to the terms that they began with.
+    /// Publishes the terms agreed between both ends, in place of any previous ones. Calls that are
+    /// being built keep to the terms that they began with.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOSPC` when the terms have changed too often. Those before stay.
+    /// `ENOMEM`; `ENOSPC` when the terms have changed too often. The previous terms stay.
     pub(in crate::client) fn set_negotiated(&self, negotiated: Negotiated) -> Result {
         let reverse = reverse_payload(&negotiated.limits.thresholds);
         self.negotiated.publish(negotiated)?;
@@ -97,14 +97,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins the step in which the server is asked for the connection.
+    /// Begins the step that requests the connection from the server.
     pub(in crate::client) fn ask(&self) {
         self.progress.lock().asked = true;
     }
 
-    /// The connection is lost during a step of connecting, which ends with failure. But while the
-    /// server is asked an event tells the outcome: before the connection manager tells of a
-    /// rejection it ends the Receives.
+    /// The connection is lost during a step of connecting, which ends with failure. But after the
+    /// connection request an event reports the outcome: the connection manager ends the Receives
+    /// before it reports a rejection.
     pub(super) fn step_lost(&self) {
         let asked = self.progress.lock().asked;
         if !asked {

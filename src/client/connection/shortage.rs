@@ -2,15 +2,15 @@
 
 //! Calls that wait for registrations or Receives, which only replies, or growth, give back.
 //!
-//! The server may send those replies only after the reply to a call of its own, such as the recall
-//! of a delegation (H-74). So sunrpc is not told that there is no space, since it would send no
-//! reply to a reverse call either. The call gives its credit back instead, and sunrpc has all calls
-//! wait as if there were no credit.
+//! The server may send such replies only after the reply to a call of its own, such as the recall
+//! of a delegation (H-74). So the shortage is not reported to sunrpc as lack of space, since sunrpc
+//! would send no reply to a reverse call either. The call gives its credit back instead, and sunrpc
+//! makes all calls wait as without a credit.
 //!
-//! The one that waits notes that, asks for growth, has a full barrier, and looks once more. The
-//! code that puts something back has a full barrier, and looks if a call waits. That may come
-//! before sunrpc has been told to wait: it is told under a lock, unless the note is gone, and the
-//! note is gone before sunrpc is told under the same lock not to wait any more.
+//! Store-buffer pattern. Waiter: set `short`, request growth, smp_mb(), retry. Waker: return the
+//! resource, smp_mb(), test `short`. The waker may come before sunrpc makes the call wait: sunrpc
+//! does so under a lock, and only if `short` is still set; the waker clears `short` before it ends
+//! the wait under the same lock.
 
 use kernel::sync::atomic::Relaxed;
 
@@ -34,20 +34,20 @@ impl Connection {
         self.short.store(shortage as u32, Relaxed);
     }
 
-    /// Tells whether a call is short of something that replies give back.
+    /// Returns `true` if a call is short of a resource that replies give back.
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
         self.short.load(Relaxed) != 0
     }
 
-    /// Tells whether a call is short of registrations.
+    /// Returns `true` if a call is short of registrations.
     pub(crate) fn is_short_of_registrations(&self) -> bool {
         // CAST: The number of the variant.
         self.short.load(Relaxed) == Shortage::Registrations as u32
     }
 
-    /// There are registrations or Receives again. Cheap when no call waits for them. Not under the
-    /// lock of a request.
+    /// Ends a shortage, since registrations or Receives have come back. Cheap when no call waits
+    /// for them. Not under the lock of a request.
     #[inline]
     pub(crate) fn resources_available(&self) {
         if self.is_short() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Local invalidation: the reply of a call waits until the server cannot reach its memory any more.
+//! Local invalidation: the reply of a call waits until the server can no longer reach its memory.
 
 use kernel::prelude::*;
 
@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// Completes the call of slot `context`, whose reply waits for the invalidation that has ended
-    /// with `result`, or lets the task go on that waits for it. Unless it failed: such a call is
+    /// with `result`, or wakes the task that waits for it. If the invalidation failed, the call is
     /// sent again after the teardown.
     pub(super) fn handle_invalidated(
         &self,
@@ -88,7 +88,7 @@ impl Connection {
                 self.recycle(queue, reply.buf);
             }
             InvalidationOutcome::Released => {
-                // Before the task goes on.
+                // Before the task continues.
                 drop(mrs);
                 request.released.signal();
             }
@@ -99,7 +99,7 @@ impl Connection {
             }
             InvalidationOutcome::Nothing => {}
         }
-        // There are registrations again for a sender that waits for some.
+        // A sender may wait for these registrations.
         self.resources_available();
     }
 }

@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Tells the log, not too often, why a call fails.
+    /// Logs, not too often, why a call fails.
     #[cold]
     pub(super) fn report(&self, xid: u32, why: &str) {
         self.shared.trace().reply_err(xid, why);

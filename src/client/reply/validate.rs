@@ -69,7 +69,7 @@ impl Connection {
         self.delivery(placed, reply.payload.map(<[u8]>::len))
     }
 
-    /// The rest of the work on a reply that is where `placed` says, with `payload` bytes of it
+    /// The rest of the work on a reply that is placed as in `placed`, with `payload` bytes of it
     /// inline.
     ///
     /// # Errors

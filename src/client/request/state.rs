@@ -5,13 +5,13 @@
 //! Four parties move a call on, each step under the lock of its request:
 //!
 //! - the sender, which posts it, perhaps again on the next connection;
-//! - the completion handler, to which the reply and the completion of a local invalidation come;
+//! - the completion handler, which gets the reply and the completion of a local invalidation;
 //! - the task of the call, which may be killed, and releases its memory at the end;
 //! - the teardown of the connection.
 //!
 //! ```text
 //!            sent                 replied
-//!     Idle --------> Sent ----------------------> Idle, if the server can reach nothing any more;
+//!     Idle --------> Sent ----------------------> Idle, if the server can reach nothing by now;
 //!                     |  \                        else Invalidating, and Idle when that is done
 //!                     |   \ reply_late
 //!                     |    `------------> RepliedLate
@@ -50,8 +50,8 @@ enum State<M, R> {
         /// The task has released its credit: the call counts as abandoned.
         abandoned: bool,
     },
-    /// The reply has come while the call was not among those that wait for one: its task has left
-    /// it and not released the memory yet; or the task encodes it for the next connection.
+    /// The reply has come while sunrpc did not list the call as waiting: its task has left it and
+    /// not released the memory yet; or the task encodes it for the next connection.
     RepliedLate { generation: u64, exposed: Option<M> },
     /// The reply waits until the server is kept from the memory.
     Invalidating { generation: u64, reply: R },
@@ -78,8 +78,8 @@ impl<M, R> RequestState<M, R> {
         core::mem::forget(core::mem::replace(&mut self.0, state));
     }
 
-    /// Tells whether the call may be sent: the server cannot reach any memory of it, and no reply
-    /// of it waits.
+    /// Returns `true` if the call may be sent: the server cannot reach any memory of it, and no
+    /// reply of it waits.
     #[inline]
     pub(crate) fn is_sendable(&self) -> bool {
         matches!(
@@ -160,8 +160,8 @@ impl<M, R> RequestState<M, R> {
         }
     }
 
-    /// The task releases its credit. Tells whether the call counts as abandoned on the connection
-    /// with this number: it has been sent there, and no reply has come.
+    /// The task releases its credit. Returns `true` if the call counts as abandoned on the
+    /// connection with this number: it has been sent there, and no reply has come.
     pub(crate) fn abandon(&mut self, generation: u64) -> bool {
         match &mut self.0 {
             State::Sent {
@@ -176,7 +176,7 @@ impl<M, R> RequestState<M, R> {
         }
     }
 
-    /// The connection on which the call counts as abandoned.
+    /// The number of the connection that counts the call as abandoned.
     pub(crate) fn abandoned_on(&self) -> Option<u64> {
         match &self.0 {
             State::Sent {
@@ -188,9 +188,9 @@ impl<M, R> RequestState<M, R> {
         }
     }
 
-    /// The reply to a call that is not among those that wait for one has come on the connection
-    /// with this number. `look` gets the registrations that the server may reach, and may take out
-    /// those that the reply has invalidated.
+    /// The reply to a call that sunrpc does not list as waiting has come on the connection with
+    /// this number. `look` gets the registrations that the server may reach, and may take out any
+    /// that the reply has invalidated.
     ///
     /// Returns the result of `look` and whether the call counted as abandoned, or `None` if no
     /// reply to the call is expected there.
@@ -217,13 +217,13 @@ impl<M, R> RequestState<M, R> {
         }
     }
 
-    /// Tells whether the reply [has come late](Self::reply_late) on the connection with this
+    /// Returns `true` if the reply [has come late](Self::reply_late) on the connection with this
     /// number.
     pub(crate) fn has_replied_late(&self, generation: u64) -> bool {
         matches!(&self.0, State::RepliedLate { generation: of, .. } if *of == generation)
     }
 
-    /// Tells whether there is nothing to release.
+    /// Returns `true` if nothing has to be released.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.0, State::Idle)
@@ -265,7 +265,7 @@ impl<M, R> RequestState<M, R> {
         }
     }
 
-    /// Tells whether the task still waits for an invalidation that has not succeeded.
+    /// Returns `true` while the task waits for an invalidation that has not succeeded.
     pub(crate) fn is_releasing(&self) -> bool {
         matches!(self.0, State::Releasing)
     }
@@ -276,8 +276,8 @@ impl<M, R> RequestState<M, R> {
         self.0 = State::Idle;
     }
 
-    /// Tells whether the call depends on the connection with this number: the server may reach its
-    /// memory there, or could when this connection ended.
+    /// Returns `true` if the call depends on the connection with this number: the server may reach
+    /// its memory there, or could when this connection ended.
     #[inline]
     fn depends_on(&self, generation: u64) -> bool {
         let (State::Sent {
@@ -334,7 +334,7 @@ impl<M, R> RequestState<M, R> {
 mod tests {
     use super::*;
 
-    // Registrations and replies are told apart by numbers.
+    // Registrations and replies are distinguished by numbers.
     type Request = RequestState<u32, u32>;
 
     const MRS: u32 = 7;
@@ -440,7 +440,7 @@ mod tests {
             request.release(),
             ReleaseAction::EndConnection(GENERATION)
         ));
-        // The server may still reach the memory, and the state says so while the task waits.
+        // The server may still reach the memory, and the state shows it while the task waits.
         assert!(!request.is_sendable());
         request.drained(GENERATION);
         assert!(request.is_idle());

@@ -22,8 +22,8 @@ impl Unmapped {
         Self { first: None }
     }
 
-    /// The memory of the call `xid` could not be mapped at the time `now`, of which a second has
-    /// `second` ticks. Returns `true` if that has gone on for too long.
+    /// The memory of the call `xid` could not be mapped at the time `now`; a second has `second`
+    /// ticks of it. Returns `true` if this has lasted for too long.
     pub(crate) fn failed(&mut self, xid: u32, now: usize, second: usize) -> bool {
         match self.first {
             Some((of, first)) if of == xid => {

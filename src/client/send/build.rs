@@ -66,7 +66,7 @@ use crate::{
 };
 
 /// Not GFP_KERNEL: reclaim might wait for a page that this connection has to write back. A sender
-/// that has no memory holds up those behind it, so it may go deeper than others.
+/// without memory holds up all calls behind it, so it may use more of the reserves than other code.
 fn sender_flags() -> Flags {
     GFP_ATOMIC | __GFP_NOWARN
 }

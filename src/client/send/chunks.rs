@@ -30,8 +30,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As [`MrBatch::register`] and [`MrBatch::finish`]; `EMSGSIZE` when there are more segments than a
-/// list has room for.
+/// As [`MrBatch::register`] and [`MrBatch::finish`]; `EMSGSIZE` when a list has no room for the
+/// segments.
 pub(super) fn expose(
     plan: &Plan,
     send: &XdrBuf<'_>,
@@ -60,7 +60,7 @@ pub(super) fn expose(
     batch.finish()
 }
 
-/// The segment by which the server addresses `region`.
+/// The segment that gives the server access to `region`.
 #[inline(always)]
 pub(super) fn segment(region: Region) -> Segment {
     let Region {
@@ -120,13 +120,13 @@ struct Chunk<'a, 'p> {
 }
 
 impl<'a, 'p> Chunk<'a, 'p> {
-    /// A chunk without segments, whose registrations are those of `batch`.
+    /// A chunk without segments, with the registrations of `batch`.
     #[inline]
     fn new(batch: &'a mut MrBatch<'p>, access: Access) -> Self {
         Self { batch, access }
     }
 
-    /// Registers `memory`, and tells `push` the segments.
+    /// Registers `memory`, and passes the segments to `push`.
     ///
     /// # Errors
     ///

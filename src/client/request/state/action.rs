@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The actions that a change of a call's state asks of its caller. `M` are registrations, `R` is a
-//! reply that waits.
+//! The actions that a change of a call's state requires of its caller. `M` are registrations, `R`
+//! is a reply that waits.
 
 /// The effect of the completion of a local invalidation on a call.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) enum InvalidationOutcome<R> {
     /// The reply that has waited for it can be delivered.
     Deliver(R),
-    /// The task that releases the call can be told; the state shows if the invalidation succeeded.
+    /// The task that releases the call can be woken; the state shows if the invalidation succeeded.
     Released,
     /// It failed: the call is not completed, and the reply has to be dropped.
     Drop(R),
-    /// Nothing has waited for it any more.
+    /// Nothing was waiting for it.
     Nothing,
 }
 
-/// The action by which a task releases its call.
+/// The next action of a task that releases its call.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 pub(crate) enum ReleaseAction<M> {
     /// None: the server can reach nothing.
@@ -39,7 +39,7 @@ pub(crate) enum ReleaseAction<M> {
 }
 
 impl<M> ReleaseAction<M> {
-    /// Tells whether the reply has come after the task left the call.
+    /// Returns `true` if the reply has come after the task left the call.
     pub(crate) fn has_replied(&self) -> bool {
         let (Self::Done { replied } | Self::Invalidate { replied, .. }) = self else {
             return false;
