@@ -15,8 +15,8 @@
 //!
 //! The rule that the types carry: posted memory belongs to the queue it was posted to. A buffer
 //! comes back with its completion, or after the drain; nothing else reaches it in between.
-//! A registration goes from free to [`Mapped`], [`Registered`], [`Invalidated`], and is free again;
-//! a registered one that is dropped anywhere waits for the drain and is destroyed after it.
+//! A registration is free, then [`Mapped`], [`Registered`], [`Invalidated`], and free again; a
+//! registered one that is dropped anywhere waits for the drain and is destroyed after it.
 //!
 //! A queue pair has two halves with an owner each: the sender has the [`SendQueue`], the handler of
 //! completions the [`RecvQueue`]. Neither takes a lock; they share numbers with one writer each.

@@ -33,8 +33,8 @@ pub(super) use recv::{
 ///
 /// # Invariants
 ///
-/// `addr` is a mapping of the `size` bytes that `mem` has room for, in direction `dir` for the
-/// device of `pd`. The elements of `mem` are those bytes that have a value.
+/// `addr` is a mapping of the `size` bytes of capacity of `mem`, in direction `dir` for the device
+/// of `pd`. The elements of `mem` are the bytes that have a value.
 struct DmaBuffer {
     mem: KVec<u8>,
     size: usize,
@@ -47,7 +47,7 @@ impl DmaBuffer {
     /// Makes a buffer of zeroes that the device reads.
     fn to_device(pd: &Arc<Pd>, size: usize) -> Result<Self> {
         let mut mem = KVec::with_capacity(size, GFP_KERNEL | __GFP_NOWARN | __GFP_ZERO)?;
-        // SAFETY: There is room for `size` elements, and the allocator has zeroed them.
+        // SAFETY: The capacity is at least `size` elements, and the allocator has zeroed them.
         unsafe { mem.inc_len(size) };
         Self::map(pd, mem, size, bindings::RPCRDMA_RS_DMA_TO_DEVICE)
     }
@@ -201,14 +201,14 @@ impl SendBuffer {
         unsafe { (*cqe.cast::<SendInner>()).number }
     }
 
-    /// Tells whether the buffer is one of the domain `pd`.
+    /// Returns `true` if the buffer belongs to the domain `pd`.
     #[inline]
     pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.0.buf.pd, pd)
     }
 
-    /// Makes the work request for the first `len` bytes, at most all there are, as Send `number`,
-    /// and hands the memory to the device.
+    /// Makes the work request for the first `len` bytes, at most the whole buffer, as Send
+    /// `number`, and hands the memory to the device.
     #[inline(always)]
     pub(super) fn arm(
         &mut self,
@@ -264,12 +264,12 @@ impl BufferSpec {
         order
     }
 
-    /// Allocates the buffers. Process context. Returns those that there was memory for, Receives
-    /// first, since without these nothing may be sent.
+    /// Allocates the buffers. Process context. Returns as many as memory allows, Receives first,
+    /// since without these nothing may be sent.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or `EIO` when a buffer cannot be mapped: there are not all of them.
+    /// `ENOMEM`, or `EIO` when a buffer cannot be mapped: some buffers are missing.
     pub(crate) fn make(&self) -> (NewBuffers, Result) {
         let mut buffers = NewBuffers {
             sends: KVec::new(),
@@ -299,7 +299,7 @@ impl BufferSpec {
 pub(crate) struct NewBuffers {
     pub(super) sends: KVec<SendBuffer>,
     pub(super) recvs: RecvChain,
-    /// The order, of which fewer may have been made.
+    /// The order; fewer buffers may have been made.
     pub(super) order: BufferSpec,
 }
 
@@ -314,7 +314,7 @@ impl NewBuffers {
         core::mem::replace(self, none)
     }
 
-    /// Tells whether there is none of either kind.
+    /// Returns `true` if no buffer of either kind is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.sends.is_empty() && self.recvs.count() == 0
     }

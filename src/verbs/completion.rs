@@ -14,7 +14,7 @@ use crate::{
     os::text, //
 };
 
-/// The result of a successful Receive, for the time `'c` in which its completion is handled.
+/// The result of a successful Receive, valid for `'c`, while its completion is handled.
 #[derive(Clone, Copy)]
 pub(crate) struct Received<'c> {
     /// Bytes that arrived.
@@ -23,9 +23,8 @@ pub(crate) struct Received<'c> {
     pub(crate) invalidated: Option<InvalidatedHandle<'c>>,
 }
 
-/// A handle that the peer has invalidated, as the completion of a Receive says. It cannot be kept
-/// beyond the time `'c` in which that completion is handled, since the handle may be valid again
-/// later.
+/// A handle that the peer has invalidated, from the completion of a Receive. It cannot be kept
+/// beyond `'c`, while that completion is handled, since the handle may be valid again later.
 ///
 /// # Invariants
 ///
@@ -42,8 +41,8 @@ impl InvalidatedHandle<'_> {
     ///
     /// # Safety
     ///
-    /// `wc` must be a valid and successful completion of a Receive whose flags say that it has
-    /// invalidated a handle, and be handled during the lifetime that the caller chooses.
+    /// `wc` must be a valid and successful completion of a Receive with the flag for an invalidated
+    /// handle, and be handled during the lifetime that the caller chooses.
     #[inline(always)]
     pub(super) unsafe fn of(wc: *mut bindings::ib_wc) -> Self {
         // INVARIANT: The device has invalidated the handle before it completed the Receive.
@@ -56,14 +55,14 @@ impl InvalidatedHandle<'_> {
         }
     }
 
-    /// The number by which the peer knows it.
+    /// The number that the peer knows it by.
     #[inline(always)]
     pub(crate) fn get(self) -> u32 {
         self.handle
     }
 
-    /// Returns `true` if it is one of the queue pair `qp`. Those of other devices may have the same
-    /// number.
+    /// Returns `true` if it belongs to the queue pair `qp`. Handles of other devices may have the
+    /// same number.
     #[inline(always)]
     pub(super) fn is_of(self, qp: NonNull<bindings::ib_qp>) -> bool {
         self.qp == qp.as_ptr()
@@ -76,8 +75,7 @@ impl InvalidatedHandle<'_> {
 pub(crate) struct Failure(&'static CStr);
 
 impl Failure {
-    /// A Receive has completed that no message came into: its length is that of the memory that
-    /// was written.
+    /// A Receive has completed without a message: its length counts the memory that was written.
     pub(super) const WITH_IMMEDIATE: Self = Self(c"an RDMA Write with immediate data has come");
 
     /// The failure of a work request with this status.
@@ -96,8 +94,8 @@ impl Failure {
 /// A function that the RDMA core calls for a completion.
 pub(super) type Callback = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
 
-/// The functions that the RDMA core calls for the completions of one queue. They go into the
-/// completion entries of the requests of its queue pair.
+/// The functions that the RDMA core calls for the completions of one queue, for the completion
+/// entries of the requests of its queue pair.
 pub(super) struct Callbacks {
     /// For a message of the send queue.
     pub(super) send: Callback,

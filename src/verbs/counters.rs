@@ -36,21 +36,21 @@ struct Completed {
 
 /// A line that the holder of the gate's lock writes.
 struct Gate {
-    /// The calls that may be sent, since the queue pair was made: there is a Receive for the reply
-    /// of each.
+    /// The calls that may be sent, counted since the queue pair was made: each has a Receive for
+    /// its reply.
     receivable: Atomic<u32>,
     /// Receives that came back and were posted again.
     reposted: Atomic<u32>,
     /// Set while the message is posted that has no place in the send queue. Its completion clears
     /// it.
     spare_posted: Atomic<bool>,
-    /// Receives that are posted at a time, of those that came back.
+    /// Receives that are posted at a time, out of all that came back.
     batch: Atomic<u32>,
 }
 
 /// Messages between the sender, the completion handler and the holder of the gate's lock.
 ///
-/// Each number has one writer, so that none has to be changed in one atomic step. Those that grow
+/// Each number has one writer, so that none has to be changed in one atomic step. Growing numbers
 /// wrap around.
 pub(super) struct Counters {
     /// The number of the last Send that was posted, written by the sender.
@@ -135,7 +135,7 @@ impl Counters {
         chain
     }
 
-    /// Tells whether as many Receives came back as are posted at a time.
+    /// Returns `true` if as many Receives came back as are posted at a time.
     #[inline]
     pub(super) fn is_batch_held(&self) -> bool {
         self.held() >= self.gate.0.batch.load(Relaxed)
@@ -161,8 +161,8 @@ impl Counters {
         receivable.store(sum, Release);
     }
 
-    /// Tells whether the message is posted that has no place in the send queue. Acquire: its buffer
-    /// may be written to when it is not.
+    /// Returns `true` while the message is posted that has no place in the send queue. Acquire: its
+    /// buffer may be written to when it is not.
     pub(super) fn is_spare_posted(&self) -> bool {
         self.gate.0.spare_posted.load(Acquire)
     }
@@ -177,8 +177,8 @@ impl Counters {
 /// with it.
 pub(crate) struct QpCounters(pub(super) Arc<Counters>);
 
-/// Tells whether number `a` comes before `b`, when they may have wrapped around but are near each
-/// other.
+/// Returns `true` if number `a` comes before `b`, when they may have wrapped around but are near
+/// each other.
 #[inline]
 pub(super) fn is_before(a: u32, b: u32) -> bool {
     // CAST: The difference of neighbours, negative if `a` is ahead.
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(counters.outstanding_sends(), 5);
     }
 
-    /// Receives are posted again when there is a batch of them.
+    /// Receives are posted again once a batch of them has come back.
     #[test]
     fn batch() {
         let counters = Counters::new();

@@ -51,7 +51,7 @@ use crate::bindings;
 /// context, but a drain waits for them: they may not wait for the connection's teardown, nor drop
 /// the last reference to anything that does.
 pub(crate) trait CompletionHandler: Send + Sync + 'static {
-    /// A Send and all those before it are complete: their buffers can be used again.
+    /// A Send and all its predecessors are complete: their buffers can be used again.
     fn sent(&self, result: Result<(), Failure>);
 
     /// A Receive has completed; the message is in its buffer. `queue` takes the buffer back.
@@ -104,7 +104,7 @@ unsafe impl<H: CompletionHandler> Send for Cq<H> {}
 unsafe impl<H: CompletionHandler> Sync for Cq<H> {}
 
 impl<H: CompletionHandler> Cq<H> {
-    /// Makes a queue for one queue pair of `size`, whose completions go to `handler`.
+    /// Makes a queue for one queue pair of `size`, with `handler` for the completions.
     ///
     /// # Errors
     ///
@@ -174,8 +174,8 @@ impl<H: CompletionHandler> Cq<H> {
     }
 
     /// Frees the queue after its queue pair, unless that is done. Returns `true` if no completion
-    /// comes any more: not if the device has refused to destroy the queue pair. Process context,
-    /// not from a completion.
+    /// can come after this: not if the device has refused to destroy the queue pair. Process
+    /// context, not from a completion.
     pub(crate) fn free(&self) -> bool {
         if self.freed.xchg(true, Relaxed) {
             return true;
@@ -228,7 +228,7 @@ impl<H> Context<H> {
     }
 }
 
-/// The callbacks of the queues whose completions go to `H`.
+/// The callbacks of the queues with a handler of type `H`.
 pub(super) fn callbacks<H: CompletionHandler>() -> &'static Callbacks {
     const {
         &Callbacks {
@@ -332,7 +332,7 @@ unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
 ) {
     // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
     let (context, cqe, result) = unsafe { (context::<H>(cq), cqe(wc), outcome(wc)) };
-    // SAFETY: The entry is that of an invalidation, whose registrations the device holds until this
+    // SAFETY: The entry belongs to an invalidation, whose registrations the device holds until this
     // completion.
     if let Some((index, result)) = unsafe { mr::invalidation_completed(cqe, result) } {
         // SAFETY: This is a callback of the queue, which calls this once.

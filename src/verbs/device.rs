@@ -30,7 +30,7 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// `raw` must be a device whose memory is valid, as that of a bound cm id is.
+    /// `raw` must be a device whose memory is valid, such as the device of a bound cm id.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Device {
     /// The device's name now, such as `rxe0`.
     pub(crate) fn name(&self) -> NameText {
         // SAFETY: By the type invariants the device is valid. `ib_device_rename()` may rewrite the
-        // array meanwhile: each byte is read once, and none is assumed to stay.
+        // array concurrently: each byte is read once, and none is assumed to stay.
         unsafe {
             (&raw const (*self.as_ptr()).name)
                 .cast::<NameText>()

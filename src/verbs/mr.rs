@@ -3,7 +3,7 @@
 //! Fast memory registration.
 //!
 //! A registration lives in a [`MrPool`]. An [`MrBatch`] takes registrations from there and makes
-//! them an [`MrList`], whose type says the state that all of them are in:
+//! them an [`MrList`], whose type is the state of all of them:
 //!
 //! - [`Mapped`]: DMA-mapped and described, not posted. Dropping the list undoes the mapping.
 //! - [`Registered`]: posted, so that the peer may reach the memory. Only three things end that: the

@@ -50,7 +50,7 @@ impl<O: QpOwner> Drained<O> {
         is_over.then_some(Self { raw, _owner: owner })
     }
 
-    /// Tells whether `raw` is the queue pair.
+    /// Returns `true` if `raw` is the queue pair.
     pub(super) fn is_of(&self, raw: NonNull<bindings::ib_qp>) -> bool {
         self.raw == raw
     }

@@ -96,7 +96,7 @@ impl Pd {
         }
     }
 
-    /// Reserves the domain for the one queue pair that may use it.
+    /// Reserves the domain for its only queue pair.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Pd {
         &self.device
     }
 
-    /// The key under which the device reads and writes DMA-mapped memory of ours.
+    /// The key for the device's access to DMA-mapped memory of ours.
     #[inline]
     pub(crate) fn local_dma_lkey(&self) -> u32 {
         // SAFETY: By the type invariants `raw` is valid.

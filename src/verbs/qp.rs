@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: the part that belongs to neither half, and their end.
+//! Queue pairs: state shared by sender and completion handler; teardown.
 
 use core::ptr::{
     null,
@@ -39,10 +39,10 @@ use super::{
 };
 use crate::bindings;
 
-/// The buffers of a queue pair, and those of them that the device has.
+/// The buffers of a queue pair: allocated, and owned by the device.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
-    /// Receives, including those whose message is being read.
+    /// Receives, including any whose message is being read.
     pub(crate) receives_posted: u32,
     pub(crate) receives_allocated: u32,
     /// Sends that are not known to be complete.
@@ -52,14 +52,14 @@ pub(crate) struct Usage {
     pub(crate) bytes: u64,
 }
 
-/// The part of a queue pair that belongs to neither half: code that posts anything but messages of
-/// the [`SendQueue`] holds a lock around this value.
+/// State shared by the sender and the completion handler, and their teardown: code that posts
+/// anything but messages of the [`SendQueue`] holds a lock around this value.
 ///
 /// # Invariants
 ///
 /// - `raw` is a valid queue pair, kept by `owner`.
 /// - Once `open` is false nothing is posted but messages of the send queue.
-/// - The device has the buffer of `spare` while `counters` say so.
+/// - The device has the buffer of `spare` while `counters` show it as posted.
 pub(crate) struct Qp<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
@@ -74,15 +74,14 @@ pub(crate) struct Qp<O: QpOwner> {
     new_sends: KVec<SendBuffer>,
     /// The first Receives, until they are posted.
     first_recvs: RecvChain,
-    /// Receives that are kept for unsolicited messages; those that are to be, at first and in the
-    /// end.
+    /// Receives reserved for unsolicited messages: now, at first, and in the end.
     unsolicited: u32,
     first_unsolicited: u32,
     most_unsolicited: u32,
     /// The most Receives that are posted at a time.
     most_batch: u32,
-    /// The buffer for a message of a caller that does not own the send queue. There is one as long
-    /// as anything may be posted.
+    /// The buffer for a message of a caller that does not own the send queue. Present as long as
+    /// anything may be posted.
     spare: Option<SendBuffer>,
     failed_invalidate: Option<InvalidateChain>,
     pool: Arc<MrPool>,
@@ -97,9 +96,9 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// # Safety
     ///
-    /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd` for which
-    /// [`super::Cq::counters_for`] returned `counters`, and its completions must go to that queue
-    /// of `H`. It must stay valid as long as `owner`, and nothing else may post to it.
+    /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd`, with the
+    /// completion queue of handler `H` whose [`super::Cq::counters_for`] returned `counters` for
+    /// `pd`. It must stay valid as long as `owner`, and nothing else may post to it.
     ///
     /// # Errors
     ///
@@ -162,7 +161,7 @@ impl<O: QpOwner> Qp<O> {
         Ok((qp, sends))
     }
 
-    /// The buffers that there are, and those in use.
+    /// Buffer usage.
     pub(crate) fn usage(&self) -> Usage {
         let bytes = |count: u32, len: u64| u64::from(count).saturating_mul(len);
         let Self {
@@ -192,8 +191,9 @@ impl<O: QpOwner> Qp<O> {
         &self.pool
     }
 
-    /// Closes the queue pair: nothing is posted any more. The requests that are posted end with the
-    /// drain, by [`Closing::drain`]. Returns `sends` if it is the send queue of another queue pair.
+    /// Closes the queue pair: from here on nothing is posted. The requests that are posted end with
+    /// the drain, by [`Closing::drain`]. Returns `sends` if it is the send queue of another queue
+    /// pair.
     pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Result<Closing<O>, SendQueue<O>> {
         if !sends.is_of(self.raw) {
             return Err(sends);
@@ -206,12 +206,12 @@ impl<O: QpOwner> Qp<O> {
         })
     }
 
-    /// Tells whether anything may still be posted.
+    /// Returns `true` if anything may still be posted.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Frees the buffers and registrations, which the device does not use any more.
+    /// Frees the buffers and registrations, which the device no longer uses.
     pub(crate) fn finish(mut self, drained: &Drained<O>) {
         if drained.is_of(self.raw) {
             self.drained = true;
@@ -222,8 +222,8 @@ impl<O: QpOwner> Qp<O> {
     /// Destroys the registrations that wait for the drain of this queue pair.
     fn purge(&mut self, drained: &Drained<O>) {
         if let Some(chain) = self.failed_invalidate.take() {
-            // SAFETY: It was posted to this queue pair, and both callers have seen to it that this
-            // is the one that is drained.
+            // SAFETY: It was posted to this queue pair, and both callers have checked that this
+            // queue pair is drained.
             unsafe { chain.orphan() };
         }
         self.pool.purge(drained);
@@ -231,7 +231,7 @@ impl<O: QpOwner> Qp<O> {
 
     /// An order for up to `count` buffers of each kind, which is counted as allocated: to be
     /// [made](BufferSpec::make) without the lock of the queue pair and then [added](Self::add).
-    /// `None` if there are as many as may be, or nothing may be posted.
+    /// `None` if the limit is reached, or nothing may be posted.
     pub(crate) fn order(&mut self, count: u32) -> Option<BufferSpec> {
         let BufferSpec { sends, recvs, .. } = self.unallocated;
         (self.open && (sends != 0 || recvs != 0)).then(|| self.unallocated.take(count, count))
@@ -265,7 +265,7 @@ impl<O: QpOwner> Qp<O> {
         let missing = order.recvs.saturating_sub(recvs.count());
         self.unallocated.recvs = self.unallocated.recvs.saturating_add(missing);
 
-        // There is room for as many as could be ordered; more are dropped.
+        // The capacity is the number that could be ordered; more are dropped.
         for buf in sends {
             self.sends_allocated = self.sends_allocated.saturating_add(1);
             let _ = self.new_sends.push_within_capacity(buf);
@@ -308,9 +308,9 @@ impl<O: QpOwner> Qp<O> {
         self.post_chain(first)
     }
 
-    /// Reserves `count` Receives for unsolicited messages, at most those of its size. That many
-    /// fewer calls may be sent until more Receives are posted. Returns whether more are reserved
-    /// than before.
+    /// Reserves `count` Receives for unsolicited messages, at most the number in its size. That
+    /// many fewer calls may be sent until more Receives are posted. Returns `true` if more are
+    /// reserved than before.
     pub(crate) fn keep_for_unsolicited(&mut self, count: u32) -> bool {
         let (before, count) = (self.unsolicited, count.min(self.most_unsolicited));
 
@@ -322,8 +322,8 @@ impl<O: QpOwner> Qp<O> {
         self.unsolicited != before
     }
 
-    /// Sets how many Receives are posted at a time: half of those for replies, so that the others
-    /// are enough meanwhile. A sender that needs one before has those posted that came back.
+    /// Sets how many Receives are posted at a time: half of the Receives for replies, so that the
+    /// other half is enough until then. A sender that needs one earlier posts all that came back.
     fn set_batch(&mut self) {
         let batch = self.recvs_allocated.saturating_sub(self.unsolicited) / 2;
         self.counters.set_batch(batch.min(self.most_batch).max(1));
@@ -336,8 +336,8 @@ impl<O: QpOwner> Qp<O> {
     }
 
     fn post_chain(&mut self, chain: RecvChain) -> Result<(), PostError> {
-        // A buffer of another queue pair would be written to at another device's address, and its
-        // completion would go to another kind of handler. Each queue pair has its own domain.
+        // The device would write to a buffer of another queue pair at another device's address, and
+        // its completion would reach another kind of handler. Each queue pair has its own domain.
         if !self.open || !chain.set_posted(self.pool.pd()) {
             return Err(PostError::Closed);
         }
@@ -357,8 +357,9 @@ impl<O: QpOwner> Qp<O> {
             }
             Err(error) => {
                 self.open = false;
-                // SAFETY: The requests are those of the chain from the first one on that the device
-                // did not take, so that they are not posted and belong to nothing else.
+                // SAFETY: The requests are the part of the chain, from the first refused one on,
+                // that the device did not take, so that they are not posted and belong to nothing
+                // else.
                 unsafe { RecvBuffer::drop_requests(bad) };
                 Err(PostError::Device(error))
             }
@@ -441,7 +442,7 @@ impl<O: QpOwner> Closing<O> {
         &self.owner
     }
 
-    /// Waits until the device has no request of the queue pair. `None` if it refuses to let go of
+    /// Waits until the device has no request of the queue pair. `None` if it refuses to release
     /// them: the buffers are leaked then. As [`QpOwner::drain`].
     pub(crate) fn drain(self) -> Option<Drained<O>> {
         let Self { raw, owner, sends } = self;

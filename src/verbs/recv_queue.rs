@@ -23,8 +23,8 @@ impl RecvQueue {
         Self { counters }
     }
 
-    /// Takes back a Receive buffer whose message has been read. Returns whether there are enough
-    /// now to post them. A full barrier.
+    /// Takes back a Receive buffer whose message has been read. Returns `true` if enough have come
+    /// back now to post them. A full barrier.
     #[inline(always)]
     pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> bool {
         self.counters.hold(buf);

@@ -16,7 +16,7 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// `next` is the index of a place, or 0 if there are none. `free` is at most the number of places.
+/// `next` is the index of a place, or 0 without places. `free` is at most the number of places.
 pub(crate) struct Ring<T> {
     /// From `next` on, around the end: the free items, then the lent ones, the oldest first. A
     /// place is empty while its item is [taken](Self::take).
@@ -32,7 +32,7 @@ impl<T> Ring<T> {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(capacity: usize) -> Result<Self> {
-        // INVARIANT: There are no places.
+        // INVARIANT: The ring has no places.
         Ok(Self {
             places: KVec::with_capacity(capacity, GFP_KERNEL)?,
             next: 0,
@@ -45,7 +45,7 @@ impl<T> Ring<T> {
         self.places.len()
     }
 
-    /// The number of items that there is room for.
+    /// The number of items that fit.
     pub(crate) fn capacity(&self) -> usize {
         self.places.capacity()
     }
@@ -79,11 +79,10 @@ impl<T> Ring<T> {
     #[inline(always)]
     pub(crate) fn lend(&mut self, item: T) {
         if let Some(place) = self.places.get_mut(self.next) {
-            // The place is empty, which the compiler cannot know: there is nothing to drop.
+            // The place is empty, which the compiler cannot know: nothing has to be dropped.
             forget(place.replace(item));
         }
-        // INVARIANT: Neither wraps around: the place is one of those that there are, and its item
-        // was free.
+        // INVARIANT: Neither wraps around: the index was in range, and its item was free.
         self.next = self.next.wrapping_add(1);
         if self.next >= self.places.len() {
             self.next = 0;
@@ -91,7 +90,7 @@ impl<T> Ring<T> {
         self.free = self.free.saturating_sub(1);
     }
 
-    /// Those lent items that come back when no more than `lent` stay lent, the oldest first.
+    /// The lent items that come back when no more than `lent` stay lent, the oldest first.
     pub(crate) fn coming_back(&self, lent: usize) -> impl Iterator<Item = &T> {
         let first = self.next.saturating_add(self.free);
         let count = self.len().saturating_sub(self.free).saturating_sub(lent);
@@ -106,7 +105,7 @@ impl<T> Ring<T> {
         self.free = self.places.len().saturating_sub(lent);
     }
 
-    /// Adds a free item, the next one. Drops it if there is no room, or while another is taken.
+    /// Adds a free item, the next one. Drops it if the ring is full, or while another is taken.
     pub(crate) fn add(&mut self, item: T) {
         let taken = self.free != 0 && self.places.get(self.next).is_some_and(Option::is_none);
 
@@ -117,7 +116,7 @@ impl<T> Ring<T> {
                 swap(place, &mut item);
             }
             let _ = self.places.push_within_capacity(item);
-            // INVARIANT: There is a place more.
+            // INVARIANT: The ring has a place more.
             self.free = self.free.saturating_add(1);
         }
     }
@@ -143,7 +142,7 @@ mod tests {
         Some(item)
     }
 
-    /// Items come back in the order in which they were lent, around the end, too.
+    /// Items come back in the order of their lending, around the end, too.
     #[test]
     fn order() -> Result {
         let mut ring = of(&[3, 2, 1])?;
@@ -166,7 +165,7 @@ mod tests {
 
         assert_eq!(ring.take(), Some(1));
         assert!(ring.take().is_none());
-        // None is added meanwhile.
+        // None is added while an item is taken.
         ring.add(3);
         assert_eq!(ring.len(), 2);
         ring.put(1);
@@ -180,7 +179,7 @@ mod tests {
         Ok(())
     }
 
-    /// A new item is the next one, and those that are lent come back in their order after it.
+    /// A new item is the next one, and lent items come back in their order after it.
     #[test]
     fn growth() -> Result {
         let mut ring = of(&[2, 1])?;
@@ -194,14 +193,14 @@ mod tests {
         assert!(ring.coming_back(0).eq(&[1, 3, 2, 4]));
         ring.keep_lent(0);
         assert!([1, 3, 2, 4].map(Some) == [0; 4].map(|_| turn(&mut ring)));
-        // There is room for four.
+        // The capacity is four.
         ring.keep_lent(0);
         ring.add(5);
         assert_eq!((ring.len(), ring.free()), (4, 4));
         Ok(())
     }
 
-    /// Without items there is nothing to take.
+    /// Without items nothing can be taken.
     #[test]
     fn none() -> Result {
         let mut ring = of(&[])?;

@@ -40,7 +40,7 @@ use crate::{
 /// The number of buffers of a connection in steady use.
 const USUAL: usize = 32;
 
-/// The Sends, and the jiffies in which they go out, of a connection in steady use.
+/// A connection in steady use sends at least this many messages in this many jiffies.
 const STEADY: (u32, usize) = (32, secs_to_jiffies(1));
 
 /// The peer's reaction to a message.
@@ -61,7 +61,7 @@ pub(crate) enum Lack {
     Room,
 }
 
-/// The sender's half of a queue pair: the Send buffers, those included that the device has.
+/// The sender's half of a queue pair: the Send buffers, including any that the device has.
 ///
 /// Sending takes no lock: the value has one owner, which learns of completions by numbers
 /// ([`Counters`]). Closing the queue pair consumes the value ([`super::Qp::close`]), so that
@@ -71,8 +71,8 @@ pub(crate) enum Lack {
 ///
 /// - `raw` is a valid queue pair, kept by `owner`.
 /// - The Send buffers that the device has are lent ones of `bufs`, in the order of their numbers,
-///   the last of which is `last`. They stay lent until `counters` say that they are complete, or
-///   the queue pair is drained.
+///   up to `last`. They stay lent until `counters` show them as complete, or the queue pair is
+///   drained.
 pub(crate) struct SendQueue<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
@@ -84,7 +84,7 @@ pub(crate) struct SendQueue<O: QpOwner> {
     few: usize,
     /// Registrations that the send queue has room for.
     room: u32,
-    /// Those that it has room for while nothing is posted.
+    /// Registrations that it has room for while nothing is posted.
     most_room: u32,
     /// Registrations that one message may need.
     most_mrs: u32,
@@ -148,7 +148,7 @@ impl<O: QpOwner> SendQueue<O> {
         })
     }
 
-    /// A buffer for the next message, unless few are free or there is no Receive for the message
+    /// A buffer for the next message, unless few are free or no Receive is left for the message
     /// that it `expects` in return: then [`Self::take_any`] decides.
     #[inline(always)]
     pub(crate) fn take(&mut self, expects: Expects) -> Option<SendBuffer> {
@@ -162,7 +162,7 @@ impl<O: QpOwner> SendQueue<O> {
     ///
     /// # Errors
     ///
-    /// [`Lack::Receive`] while there is no Receive for the message that it `expects` in return,
+    /// [`Lack::Receive`] while no Receive is left for the message that it `expects` in return,
     /// [`Lack::Room`] while the device has all buffers or the send queue has no room for its
     /// registrations.
     pub(crate) fn take_any(&mut self, expects: Expects) -> Result<SendBuffer, Lack> {
@@ -176,7 +176,7 @@ impl<O: QpOwner> SendQueue<O> {
         self.bufs.take().ok_or(Lack::Room)
     }
 
-    /// Tells whether there is a Receive for the message that the next one `expects` in return.
+    /// Returns `true` if a Receive is left for the message that the next one `expects` in return.
     #[inline(always)]
     fn has_receive(&self, expects: Expects) -> bool {
         match expects {
@@ -185,9 +185,9 @@ impl<O: QpOwner> SendQueue<O> {
         }
     }
 
-    /// Tells whether more buffers are worth their memory, if there may be more: half of them are
-    /// in use at once, or the connection is in steady use, and with more of them fewer Sends have
-    /// to be signalled.
+    /// Returns `true` if more buffers are worth their memory, and allowed: half of them are in use
+    /// together, or the connection is in steady use, and more of them would let fewer Sends be
+    /// signalled.
     pub(crate) fn wants_more(&mut self) -> bool {
         let allocated = self.bufs.len();
         let is_half_used = self.bufs.free() <= allocated / 2;
@@ -206,7 +206,7 @@ impl<O: QpOwner> SendQueue<O> {
         self.last.wrapping_sub(sends) >= STEADY.0
     }
 
-    /// Tells whether the send queue may have no room for the registrations of another message.
+    /// Returns `true` if the send queue may have no room for the registrations of another message.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.room < self.most_mrs
     }
@@ -256,10 +256,10 @@ impl<O: QpOwner> SendQueue<O> {
     }
 
     /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
-    /// chain. There is a Receive for the message that it `expects` in return.
+    /// chain. A Receive is left for the message that it `expects` in return.
     ///
     /// The peer may use the registrations when this returns, also on failure, when part of the
-    /// chain may have gone out.
+    /// chain may have been sent.
     ///
     /// # Errors
     ///
@@ -273,8 +273,8 @@ impl<O: QpOwner> SendQueue<O> {
         len: u32,
         expects: Expects,
     ) -> Result<Option<MrList<Registered>>, PostError> {
-        // Registrations and buffers of another queue pair would be freed with that one, and their
-        // completions go to its kind of handler. Each queue pair has its own domain.
+        // Registrations and buffers of another queue pair would be freed with that queue pair, and
+        // their completions would reach its kind of handler. Each queue pair has its own domain.
         let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
         if foreign || !buf.is_of(self.pool.pd()) {
             return Err(PostError::Closed);
@@ -282,7 +282,7 @@ impl<O: QpOwner> SendQueue<O> {
         let count = mrs.as_ref().map_or(0, MrList::count);
         buf.set_mrs(count);
         if count != 0 {
-            // Cannot be: `take` has seen that there is room.
+            // Cannot be: `take` has checked the room.
             let left = self.room.checked_sub(count);
             self.room = left.ok_or(PostError::Device(ENOBUFS))?;
             self.set_few();
@@ -290,8 +290,8 @@ impl<O: QpOwner> SendQueue<O> {
         if let Expects::Reply = expects {
             self.calls = self.calls.wrapping_add(1);
         }
-        // Completions are asked for now and then; always while buffers or room are few, so that the
-        // queue cannot run dry with nothing left to complete.
+        // Some Sends are signalled, and all while buffers or room are few, so that the queue cannot
+        // run dry with nothing left to complete.
         let unsignalled = self.unsignalled.saturating_add(1);
         let signalled = unsignalled >= self.signal_batch || self.bufs.free() <= self.few;
         self.unsignalled = if signalled { 0 } else { unsignalled };
@@ -314,12 +314,12 @@ impl<O: QpOwner> SendQueue<O> {
         }
     }
 
-    /// Tells whether this is the send queue of `raw`.
+    /// Returns `true` if this is the send queue of `raw`.
     pub(super) fn is_of(&self, raw: NonNull<bindings::ib_qp>) -> bool {
         self.raw == raw
     }
 
-    /// Frees all buffers, which the device does not use any more.
+    /// Frees all buffers, which the device no longer uses.
     pub(super) fn finish(mut self, drained: &Drained<O>) {
         self.drained = drained.is_of(self.raw);
     }

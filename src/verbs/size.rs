@@ -2,7 +2,7 @@
 
 //! Sizes of queues, and the limits of devices to them. Pure.
 
-/// The limits of a device by which connections are sized.
+/// The limits of a device for the size of a connection.
 #[derive(Clone, Copy)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) struct DeviceLimits {
@@ -22,7 +22,7 @@ pub(crate) struct DeviceLimits {
 #[derive(Clone, Copy)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) struct QpSize {
-    /// Messages that may be on the send queue at once.
+    /// Messages that may be on the send queue together.
     pub(crate) sends: u32,
     /// The number of them that have buffers at first.
     pub(crate) first_sends: u32,
@@ -33,26 +33,27 @@ pub(crate) struct QpSize {
     /// Registrations that may be posted together with one message: it needs more where the device's
     /// addresses have gaps that the memory has not.
     pub(crate) most_mrs_per_send: u32,
-    /// Registrations that may be on the send queue at once, at least as many as go with a message.
-    /// A sender for whose message there may be no room waits.
+    /// Registrations that may be on the send queue together, at least as many as one message may
+    /// need. A sender for whose message the room may be short waits.
     pub(crate) posted_mrs: u32,
     /// Registrations there may be, hence local invalidations that may be outstanding.
     pub(crate) mrs: u32,
-    /// Registrations there are at first.
+    /// Registrations allocated at first.
     pub(crate) first_mrs: u32,
     /// Pages that each can cover.
     pub(crate) mr_pages: u32,
     /// Receives there may be.
     pub(crate) recvs: u32,
-    /// Receives there are at first.
+    /// Receives allocated at first.
     pub(crate) first_recvs: u32,
     /// Bytes in the buffer of each.
     pub(crate) recv_len: u32,
     /// Receives for unsolicited messages.
     pub(crate) unsolicited: u32,
-    /// Those of them that are kept before the peer may ([`super::Qp::keep_for_unsolicited`]).
+    /// Unsolicited Receives reserved before the peer may send more
+    /// ([`super::Qp::keep_for_unsolicited`]).
     pub(crate) first_unsolicited: u32,
-    /// The most Receives that are posted at a time, of those that came back.
+    /// The most Receives that are posted at a time, out of all that came back.
     pub(crate) recv_batch: u32,
 }
 

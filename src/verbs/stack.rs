@@ -12,10 +12,10 @@ use kernel::sync::atomic::{
 
 use crate::os::series::AtomicPtr;
 
-/// The first node of a chain, to which any thread adds a node while others take all of them.
+/// The first node of a chain: any thread adds a node, and others take the whole chain.
 ///
-/// A node is never taken alone, so that it does not matter if the first one has been taken and has
-/// come back meanwhile: its successor is linked when it is added.
+/// A node is never taken alone, so that it does not matter if the first one was taken and has come
+/// back in between: its successor is linked when it is added.
 pub(super) struct Stack<T>(AtomicPtr<T>);
 
 impl<T> Stack<T> {
@@ -25,7 +25,7 @@ impl<T> Stack<T> {
     }
 
     /// Adds the node that `node` makes, which must be followed by the chain that it is given: its
-    /// first node, or null. `link` has the node followed by another chain, which came meanwhile. A
+    /// first node, or null. `link` makes another chain follow the node, if one came in between. A
     /// full barrier.
     #[inline(always)]
     pub(super) fn push(&self, node: impl FnOnce(*mut T) -> *mut T, link: impl Fn(*mut T, *mut T)) {

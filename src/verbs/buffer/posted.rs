@@ -91,7 +91,7 @@ impl RecvList {
                 first.prev = links;
             }
         }
-        // INVARIANT: The new member leads to those before, and back.
+        // INVARIANT: The new member is linked to the previous first one, and back.
         self.first = links;
     }
 

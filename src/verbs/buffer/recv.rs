@@ -121,7 +121,7 @@ impl RecvBuffer {
 
         inner.buf.sync_for_cpu(len);
         inner.buf.mem.clear();
-        // SAFETY: There is room for `size` elements, and the device has written these.
+        // SAFETY: The capacity is `size` elements, and the device has written these.
         unsafe { inner.buf.mem.inc_len(len) };
         Self(inner)
     }
@@ -216,7 +216,7 @@ impl RecvChain {
         true
     }
 
-    /// The requests, of which the caller has to take care now, and how many they are.
+    /// The requests, which become the caller's responsibility, and their number.
     pub(in crate::verbs) fn into_requests(self) -> (*mut bindings::ib_recv_wr, u32) {
         let this = ManuallyDrop::new(self);
         (this.first, this.count)
@@ -231,7 +231,7 @@ impl Drop for RecvChain {
     }
 }
 
-/// Receives that can be posted, to which one thread adds while others take all of them.
+/// Receives that can be posted: one thread adds them, others take all of them.
 ///
 /// # Invariants
 ///

@@ -30,15 +30,15 @@ use crate::os::series::{
 };
 use crate::os::Runs;
 
-/// The registrations of one call, as its memory is registered. They come from those that an
-/// earlier call has left, then from the pool.
+/// The registrations of one call, as its memory is registered. They come from the kept
+/// registrations of an earlier call, then from the pool.
 pub(crate) struct MrBatch<'p> {
     pool: &'p Arc<MrPool>,
-    /// Those that an earlier call has left; they are of `pool`.
+    /// Registrations that an earlier call has left, from `pool`.
     kept: Option<MrChain<Invalidated>>,
-    /// The reference to the pool that the list of those had.
+    /// The reference to the pool that the list of kept registrations had.
     reference: Option<Arc<MrPool>>,
-    /// Those that are mapped.
+    /// The mapped registrations.
     mapped: Option<MrList<Mapped>>,
 }
 
@@ -57,12 +57,12 @@ impl<'p> MrBatch<'p> {
         }
     }
 
-    /// The number of those that are mapped.
+    /// The number of mapped registrations.
     fn count(&self) -> u32 {
         self.mapped.as_ref().map_or(0, MrList::count)
     }
 
-    /// The reason why there is no registration for a call that has `count` already.
+    /// The reason why no registration is left for a call that has `count` already.
     #[cold]
     fn none_left(&self, count: u32) -> Error {
         if count < self.pool.most_of_call {
@@ -78,13 +78,14 @@ impl<'p> MrBatch<'p> {
         MrChain::pop(&mut self.kept).or_else(|| self.pool.take())
     }
 
-    /// Registers `memory`, one registration after the other, and tells `add` the region of each.
+    /// Registers `memory`, one registration after the other, and passes the region of each to
+    /// `add`.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` when there are no registrations for now, `EMSGSIZE` when the call has as many as
-    /// one may have, `EIO` when memory cannot be mapped for now, `EINVAL` when a page is missing,
-    /// and the error of `add`. The memory before that stays registered.
+    /// `ENOBUFS` when no registration is left for now, `EMSGSIZE` when the call has as many as one
+    /// may have, `EIO` when memory cannot be mapped for now, `EINVAL` when a page is missing, and
+    /// the error of `add`. The memory before that stays registered.
     #[inline]
     pub(crate) fn register(
         &mut self,
@@ -103,9 +104,9 @@ impl<'p> MrBatch<'p> {
         Ok(())
     }
 
-    /// Registers memory whose addresses have gaps for the device that it has not itself, as where
-    /// the DMA layer bounces each piece of it: one registration for each part without a gap.
-    /// `failed` is the one that covers `extent`, and the reason why it is not mapped.
+    /// Registers memory whose addresses have gaps for the device but not in itself, as where the
+    /// DMA layer bounces each piece of it: one registration for each part without a gap. `failed`
+    /// is the registration that covers `extent`, and the reason why it is not mapped.
     ///
     /// # Errors
     ///
@@ -143,7 +144,7 @@ impl<'p> MrBatch<'p> {
                         Err(failed) => (mr, why) = failed,
                     }
                 }
-                // They have other addresses now, and a gap before the one that was found first.
+                // They have other addresses now, and an earlier gap than the first one found.
                 Err(failed) => {
                     self.pool.give_back(rest);
                     (mr, why) = failed;
@@ -152,9 +153,9 @@ impl<'p> MrBatch<'p> {
         }
     }
 
-    /// Registers a head, `pages` and a tail as one, if there is no gap between them: the pages
-    /// begin and, before a tail, end at the border of a page. Returns the region, or `None` if that
-    /// could not be done, or the device's addresses would have a gap.
+    /// Registers a head, `pages` and a tail as one, if no gap is between them: the pages begin and,
+    /// before a tail, end at the border of a page. Returns the region, or `None` if that could not
+    /// be done, or the device's addresses would have a gap.
     ///
     /// With a single handle the peer can invalidate all of it with its reply, where several would
     /// have to be invalidated locally. Head and tail, of the lengths `head_tail`, are in a bounce
@@ -218,12 +219,12 @@ impl<'p> MrBatch<'p> {
         }
     }
 
-    /// The registrations that are mapped, if there are any.
+    /// The mapped registrations, if any.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` when there are more than one call may have, as can be where the device's
-    /// addresses have gaps.
+    /// `EMSGSIZE` when they are more than one call may have, as can be where the device's addresses
+    /// have gaps.
     #[inline]
     pub(crate) fn finish(mut self) -> Result<Option<MrList<Mapped>>> {
         if self.count() > self.pool.most_of_call {

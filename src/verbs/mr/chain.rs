@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Items in a row, such as registrations, each of which leads to the next.
+//! An owning intrusive singly linked list, of registrations for example.
 
 use core::{
     iter::from_fn,
@@ -37,10 +37,10 @@ pub(crate) struct Mapped;
 /// State of registrations that the peer may use.
 pub(crate) struct Registered;
 
-/// State of registrations that only the owner can reach any more: neither valid nor mapped.
+/// State of registrations that only the owner can reach: neither valid nor mapped.
 pub(crate) struct Invalidated;
 
-/// A state in which no posted request refers to the registrations.
+/// A state without a posted request that refers to the registrations.
 pub(crate) trait Unposted {}
 
 impl Unposted for Mapped {}
@@ -48,7 +48,7 @@ impl Unposted for Invalidated {}
 
 /// Items, such as registrations, in the same state: at least one. A single pointer.
 ///
-/// Dropping it leaks them: the owner knows the pool that they go back to.
+/// Dropping it leaks them: the owner knows the pool to return them to.
 ///
 /// # Invariants
 ///
@@ -92,7 +92,7 @@ impl<T: Linked, S> Chain<T, S> {
     /// They must be in the state `U`.
     #[inline]
     pub(super) unsafe fn assume<U>(self) -> Chain<T, U> {
-        // INVARIANT: The state is that of the safety requirements of this function.
+        // INVARIANT: The state is the state in the safety requirements of this function.
         Chain {
             head: self.head,
             _state: PhantomData,
@@ -114,7 +114,7 @@ impl<T: Linked, S> Chain<T, S> {
         unsafe { self.head.as_mut() }
     }
 
-    /// Tells whether there is one item only.
+    /// Returns `true` if the chain has one item only.
     #[inline]
     pub(super) fn is_single(&self) -> bool {
         self.head().next().is_null()
@@ -168,7 +168,7 @@ impl<T: Linked, S> Chain<T, S> {
             let rest = NonNull::new(head.next());
             // SAFETY: Null ends the chain.
             unsafe { head.set_next(null_mut()) };
-            // SAFETY: The others were behind the first one, which leads to none of them any more.
+            // SAFETY: The others were behind the first one, which leads to none of them now.
             return Ok((self, rest.map(|rest| unsafe { Self::from_raw(rest) })));
         }
         let mut before = self.head;
@@ -178,12 +178,12 @@ impl<T: Linked, S> Chain<T, S> {
             let item = unsafe { at.as_mut() };
             if is_it(item) {
                 // SAFETY: By the type invariants the items are valid, and belong to this value;
-                // `before` is another one than `item`. Null ends the other chain.
+                // `before` and `item` are different items. Null ends the other chain.
                 unsafe {
                     before.as_mut().set_next(item.next());
                     item.set_next(null_mut());
                 }
-                // SAFETY: The item was taken out of the chain, leads to none of it any more, and is
+                // SAFETY: The item was taken out of the chain, no longer leads to any of it, and is
                 // in the same state.
                 return Ok((unsafe { Self::from_raw(at) }, Some(self)));
             }
@@ -201,8 +201,8 @@ impl<T: Linked> Chain<T, Mapped> {
 
         // SAFETY: The items of `chain` are valid, and belong to the new chain from here on.
         unsafe { item.set_next(chain.map_or(null_mut(), |chain| chain.head.as_ptr())) };
-        // INVARIANT: The box was the owner of the item, which was not posted, and leads to those of
-        // `chain`.
+        // INVARIANT: The box was the owner of the item, which was not posted, and leads to the
+        // items of `chain`.
         Self {
             head: NonNull::from(item),
             _state: PhantomData,

@@ -66,10 +66,10 @@ impl InvalidateChain {
     ///
     /// # Safety
     ///
-    /// The queue pair must be drained, so that no completion can come any more.
+    /// The queue pair must be drained, so that no completion can follow.
     pub(crate) unsafe fn orphan(self) {
         // SAFETY: The registration stays until the purge, which follows. Only a completion and this
-        // function take that field, and no completion runs any more.
+        // function take that field, and no completion runs after the drain.
         if unsafe { (*self.head.as_ptr()).invalidation.take() }.is_some() {
             // SAFETY: No completion has ended the invalidation, so that the list is the device's,
             // and is taken over.
@@ -91,8 +91,8 @@ unsafe fn registered(head: NonNull<Mr>) -> MrList<Registered> {
 }
 
 /// Ends the invalidation whose last completion entry is `cqe`; returns its context and, on success,
-/// its registrations. Otherwise they wait for the drain. `None` if the entry belongs to
-/// a request inside a chain (those complete only when flushed).
+/// its registrations. Otherwise they wait for the drain. `None` if the entry belongs to a request
+/// inside a chain (such requests complete only when flushed).
 ///
 /// # Safety
 ///
@@ -112,8 +112,8 @@ pub(crate) unsafe fn invalidation_completed(
 
     Some((
         context,
-        // SAFETY: The last invalidation has completed, and so have those before it and all requests
-        // that they refer to.
+        // SAFETY: The last invalidation has completed, and so have all earlier ones and all
+        // requests that they refer to.
         result.map(|()| unsafe { mrs.into_invalidated() }),
     ))
 }

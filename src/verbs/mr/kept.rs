@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registrations that calls leave for those after them.
+//! Registrations that calls leave for later calls.
 
 use core::ptr::{
     null_mut,
@@ -45,7 +45,7 @@ impl Kept {
         }
     }
 
-    /// Puts `mrs` there; those that were there before go back to their pool.
+    /// Keeps `mrs`; previously kept registrations return to their pool.
     #[inline(always)]
     pub(crate) fn put(&self, mrs: MrList<Invalidated>) {
         self.count.store(mrs.count(), Relaxed);

@@ -79,14 +79,14 @@ impl<S: MrState> MrList<S> {
             .fold(0, |count: u32, _| count.saturating_add(1))
     }
 
-    /// Tells whether its registrations are from `pool`.
+    /// Returns `true` if its registrations are from `pool`.
     #[inline]
     pub(crate) fn is_of(&self, pool: &Arc<MrPool>) -> bool {
         let own = &self.chain.head().pool;
         own.as_ref().is_some_and(|own| Arc::ptr_eq(own, pool))
     }
 
-    /// The list of these registrations, of which the first one holds a reference to their pool.
+    /// The list of these registrations; the first one holds a reference to their pool.
     #[inline]
     pub(super) fn new(chain: MrChain<S>) -> Self {
         // INVARIANT: Each caller passes the chain of an earlier list, or a first registration that
@@ -95,11 +95,12 @@ impl<S: MrState> MrList<S> {
         Self { chain }
     }
 
-    /// The registrations, of which the first one holds a reference to their pool.
+    /// The registrations; the first one holds a reference to their pool.
     #[inline]
     pub(super) fn into_chain(self) -> MrChain<S> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: The value is not used any more, nor dropped, so that the chain has one owner.
+        // SAFETY: The value is neither used nor dropped after this, so that the chain has one
+        // owner.
         unsafe { read(&this.chain) }
     }
 }
@@ -178,11 +179,11 @@ impl MrList<Registered> {
         }
         let handle = handle.get();
 
-        // Nearly always there is one.
+        // Nearly always the chain has one item.
         if self.chain.is_single() && self.chain.head().handle() == handle {
-            // SAFETY: By the type invariants of `InvalidatedHandle` the peer cannot use the only
-            // registration any more; the request for it was carried out, or its handle would not
-            // have been valid.
+            // SAFETY: By the type invariants of `InvalidatedHandle` the peer can no longer use the
+            // only registration; the request for it was carried out, or its handle would not have
+            // been valid.
             return Ok((unsafe { self.into_invalidated() }, None));
         }
         // SAFETY: By the type invariants of `InvalidatedHandle` the peer cannot use the handle.
@@ -229,8 +230,8 @@ impl MrList<Registered> {
         for mr in chain.iter_mut() {
             mr.unmap();
         }
-        // SAFETY: By the safety requirements of this function the peer cannot use them; they are
-        // not mapped any more.
+        // SAFETY: By the safety requirements of this function the peer cannot use them, and they
+        // are not mapped.
         MrList::new(unsafe { chain.assume() })
     }
 }
@@ -267,7 +268,7 @@ impl MrList<Invalidated> {
     }
 
     /// The bytes that the peer has written to the head and the tail of a coalesced registration, if
-    /// there is one ([`super::MrBatch::register_coalesced`]).
+    /// the list has one ([`super::MrBatch::register_coalesced`]).
     #[inline]
     pub(crate) fn written(&self) -> Option<(&[u8], &[u8])> {
         self.chain

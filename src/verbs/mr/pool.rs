@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registrations of a connection that are not in use, and those that wait for the drain.
+//! The unused registrations of a connection, and its registrations that wait for the drain.
 
 use core::ptr::NonNull;
 
@@ -54,8 +54,8 @@ struct Lists {
 /// # Invariants
 ///
 /// - They are posted to `queue_pair` alone.
-/// - Those on `orphans` may belong to the device until the queue pair is drained, which `drained`
-///   says; the pool is dropped only after that, since the queue pair keeps it.
+/// - The registrations on `orphans` may belong to the device until the queue pair is drained, which
+///   sets `drained`; the pool is dropped only after that, since the queue pair keeps it.
 #[pin_data]
 pub(crate) struct MrPool {
     #[pin]
@@ -81,8 +81,8 @@ unsafe impl Sync for MrPool {}
 
 impl MrPool {
     /// Makes a pool that has `first` registrations of up to `pages` pages and may grow to `most`,
-    /// of which a call may have `most_of_call`, for a queue pair with these callbacks, the only one
-    /// that they are posted to.
+    /// with at most `most_of_call` for one call, for a queue pair with these callbacks, the only
+    /// one that they are posted to.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl MrPool {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or the driver's error. Those allocated until then stay.
+    /// `ENOMEM`, or the driver's error. The registrations allocated until then stay.
     pub(crate) fn grow(&self, count: u32) -> Result {
         let reg_cqe = (&raw const self.reg_cqe).cast_mut();
 
@@ -215,7 +215,7 @@ impl MrPool {
         lists.free_count = lists.free_count.wrapping_add(count);
     }
 
-    /// Keeps registrations until the drain; after it, destroys them at once.
+    /// Keeps registrations until the drain; after it, destroys them immediately.
     pub(super) fn orphan(&self, chain: MrChain<Registered>) {
         let mut lists = self.lists.lock();
 
@@ -228,15 +228,15 @@ impl MrPool {
         unsafe { chain.assume::<Mapped>() }.destroy();
     }
 
-    /// Returns `true` if the peer has invalidated `handle` on the queue pair to which these
-    /// registrations are posted.
+    /// Returns `true` if the peer has invalidated `handle` on the queue pair of these
+    /// registrations.
     #[inline(always)]
     pub(super) fn shares_queue_pair(&self, handle: InvalidatedHandle<'_>) -> bool {
         handle.is_of(self.queue_pair)
     }
 
-    /// Destroys all orphans, those to come included: their memory is unmapped when this returns.
-    /// Process context. Does nothing unless the pool is that of the queue pair that is `drained`.
+    /// Destroys all orphans, including later ones: their memory is unmapped when this returns.
+    /// Process context. Does nothing unless the queue pair of the pool is the `drained` one.
     pub(in crate::verbs) fn purge<O: QpOwner>(&self, drained: &Drained<O>) {
         if !drained.is_of(self.queue_pair) {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One registration, for which only its owner has a pointer.
+//! One registration; only its owner has a pointer to it.
 
 use core::ptr::{
     null_mut,
@@ -76,7 +76,7 @@ impl Access {
 /// A registered piece of memory, as the peer addresses it.
 #[derive(Clone, Copy)]
 pub(crate) struct Region {
-    /// The handle, by which the peer and the device know the registration.
+    /// The handle of the registration for the peer and the device.
     pub(crate) handle: u32,
     /// Length in bytes.
     pub(crate) length: u32,
@@ -89,7 +89,7 @@ pub(crate) struct Region {
 pub(super) enum NotMapped {
     /// The device or the DMA layer has no room for it now.
     Refused,
-    /// There are no bytes, or no page for them.
+    /// No bytes, or no page for them.
     Empty,
     /// The device's addresses have a gap after this number of entries, at least one, although the
     /// memory has none: the DMA layer puts it elsewhere, and not at the same place within a page.
@@ -152,9 +152,8 @@ pub(crate) struct Mr {
     next: *mut Mr,
     /// The pool that it is from, as long as it is the first of a list.
     pub(super) pool: Option<Arc<MrPool>>,
-    /// The bounce page for head and tail of a coalesced registration, once there was one: the head
-    /// at its end, the tail at its beginning, so that neither leaves a gap to the pages between
-    /// them.
+    /// The bounce page for head and tail of a coalesced registration, once allocated: the head at
+    /// its end, the tail at its beginning, so that neither leaves a gap to the pages between them.
     bounce: KVec<u8>,
     /// The lengths of these two; none unless it is a coalesced registration.
     pub(super) head_tail: HeadTail,
@@ -181,7 +180,7 @@ impl Mr {
         reg_cqe: *mut bindings::ib_cqe,
     ) -> Result<KBox<Self>> {
         let mut sg = KVec::with_capacity(pages as usize, GFP_KERNEL)?;
-        // SAFETY: There is room for `pages` entries, at least one: a pool has no registrations of
+        // SAFETY: The capacity is `pages` entries, at least one: a pool has no registrations of
         // none. The call initialises them all.
         unsafe {
             bindings::sg_init_table(sg.as_mut_ptr(), pages);
@@ -228,8 +227,8 @@ impl Mr {
     }
 
     /// Covers a head, `pages` and a tail. Head and tail, of the lengths `head_tail`, are in the
-    /// bounce page, where `prepare` fills them in. `None` if there is not enough room or no memory
-    /// for it, or a gap.
+    /// bounce page, where `prepare` fills them in. `None` without enough room, without memory for
+    /// it, or with a gap.
     pub(super) fn coalesce(
         &mut self,
         head_tail: HeadTail,
@@ -263,8 +262,8 @@ impl Mr {
         Some((self.bounce.get(start..)?, self.bounce.get(..tail)?))
     }
 
-    /// Covers the front of `memory`, as much as there is room for without a gap. Returns whether
-    /// nothing is left.
+    /// Covers the front of `memory`, as much as fits without a gap. Returns `true` if nothing is
+    /// left.
     #[inline(always)]
     pub(super) fn cover(&mut self, memory: &mut impl Runs) -> (Extent, bool) {
         let mut table = Table::new(&mut self.sg);
@@ -275,7 +274,7 @@ impl Mr {
     }
 
     /// Has `rest`, which is not in use, cover the entries of `extent` from number `at` on. Returns
-    /// the extents of both parts. Those entries stay in the table of this one, too.
+    /// the extents of both parts. The entries stay in the table of this one, too.
     pub(super) fn split(&self, extent: &Extent, at: usize, rest: &mut Self) -> (Extent, Extent) {
         let entries = self.sg.get(..extent.entries).unwrap_or(&[]);
         let (first, others) = entries.split_at(at.min(entries.len()));
@@ -364,8 +363,8 @@ impl Mr {
             });
         }
         // SAFETY: `mr` is ours and not posted. A new key makes a late access with the old one fail;
-        // only the place within the page of the address is kept, so that no kernel address goes
-        // over the wire.
+        // only the place within the page of the address is kept, so that no kernel address is sent
+        // to the peer.
         unsafe {
             bindings::ib_update_fast_reg_key(mr, ((*mr).rkey as u8).wrapping_add(1));
             (*mr).iova &= u64::from(PAGE_SIZE - 1);
@@ -376,7 +375,7 @@ impl Mr {
         Ok(())
     }
 
-    /// Unmaps the memory, unless that is done. The peer must not be able to use it any more.
+    /// Unmaps the memory, unless that is done. The peer must have lost access to it.
     pub(super) fn unmap(&mut self) {
         if self.nents != 0 {
             // SAFETY: By the type invariants the registration is valid, and its device outlives it.

@@ -46,9 +46,9 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Adds the front of `memory`, as much as there is room for without a gap: inside a
-    /// registration only the first page may begin, and only the last may end, within a page.
-    /// Returns whether nothing is left of `memory`.
+    /// Adds the front of `memory`, as much as fits without a gap: inside a registration only the
+    /// first page may begin, and only the last may end, within a page. Returns `true` if nothing is
+    /// left of `memory`.
     #[inline(always)]
     pub(super) fn add(&mut self, memory: &mut impl Runs) -> bool {
         let Some(offset) = memory.offset() else {
@@ -98,7 +98,7 @@ mod tests {
     /// A table for that many pages.
     fn table(pages: u32) -> Result<KVec<bindings::scatterlist>> {
         let mut entries = KVec::with_capacity(pages as usize, GFP_KERNEL)?;
-        // SAFETY: There is room for `pages` entries, which the call initialises.
+        // SAFETY: The capacity is `pages` entries, which the call initialises.
         unsafe {
             bindings::sg_init_table(entries.as_mut_ptr(), pages);
             entries.inc_len(pages as usize);
