@@ -13,8 +13,8 @@
 //! | [`ConnectLock`] | the write lock, held by a cookie | the right to connect; every way to lose it unlocks |
 //! | [`Xprt::backchannel`], [`ReverseReply`] | preallocated `rpc_rqst`s | calls in the reverse direction, and a reply to one |
 //!
-//! Results that go back to sunrpc are [`SendStatus`] and [`ConnectStatus`]: sunrpc gives each errno
-//! a meaning of its own, and one that is not in those lists ends RPCs even on a hard mount.
+//! Results for sunrpc are [`SendStatus`] and [`ConnectStatus`]: sunrpc gives each errno a meaning
+//! of its own, and an errno outside these lists ends RPCs even on a hard mount.
 //!
 //! # Examples
 //!

@@ -28,7 +28,7 @@ unsafe fn bytes<const N: usize>(address: *const bindings::sockaddr, at: usize) -
 /// The length of `struct sockaddr_in`, the shorter one.
 pub(super) const SHORTEST: usize = 16;
 
-/// The address and the port in `address`; `None` for families other than those of IP.
+/// The address and the port in `address`; `None` for families other than IPv4 and IPv6.
 ///
 /// # Safety
 ///

@@ -7,15 +7,15 @@ use kernel::{
     ffi::c_int, //
 };
 
-/// The reason why a message was not sent. Each value is an errno on which sunrpc reacts by trying
-/// again, in its own way.
+/// The reason why a message was not sent. Each value is an errno that makes sunrpc try again, in
+/// its own way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendStatus {
-    /// There is no connection: connect, then send the same encoded message.
+    /// No connection: connect, then send the same encoded message.
     NotConnected,
     /// No credit is free: wait for a reply.
     NoCredit,
-    /// No room to send: wait until the transport says that there is. Only valid after
+    /// No room to send: wait until the transport reports room. Only valid after
     /// [`super::Xprt::wait_for_buffer_space`].
     NoSpace,
     /// No registrations, or no Receive for the reply: wait for replies to other calls, without a
@@ -40,7 +40,7 @@ impl SendStatus {
 }
 
 /// The reason why a connection could not be made. Any other code would end all waiting RPCs (H-51),
-/// so there is no other.
+/// so this list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectStatus {
     /// The peer refuses connections: try again after three seconds; ends soft connection attempts.

@@ -44,7 +44,7 @@ impl<'a> XdrBuf<'a> {
         self.0.len
     }
 
-    /// Bytes there is room for.
+    /// Capacity in bytes.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.0.buflen
@@ -56,13 +56,13 @@ impl<'a> XdrBuf<'a> {
         self.0.page_len
     }
 
-    /// Tells whether the pages of this call may move as a Read chunk.
+    /// Returns `true` if the pages of this call may move as a Read chunk.
     #[inline]
     pub(crate) fn may_be_read_chunk(&self) -> bool {
         self.0.flags & bindings::XDRBUF_WRITE != 0
     }
 
-    /// Tells whether the pages of this reply may be filled as a Write chunk.
+    /// Returns `true` if the pages of this reply may be filled as a Write chunk.
     #[inline]
     pub(crate) fn may_be_write_chunk(&self) -> bool {
         self.0.flags & bindings::XDRBUF_READ != 0
@@ -121,9 +121,9 @@ impl<'a> XdrBuf<'a> {
         u32::from(self.head_len() != 0).wrapping_add(u32::from(self.tail_len() != 0))
     }
 
-    /// Tells whether head, pages and tail could stand in memory one behind the other, if only head
-    /// and tail were elsewhere: the pages begin and, before a tail, end at the border of a page. A
-    /// single part stands behind nothing.
+    /// Returns `true` if head, pages and tail could stand in memory one behind the other, if only
+    /// head and tail were elsewhere: the pages begin and, before a tail, end at the border of a
+    /// page. A single part stands behind nothing.
     pub(crate) fn can_coalesce(&self) -> bool {
         let (base, len) = (self.0.page_base % PAGE_SIZE, self.0.page_len % PAGE_SIZE);
 
@@ -193,7 +193,7 @@ impl<'a> XdrBuf<'a> {
 /// # Invariants
 ///
 /// The buffer is one of a request that sunrpc keeps while the view lives: a part that has a length
-/// has as much linear-map memory, or as many pages. Nothing else uses that memory meanwhile.
+/// has as much linear-map memory, or as many pages. Nothing else uses that memory during this time.
 pub(super) struct XdrBufMut<'a>(&'a bindings::xdr_buf);
 
 impl<'a> XdrBufMut<'a> {
@@ -208,20 +208,20 @@ impl<'a> XdrBufMut<'a> {
         Self(buf)
     }
 
-    /// Bytes there is room for in all.
+    /// Total capacity in bytes.
     #[inline]
     pub(super) fn capacity(&self) -> u32 {
         self.0.buflen
     }
 
-    /// Bytes there is room for before the pages.
+    /// Capacity before the pages, in bytes.
     #[inline]
     pub(super) fn head_room(&self) -> usize {
         let [head] = &self.0.head;
         head.iov_len
     }
 
-    /// Bytes there is room for in pages.
+    /// Capacity of the pages, in bytes.
     #[inline]
     pub(super) fn page_len(&self) -> u32 {
         self.0.page_len
@@ -332,7 +332,7 @@ mod tests {
         assert!(buf.pages().offset().is_none());
     }
 
-    /// V1-47, V1-99: between the parts of a message in one piece there is no gap.
+    /// V1-47, V1-99: the parts of a message in one piece have no gap between them.
     #[test]
     fn joinable() {
         let pages = |base, len, tail: &[u8]| {
@@ -356,7 +356,7 @@ mod tests {
         assert!(!unsafe { XdrBuf::new(&buf) }.can_coalesce());
     }
 
-    /// H-23: of a reply as much is written as there is room for, and nothing beside it.
+    /// H-23: as much of a reply is written as fits, and nothing beside it.
     #[test]
     fn writes_no_further_than_the_part() {
         let (mut head, mut tail) = (*b"........", *b"........");

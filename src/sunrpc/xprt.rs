@@ -9,8 +9,8 @@
 //! - [`backchannel`]: the requests of the reverse direction.
 //! - [`names`], [`info`]: strings and counters for users.
 
-/// Reads a field of the object behind a handle. Others may change it meanwhile, as `READ_ONCE` says
-/// it in C; of one with several words each is read as it was at some moment.
+/// Reads a field of the object behind a handle. Others may change it at the same time, which C
+/// marks with `READ_ONCE`; a field of several words is read word by word, each at some moment.
 macro_rules! read_once {
     ($xprt:expr, $field:ident $(. $part:ident)?) => {{
         let xprt: &Xprt<_> = $xprt;
@@ -89,7 +89,7 @@ pub(super) struct XprtAlloc {
     pub(super) handle: *mut c_void,
 }
 
-/// The congestion window with which `credits` calls may be outstanding.
+/// The congestion window that lets `credits` calls be outstanding.
 #[inline]
 pub(super) fn window(credits: u32) -> usize {
     usize::try_from(credits).unwrap_or(1) << bindings::RPC_CWNDSHIFT
@@ -109,8 +109,8 @@ unsafe impl Sync for Object {}
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the object is ours, and nothing refers to it any more:
-        // sunrpc has called `destroy`, or has never seen it.
+        // SAFETY: By the type invariants the object is ours, and nothing else refers to it: sunrpc
+        // has called `destroy`, or has never seen it.
         unsafe {
             let xprt = &raw mut (*self.0.as_ptr()).xprt;
             names::free(xprt);
@@ -129,7 +129,7 @@ impl ModuleRef {
     ///
     /// The module must be held during the call.
     unsafe fn new() -> Self {
-        // SAFETY: By the safety requirements of this function there is a reference already.
+        // SAFETY: By the safety requirements of this function the module has a reference already.
         unsafe { bindings::__module_get(os::this_module()) };
         Self(())
     }
@@ -145,7 +145,7 @@ impl Drop for ModuleRef {
 /// The memory behind a handle: the transport object with its requests and its slots of the reverse
 /// direction. These are the same by all handles to an object.
 ///
-/// The fields go in this order, the module last, since it may go from there on.
+/// The fields are dropped in this order, the module last, since it may be unloaded after that.
 #[pin_data]
 struct XprtMemory<S> {
     slots: Arc<Slots<S>>,
@@ -233,7 +233,7 @@ impl<S: Send + Sync + 'static> Xprt<S> {
         }
     }
 
-    /// A handle like the one that an object has.
+    /// Clones the handle behind `raw`.
     ///
     /// # Safety
     ///
@@ -246,7 +246,7 @@ impl<S: Send + Sync + 'static> Xprt<S> {
         }
     }
 
-    /// The requests of the object that has such a handle.
+    /// The requests of the object behind `raw`.
     ///
     /// # Safety
     ///
@@ -286,12 +286,12 @@ impl<S> Xprt<S> {
         &self.memory.backchannel
     }
 
-    /// The number by which sunrpc names the transport in sysfs and debugfs.
+    /// sunrpc's number for the transport, in sysfs and debugfs.
     pub(crate) fn id(&self) -> u32 {
         read_once!(self, id)
     }
 
-    /// Tells whether sunrpc may send over it.
+    /// Returns `true` if sunrpc may send over it.
     #[inline]
     pub(crate) fn is_connected(&self) -> bool {
         // SAFETY: By the type invariants the object is valid; the function takes it in any state.
@@ -304,16 +304,15 @@ impl<S> Xprt<S> {
         read_once!(self, connect_cookie)
     }
 
-    /// Asks sunrpc to close the connection. May be called from any process context; returns at
-    /// once.
+    /// Asks sunrpc to close the connection. May be called from any process context; does not wait.
     pub(crate) fn force_disconnect(&self) {
         // SAFETY: By the type invariants the object is valid. After `destroy` its write lock stays
         // taken, so this only sets a flag.
         unsafe { bindings::xprt_force_disconnect(self.as_ptr()) };
     }
 
-    /// Tells whether sunrpc has dropped its last reference: it only waits for the write lock to
-    /// destroy the object.
+    /// Returns `true` once sunrpc has dropped its last reference: it only waits for the write lock
+    /// to destroy the object.
     pub(crate) fn is_released(&self) -> bool {
         // SAFETY: The memory is valid, and with it the reference count.
         unsafe { bindings::xprt_refs(self.as_ptr()) == 0 }
@@ -326,43 +325,43 @@ impl<S> Xprt<S> {
         unsafe { bindings::xprt_wait_for_buffer_space(self.as_ptr()) };
     }
 
-    /// Tells whether a sender waits for [`Self::space_available`].
+    /// Returns `true` if a sender waits for [`Self::space_available`].
     #[inline]
     pub(crate) fn is_space_wanted(&self) -> bool {
         // SAFETY: By the type invariants the object is valid; the function takes it in any state.
         unsafe { bindings::xprt_is_space_wanted(self.as_ptr()) }
     }
 
-    /// There is room to send again. Cheap when no sender waits.
+    /// Wakes a sender that waits for room to send. Cheap when no sender waits.
     #[inline]
     pub(crate) fn space_available(&self) {
         // SAFETY: By the type invariants the object is valid; the function takes it in any state.
         unsafe { bindings::xprt_write_space(self.as_ptr()) };
     }
 
-    /// Finds the call with this transaction identifier among those that wait for a reply, and stays
-    /// in the section of the lock under which they do.
+    /// Finds the call with this transaction identifier in sunrpc's receive queue, and stays in the
+    /// section of `queue_lock`.
     #[inline]
     pub(crate) fn find(&self, xid: u32) -> Option<Found<'_, S>> {
-        // SAFETY: The object is valid, and its requests are those of a `Slots<S>`.
+        // SAFETY: The object is valid, and its requests are in a `Slots<S>`.
         unsafe { Found::lookup(NonNull::new(self.as_ptr())?, xid) }
     }
 
-    /// Finds the call with this transaction identifier among those that wait for a reply.
+    /// Finds the call with this transaction identifier in sunrpc's receive queue.
     #[inline]
     pub(crate) fn lookup(&self, xid: u32) -> Option<Pinned<S>> {
         self.find(xid).map(Found::leave)
     }
 
     /// Sets the number of calls that may be outstanding: the result of `credits` under the lock
-    /// under which calls release their credits ([`Transport::released`]).
+    /// that calls release their credits with ([`Transport::released`]).
     pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
         let lock = self.lock();
 
         self.store_window(&lock, credits());
     }
 
-    /// The lock under which the accounting of credits changes.
+    /// The lock of the accounting of credits.
     #[inline]
     fn lock(&self) -> SpinGuard<'_> {
         // SAFETY: The object and its lock are there as long as the handle.
@@ -394,7 +393,7 @@ impl<S> Xprt<S> {
         // SAFETY: The object is valid; sunrpc changes the bit under the same lock.
         unsafe { bindings::xprt_clear_cwnd_wait(self.as_ptr()) };
         drop(lock);
-        // A task that waits for a credit sleeps on the same queue as those that wait for buffers.
+        // Tasks that wait for a credit and tasks that wait for buffers sleep on the same queue.
         self.wait_for_buffer_space();
         self.space_available();
     }
@@ -423,7 +422,7 @@ impl<S> Xprt<S> {
         read_once!(self, max_reqs)
     }
 
-    /// Tells whether a swap file is behind the transport.
+    /// Returns `true` if a swap file is behind the transport.
     pub(crate) fn is_swapping(&self) -> bool {
         // SAFETY: By the type invariants the object is valid; the function takes it in any state.
         unsafe { bindings::xprt_swapper_read(self.as_ptr()) != 0 }

@@ -55,8 +55,8 @@ const LEN: usize = PAGE_SIZE as usize;
 /// While on the free list nothing else refers to it; while not, sunrpc has it, and gives it back
 /// through `bc_free_rqst` once. Then it has two references to the transport object of `home`: one
 /// taken by [`Backchannel::deliver`], and one that sunrpc took, which is certain because of the
-/// first. `home` is part of the memory behind that object, and stays as long as there is a
-/// reference to it.
+/// first. `home` is part of the memory behind that object, and stays as long as the object has a
+/// reference.
 #[repr(C)]
 #[pin_data]
 struct Entry {
@@ -107,7 +107,7 @@ impl Entry {
     }
 
     /// Puts an entry that sunrpc is done with on the free list, and drops both references to the
-    /// transport object that belong to it: the one of `deliver` and that of sunrpc.
+    /// transport object that belong to it: from `deliver` and from sunrpc.
     fn finish(this: Pin<KBox<Self>>) {
         // SAFETY: By the type invariants the entry has references to the object, so that `home`
         // stays until they are dropped below.
@@ -140,7 +140,7 @@ impl Entry {
 pub(crate) enum DeliverError {
     /// The upper layer has not set up a callback service.
     NotSetUp,
-    /// The peer sends more calls at once than it was granted.
+    /// The peer sends more concurrent calls than it was granted.
     NoSlot,
     /// Calls of earlier connections are in the slots still.
     Busy,
@@ -191,7 +191,8 @@ pub(crate) struct Backchannel {
     delivering: Atomic<usize>,
 }
 
-// SAFETY: sunrpc's functions on `xprt` may be called from any thread, as those of the other fields.
+// SAFETY: sunrpc's functions on `xprt` may be called from any thread, and so may the methods of the
+// other fields.
 unsafe impl Send for Backchannel {}
 // SAFETY: The functions of sunrpc that are called with `xprt` do their own locking.
 unsafe impl Sync for Backchannel {}
@@ -201,8 +202,8 @@ impl Backchannel {
     ///
     /// # Safety
     ///
-    /// The object must stay as long as the value, and the value as long as there is a reference to
-    /// the object (`xprt_get()`).
+    /// The object must stay as long as the value, and the value as long as the object has a
+    /// reference (`xprt_get()`).
     pub(super) unsafe fn new(xprt: NonNull<bindings::rpc_xprt>) -> impl PinInit<Self> {
         // INVARIANT: By the safety requirements of this function the object stays.
         pin_init!(Self {
@@ -219,12 +220,12 @@ impl Backchannel {
         })
     }
 
-    /// Tells whether there are slots.
+    /// Returns `true` once slots are made.
     pub(crate) fn is_set_up(&self) -> bool {
         self.pool.lock().slots != 0
     }
 
-    /// Makes `slots` slots for messages of up to a page, unless there are some already.
+    /// Makes `slots` slots for messages of up to a page, unless some exist already.
     ///
     /// # Errors
     ///
@@ -263,8 +264,7 @@ impl Backchannel {
     ) -> Result<(), DeliverError> {
         let raw = self.xprt.as_ptr();
 
-        // A hint: the service may go at any time, which `xprt_enqueue_bc_request` copes with
-        // (H-70).
+        // A hint: the service may end at any time, which `xprt_enqueue_bc_request` handles (H-70).
         // SAFETY: By the type invariants the object is valid; the word is only compared with null.
         if unsafe { (&raw const (*raw).bc_serv).read_volatile() }.is_null() {
             return Err(DeliverError::NotSetUp);
@@ -293,7 +293,7 @@ impl Backchannel {
         rqst.rq_xprt = raw;
         rqst.rq_xid = xid.to_be();
         // sunrpc then sends the reply before all calls that wait for a credit, and without waiting
-        // for one itself: the server may need it to serve those that hold them all (H-74).
+        // for one itself: the server may need it to serve the calls that hold all credits (H-74).
         rqst.rq_cong = 1;
         rqst.rq_bc_pa_state = 1 << bindings::RPC_BC_PA_IN_USE;
         // CAST: Both are at most a page.
@@ -307,8 +307,8 @@ impl Backchannel {
         rqst.rq_snd_buf.head[0].iov_len = reply_len;
         rqst.rq_snd_buf.buflen = reply_len32;
         self.delivering.store(current_task(), Relaxed);
-        // SAFETY: The request is complete. sunrpc takes a reference to the transport, which there
-        // is, and gives the request back once.
+        // SAFETY: The request is complete. sunrpc takes a reference to the transport, which it can
+        // get, and gives the request back once.
         unsafe { bindings::xprt_enqueue_bc_request(rqst) };
         self.delivering.store(0, Relaxed);
         Ok(())
@@ -318,7 +318,7 @@ impl Backchannel {
         let mut pool = self.pool.lock();
 
         pool.usage.returned(entry.generation.get());
-        // There is room: the list was made for all of them.
+        // Cannot fail: the list was made for all of them.
         let _ = pool.free.push_within_capacity(entry);
     }
 
@@ -328,7 +328,7 @@ impl Backchannel {
     ///
     /// As `bc_free_rqst` of `struct rpc_xprt_ops`.
     pub(super) unsafe fn free(rqst: NonNull<bindings::rpc_rqst>) {
-        // SAFETY: Requests with this operation are those of entries that `deliver` has given away.
+        // SAFETY: Requests with this operation belong to entries that `deliver` has given away.
         let entry = unsafe { Pin::<KBox<Entry>>::from_foreign(rqst.as_ptr().cast()) };
         // SAFETY: By the type invariants of `Entry` the entry has references to the object, which
         // keep `home`.

@@ -33,7 +33,7 @@ use crate::{
 
 /// A call that sunrpc wants sent.
 ///
-/// Other processors change parts of the request meanwhile, so nothing refers to it as a whole.
+/// Other processors may change parts of the request, so nothing refers to it as a whole.
 ///
 /// # Invariants
 ///
@@ -90,16 +90,16 @@ impl<'a, D> Call<'a, D> {
         unsafe { XdrBuf::new(&(*self.rqst.as_ptr()).rq_rcv_buf) }
     }
 
-    /// Tells whether the security flavour covers the message's content, so that no part of it may
-    /// be moved by itself.
+    /// Returns `true` if the security flavour covers the message's content, so that no part of it
+    /// may be moved by itself.
     #[inline]
     pub(crate) fn is_opaque(&self) -> bool {
         // SAFETY: A request that is being sent has a credential.
         unsafe { bindings::rqst_data_touch(self.rqst.as_ptr()) }
     }
 
-    /// Takes references to the pages into which sunrpc has encrypted the message, which it frees
-    /// when it encodes the call again. `None` if there are none.
+    /// Takes references to the pages with the encrypted message, which sunrpc frees when it encodes
+    /// the call again. `None` without such pages.
     ///
     /// # Errors
     ///
@@ -118,19 +118,19 @@ impl<'a, D> Call<'a, D> {
         if free.is_none() || count == 0 {
             return Ok(None);
         }
-        // SAFETY: While there is a function that frees them, the array has that many pages, each
-        // from `alloc_page`.
+        // SAFETY: While a function is set that frees them, the array has that many pages, each from
+        // `alloc_page`.
         unsafe { HeldPages::new(slice::from_raw_parts(pages, count), flags) }.map(Some)
     }
 
-    /// Tells whether this call has been sent on the connection with this cookie already.
+    /// Returns `true` if this call has been sent on the connection with this cookie already.
     #[inline]
     pub(crate) fn was_sent_on(&self, cookie: u32) -> bool {
         // SAFETY: Only the holder of the write lock touches the field.
         unsafe { (*self.rqst.as_ptr()).rq_connect_cookie == cookie }
     }
 
-    /// Takes a credit for the call, or keeps the one it has.
+    /// Takes a credit for the call, or keeps the credit that it has.
     #[inline]
     pub(crate) fn take_credit(&self) -> bool {
         // SAFETY: By the type invariants the request, and with it its transport, is valid; sunrpc
@@ -142,12 +142,13 @@ impl<'a, D> Call<'a, D> {
     }
 
     /// Gives the credit of the call back, since the call cannot be sent. If it `must_wait`, sunrpc
-    /// sends no call until [`super::Xprt::wake_sender`], or until another one gives a credit back;
-    /// it asks that under the lock that both take. Replies to reverse calls go out meanwhile.
+    /// sends no call until [`super::Xprt::wake_sender`], or until another call gives a credit back;
+    /// `must_wait` is evaluated under the lock that both take. Replies to reverse calls are still
+    /// sent.
     ///
     /// sunrpc sends requests that have credits first, which is how a reply to a reverse call comes
-    /// before the calls. Those that were queued while this call had a credit stand behind it, where
-    /// none of them would be sent: it goes behind them.
+    /// before the calls. Requests queued while this call had a credit stand behind it, where none
+    /// of them would be sent: the call is moved behind them.
     #[cold]
     pub(crate) fn give_credit_back(&self, must_wait: impl FnOnce() -> bool) {
         let rqst = self.rqst.as_ptr();
@@ -163,8 +164,8 @@ impl<'a, D> Call<'a, D> {
         };
 
         // SAFETY: A request that is being sent has its task, and both locks are held. sunrpc keeps
-        // a request that is pinned on the queue of those to be sent. Nothing is woken: by the type
-        // invariants the write lock is held.
+        // a pinned request on its transmit queue. Nothing is woken: by the type invariants the
+        // write lock is held.
         unsafe {
             bindings::xprt_release_rqst_cong((*rqst).rq_task);
             if put_behind_credits(xprt, rqst) || !must_wait() {
@@ -176,8 +177,7 @@ impl<'a, D> Call<'a, D> {
     }
 
     /// Gives the credit of the call back, since the call cannot be sent for want of memory, and
-    /// puts it at the end of the queue of requests to be sent: those that need no memory go out
-    /// first.
+    /// puts it at the end of sunrpc's transmit queue: requests that need no memory are sent first.
     #[cold]
     pub(crate) fn go_to_the_end(&self) {
         let rqst = self.rqst.as_ptr();
@@ -192,8 +192,8 @@ impl<'a, D> Call<'a, D> {
         };
 
         // SAFETY: A request that is being sent has its task, and both locks are held. sunrpc keeps
-        // a request that is pinned on the queue of those to be sent, and looks for the first of
-        // them again after each. Nothing is woken: by the type invariants the write lock is held.
+        // a pinned request on its transmit queue, and looks for the first request again after each.
+        // Nothing is woken: by the type invariants the write lock is held.
         unsafe {
             bindings::xprt_release_rqst_cong((*rqst).rq_task);
             bindings::list_move_before(&raw mut (*rqst).rq_xmit, &raw mut (*xprt).xmit_queue);
@@ -201,10 +201,10 @@ impl<'a, D> Call<'a, D> {
         }
     }
 
-    /// Wipes the place where the reply's first words go, which say that it is one: a server that
-    /// claims to have written a reply there and has not must not get an earlier one decoded (H-23).
+    /// Wipes the place of the reply's first words, which mark it as a reply: a server that claims
+    /// to have written a reply there and has not must not get an earlier one decoded (H-23).
     /// Posting the call consumes it, so that this comes before. Neither the device nor the peer may
-    /// reach any memory of the call: kernels with debug assertions ask its state.
+    /// reach any memory of the call: kernels with debug assertions check its state.
     pub(crate) fn forget_old_reply(&self)
     where
         D: SlotData,
@@ -220,8 +220,8 @@ impl<'a, D> Call<'a, D> {
         }
     }
 
-    /// Notes the moment before sending, from which sunrpc measures the round trip. Posting begins:
-    /// the buffers of the call are the device's and its reply's from here on.
+    /// Notes the moment before sending, where sunrpc's round trip time begins. Posting begins: the
+    /// buffers of the call are the device's and its reply's from here on.
     #[inline]
     pub(crate) fn stamp(self) -> PostedCall<'a, D> {
         // SAFETY: Only the holder of the write lock touches the field before the reply comes.
@@ -230,8 +230,8 @@ impl<'a, D> Call<'a, D> {
     }
 }
 
-/// Puts `rqst`, which has no credit, behind those that have one and follow it in the queue of
-/// requests to be sent. Returns whether the first request of the queue has one.
+/// Puts `rqst`, which has no credit, behind the requests with credits that follow it in the queue
+/// of requests to be sent. Returns `true` if the first request of the queue has a credit.
 ///
 /// # Safety
 ///
@@ -239,7 +239,7 @@ impl<'a, D> Call<'a, D> {
 /// itself, not on the list of another request.
 unsafe fn put_behind_credits(xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) -> bool {
     // SAFETY: By the safety requirements of this function the queue, and with it each request on
-    // it, is valid and does not change meanwhile.
+    // it, is valid and does not change during this call.
     unsafe {
         let (queue, entry) = (&raw mut (*xprt).xmit_queue, &raw mut (*rqst).rq_xmit);
         let has_credit = |at: *mut bindings::list_head| {
@@ -254,7 +254,7 @@ unsafe fn put_behind_credits(xprt: *mut bindings::rpc_xprt, rqst: *mut bindings:
     }
 }
 
-/// A call that is being posted, or was: its buffers are not the sender's to change any more.
+/// A call that is being posted, or was: the sender can no longer change its buffers.
 pub(crate) struct PostedCall<'a, D>(Call<'a, D>);
 
 impl<D> PostedCall<'_, D> {

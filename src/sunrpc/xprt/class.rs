@@ -28,7 +28,7 @@ struct Repr {
     netids: [*const c_char; 3],
 }
 
-/// The names by which users know transports of a class.
+/// The names of a class of transports for users.
 pub(crate) struct Names {
     /// The class, in messages.
     pub(crate) class: &'static CStr,
@@ -56,8 +56,8 @@ impl Class {
     ///
     /// # Safety
     ///
-    /// `setup` must be as `struct xprt_class` asks for, and make transports with methods that are
-    /// as `struct rpc_xprt_ops` asks for.
+    /// `setup` must meet the requirements of `struct xprt_class`, and make transports with methods
+    /// that meet the requirements of `struct rpc_xprt_ops`.
     pub(super) const unsafe fn with_setup(ident: u32, names: &Names, setup: Setup) -> Self {
         let mut class: bindings::xprt_class = pin_init::zeroed();
         // CAST: A small number.

@@ -67,7 +67,7 @@ impl<S> ConnectLock<S> {
         self.xprt.connect_cookie().wrapping_add(1)
     }
 
-    /// There is a connection, complete and ready to send on.
+    /// The connection is complete and ready to send on.
     pub(crate) fn established(mut self) {
         let (xprt, cookie) = (self.xprt.as_ptr(), self.next_cookie());
 
@@ -75,7 +75,7 @@ impl<S> ConnectLock<S> {
         // held.
         unsafe {
             (*xprt).connect_cookie = cookie;
-            // Not a reference: other counters in it change meanwhile.
+            // Not a reference: other counters in it may change at the same time.
             let stat = &raw mut (*xprt).stat;
             let took = os::jiffies().wrapping_sub((*stat).connect_start);
             (*stat).connect_count = (*stat).connect_count.wrapping_add(1);
@@ -86,7 +86,7 @@ impl<S> ConnectLock<S> {
         self.wake_with = EAGAIN.to_errno();
     }
 
-    /// There is no connection, and nothing is left of the attempt.
+    /// The attempt has failed, and nothing is left of it.
     pub(crate) fn failed(mut self, status: ConnectStatus) {
         self.wake_with = status.to_errno();
     }
@@ -96,9 +96,9 @@ impl<S> Drop for ConnectLock<S> {
     fn drop(&mut self) {
         let xprt = self.xprt.as_ptr();
 
-        // Waking comes first. On the same queue sleep the calls that wait for their reply: one that
-        // went out between the unlocking and the waking would be woken as well, go out once more,
-        // and so cost the new connection (H-11).
+        // Waking comes first. On the same queue sleep the calls that wait for their reply: a call
+        // sent between the unlocking and the waking would be woken as well, be sent again, and so
+        // cost the new connection (H-11).
         // SAFETY: The object is valid, and by the type invariants the lock is held with this
         // cookie.
         unsafe {

@@ -63,7 +63,7 @@ impl<S> Xprt<S> {
 
     /// sunrpc's own counters, for the statistics line.
     pub(crate) fn counters(&self) -> Counters {
-        // Others count meanwhile, so that the copy may mix moments.
+        // Others may count at the same time, so that the copy may mix moments.
         let (stat, last_used) = (read_once!(self, stat), read_once!(self, last_used));
         let secs = |ticks: usize| ticks.checked_div(os::secs_to_jiffies(1)).unwrap_or(0);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The strings by which users know a transport: in mount options, sysfs, messages and trace events.
+//! The strings that name a transport for users: in mount options, sysfs, messages and trace events.
 
 use core::{
     net::{
@@ -40,7 +40,7 @@ const HEX_PORT: u32 = bindings::rpc_display_format_t_RPC_DISPLAY_HEX_PORT;
 /// `xprt` must be valid, and `which` one of the constants above.
 pub(super) unsafe fn place(xprt: *mut bindings::rpc_xprt, which: u32) -> *mut *const c_char {
     // SAFETY: By the safety requirements of this function `xprt` is valid and `which` one of the
-    // constants, each of which is the index of a string.
+    // constants, each the index of a string.
     unsafe {
         (&raw mut (*xprt).address_strings)
             .cast::<*const c_char>()
@@ -129,7 +129,7 @@ pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
             Memory::from_raw(old)
         }
     });
-    // Readers (sysfs, trace events) take no lock but that of RCU (H-98).
+    // Readers (sysfs, trace events) take no lock but RCU's (H-98).
     // SAFETY: Has no preconditions but that it may sleep, as it may here.
     unsafe { bindings::synchronize_rcu() };
     drop(old);
@@ -139,7 +139,7 @@ pub(super) unsafe fn set_port(xprt: *mut bindings::rpc_xprt, port: c_ushort) {
 ///
 /// # Safety
 ///
-/// `xprt` must be valid, and nothing may read the strings any more.
+/// `xprt` must be valid, and nothing may read the strings after this.
 pub(super) unsafe fn free(xprt: *mut bindings::rpc_xprt) {
     for which in [ADDR, PORT, HEX_PORT, HEX_ADDR] {
         // SAFETY: By the safety requirements of this function nothing else uses the strings. These

@@ -105,8 +105,8 @@ impl<'a, T: Transport> Object<'a, T> {
     /// As [`Slots::alloc`].
     #[inline(always)]
     unsafe fn alloc_slot(self, task: *mut bindings::rpc_task) {
-        // SAFETY: By the type invariants the object is valid; `task` is as the safety requirements
-        // of this function say.
+        // SAFETY: By the type invariants the object is valid; by the safety requirements of this
+        // function `task` is as `Slots::alloc` needs it.
         unsafe { self.slots().alloc(self.raw, task) }
     }
 
@@ -117,8 +117,8 @@ impl<'a, T: Transport> Object<'a, T> {
     /// As [`Slots::free`].
     #[inline(always)]
     unsafe fn free_slot(self, rqst: *mut bindings::rpc_rqst) {
-        // SAFETY: By the type invariants the object is valid; `rqst` is as the safety requirements
-        // of this function say.
+        // SAFETY: By the type invariants the object is valid; by the safety requirements of this
+        // function `rqst` is as `Slots::free` needs it.
         unsafe { self.slots().free(self.raw, rqst) }
     }
 
@@ -161,7 +161,7 @@ impl<'a, T: Transport> Object<'a, T> {
     ///
     /// `task` must be the running task, with a request of this object.
     unsafe fn timer(self, task: *mut bindings::rpc_task) {
-        // SAFETY: The safety requirements of this function are those of both.
+        // SAFETY: Both have the safety requirements of this function.
         unsafe { Task::<T>::new(task).timed_out() };
     }
 
@@ -205,8 +205,7 @@ impl<'a, T: Transport> Object<'a, T> {
     /// A swap file is behind the transport from now on: sunrpc sends from the memory reserves, and
     /// so does the worker that connects.
     fn enable_swap(self) -> c_int {
-        // As many as there is memory for: if this fails, sunrpc leaves the swap files before this
-        // one enabled.
+        // As many as memory allows: if this fails, sunrpc leaves earlier swap files enabled.
         // SAFETY: By the type invariants the object is valid, and these are its requests.
         unsafe { self.slots().make_all(self.raw) };
         // SAFETY: By the type invariants the object is valid.
@@ -214,7 +213,7 @@ impl<'a, T: Transport> Object<'a, T> {
         0
     }
 
-    /// One swap file less is behind the transport.
+    /// A swap file is no longer behind the transport.
     fn disable_swap(self) {
         // SAFETY: By the type invariants the object is valid.
         unsafe { bindings::xprt_swapper_dec(self.raw) };
@@ -244,7 +243,8 @@ impl<'a, T: Transport> Object<'a, T> {
         self.transport().reverse_slots()
     }
 
-    /// The slots stay until the transport goes: sessions come and go on a live transport (H-72).
+    /// The slots stay until the transport is destroyed: sessions begin and end on a live transport
+    /// (H-72).
     fn bc_destroy(self, _max: c_uint) {}
 }
 
@@ -263,8 +263,8 @@ macro_rules! functions {
         unsafe extern "C" fn $name<T: Transport>($first: $raw $(, $arg: $type)*) $(-> $ret)? {
             // SAFETY: sunrpc calls the functions of an object that `setup` has returned, until its
             // `destroy`, which comes last and when nothing else is under way; it passes tasks and
-            // requests of that object. The locks that each method asks for are those that
-            // net/sunrpc/xprt.c holds when it calls the function, and so are the moments.
+            // requests of that object. net/sunrpc/xprt.c calls each function at the moment, and
+            // with the locks, that its method requires.
             unsafe { $view::<T>::new($first).$name($($arg),*) }
         }
     )*};

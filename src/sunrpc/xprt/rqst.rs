@@ -37,7 +37,7 @@ use crate::{
 /// A request whose reply has come. While this lives its task can be neither released nor sent
 /// again.
 ///
-/// `S` tells if the lock is held under which requests wait for their replies: see [`Found`].
+/// `S` is the section of the lock of sunrpc's receive queue, if held: see [`Found`].
 ///
 /// # Invariants
 ///
@@ -45,14 +45,14 @@ use crate::{
 /// task, and the task keeps the transport. A section that is [`Inside`] is one of its transport.
 pub(crate) struct Pinned<D, S: Section = Outside> {
     rqst: NonNull<bindings::rpc_rqst>,
-    /// Bytes by which the reply has shortened the head.
+    /// Bytes that the reply has cut off the head.
     cut: usize,
     section: S,
     _slot: PhantomData<*const D>,
 }
 
-/// A request in the section in which it was found, so that short work on it needs no second
-/// one. Nothing may sleep while this lives.
+/// A request still in the section that found it, so that short work on it needs no second one.
+/// Nothing may sleep while this lives.
 pub(crate) type Found<'a, D> = Pinned<D, Inside<'a>>;
 
 // SAFETY: sunrpc's functions on pinned requests may be called from any thread.
@@ -91,7 +91,7 @@ impl<'a, D> Found<'a, D> {
 }
 
 impl<D, S: Section> Pinned<D, S> {
-    /// The request and its section, neither of which will be dropped.
+    /// The request and its section, neither of them dropped.
     #[inline]
     fn into_parts(self) -> (NonNull<bindings::rpc_rqst>, usize, S) {
         let this = ManuallyDrop::new(self);
@@ -179,7 +179,7 @@ impl<D, S: Section> Pinned<D, S> {
         }
     }
 
-    /// [`Self::fill`] for replies of which a part goes behind the head.
+    /// [`Self::fill`] for replies that fill more than the head.
     fn fill_parts(&mut self, payload: &[u8], placed: Option<u32>) -> Result<(u32, u32), TooLong> {
         let mut buf = self.receive_buf();
         let len = u32::try_from(payload.len()).map_err(|_| TooLong)?;
@@ -208,8 +208,8 @@ impl<D, S: Section> Pinned<D, S> {
         Ok((total, u32::try_from(copied).unwrap_or(u32::MAX)))
     }
 
-    /// Brings a reply of `len` bytes, of which the peer has written the first ones to `head` and
-    /// those behind the pages to `tail`, to where the upper layer will decode it.
+    /// Brings a reply of `len` bytes to where the upper layer will decode it. The peer has written
+    /// its first bytes to `head` and the bytes behind the pages to `tail`.
     pub(crate) fn place(&mut self, head: &[u8], tail: &[u8], len: u32) {
         let mut buf = self.receive_buf();
         // CAST: Widening.
@@ -223,10 +223,10 @@ impl<D, S: Section> Pinned<D, S> {
     /// Hands the reply of `len` bytes up and releases the request. Neither the device nor the
     /// peer may reach any of its memory ([`SlotData::is_reachable`]).
     ///
-    /// There is no proof of that among the arguments. Nearly all replies are to calls of which no
-    /// memory was ever registered, and only the state of the request knows that: a proof without
-    /// content that the state hands out says no more than the state itself, and would have to be
-    /// carried along with each reply. Kernels with debug assertions ask the state.
+    /// The arguments include no proof of that. Nearly all replies are to calls without any
+    /// registered memory, and only the state of the request knows that: a proof without content
+    /// from the state would prove no more than the state itself, and would have to be carried along
+    /// with each reply. Kernels with debug assertions check the state.
     #[inline(always)]
     pub(crate) fn complete(self, len: u32)
     where
@@ -265,7 +265,7 @@ impl<D, S: Section> Pinned<D, S> {
         self.receive_buf().head_room()
     }
 
-    /// Makes the head of the receive buffer longer by `by` bytes, modulo 2^64. There are two
+    /// Makes the head of the receive buffer longer by `by` bytes, modulo 2^64. The request has two
     /// copies of the buffer, which have to agree.
     fn resize_head(&mut self, by: usize) {
         let rqst = self.rqst.as_ptr();
@@ -283,13 +283,13 @@ impl<D, S: Section> Pinned<D, S> {
     /// Ends the call with an I/O error: it is not sent again (V1-110).
     ///
     /// sunrpc has no way to fail another task, and a status written into it may be overwritten by
-    /// its own transmit path (H-20). But its decoder cannot overlook an RPC reply that says so:
+    /// its own transmit path (H-20). But its decoder cannot overlook an RPC reply with an error:
     /// this makes one.
     pub(crate) fn fail(mut self)
     where
         D: SlotData,
     {
-        // SAFETY: Valid while pinned; neither field changes meanwhile.
+        // SAFETY: Valid while pinned; neither field changes during that time.
         let (xid, task) = unsafe {
             let rqst = self.rqst.as_ptr();
             (u32::from_be((*rqst).rq_xid), (*rqst).rq_task)
@@ -297,7 +297,7 @@ impl<D, S: Section> Pinned<D, S> {
         let words = rpc::system_error(xid).map(u32::to_be_bytes);
         // SAFETY: By the type invariants the request has a task. The bits share a byte with others,
         // all of which are written only by the task itself, when it encodes or decodes its call; it
-        // does neither while its request is among those that wait for a reply, and pinned.
+        // does neither while its request is in the receive queue, and pinned.
         unsafe { bindings::rpc_task::set_tk_garb_retry_raw(task, 0) };
         match self.fill(words.as_flattened(), None) {
             Ok((len, _)) => self.complete(len),
@@ -306,8 +306,8 @@ impl<D, S: Section> Pinned<D, S> {
     }
 }
 
-/// Does `last` with a request and takes a pin off it, under the lock under which a task that waits
-/// for the pins to go has looked: its wake-up would be lost otherwise.
+/// Runs `last`, then unpins under `queue_lock`: `xprt_request_dequeue_xprt()` checks for pins under
+/// it and would miss the wake-up.
 ///
 /// # Safety
 ///

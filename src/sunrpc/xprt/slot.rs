@@ -91,7 +91,8 @@ pub(super) struct Slot<D> {
     pub(super) rqst: Opaque<bindings::rpc_rqst>,
     index: u32,
     /// Set if the call that was sent last is complete: the transport has nothing left of it then.
-    /// Written while the request is pinned, for which its task waits before it frees its buffers.
+    /// Written while the request is pinned; its task waits for the unpinning before it frees its
+    /// buffers.
     completed: Atomic<bool>,
     call: UnsafeCell<Buffer>,
     reply: UnsafeCell<Buffer>,
@@ -119,14 +120,14 @@ impl<D> Slot<D> {
         self.completed.store(completed, Relaxed);
     }
 
-    /// Tells whether the call that was sent last is complete.
+    /// Returns `true` if the call that was sent last is complete.
     #[inline]
     pub(super) fn is_completed(&self) -> bool {
         self.completed.load(Relaxed)
     }
 }
 
-/// Tells whether tasks wait for a request.
+/// Returns `true` if tasks wait for a request.
 ///
 /// # Safety
 ///
@@ -143,15 +144,15 @@ pub(crate) trait SlotData: Sized {
     /// Makes the data of the request with this index.
     fn new(index: u32) -> impl PinInit<Self, Error>;
 
-    /// Tells whether the device or the peer may reach memory of the request, or a reply to it waits
-    /// to be completed. Nothing but the state of the request says so: a transport asks it, too,
-    /// before it sends one.
+    /// Returns `true` if the device or the peer may reach memory of the request, or a reply to it
+    /// waits to be completed. Only the state of the request knows this: a transport checks it, too,
+    /// before it sends a request.
     ///
-    /// Each request that was sent and not completed is asked before its buffers are used again,
+    /// Each request that was sent and not completed is checked before its buffers are used again,
     /// which they are not as long as they can be reached.
     fn is_reachable(&self) -> bool;
 
-    /// Warns if that is so, in kernels with debug assertions; others do not ask.
+    /// Warns if that is so, in kernels with debug assertions; others do not check.
     #[inline(always)]
     fn warn_if_reachable(&self) {
         if cfg!(CONFIG_RUST_DEBUG_ASSERTIONS) && self.is_reachable() {
@@ -168,7 +169,7 @@ const FIRST: u32 = 16;
 pub(crate) struct Slots<D> {
     all: KVec<SetOnce<Pin<KBox<Slot<D>>>>>,
     free: FreeNumbers,
-    /// Bytes by which buffers had to grow beyond the usual.
+    /// Bytes that buffers had to grow beyond the usual.
     grown: Atomic<u64>,
 }
 
@@ -231,7 +232,7 @@ impl<D: SlotData> Slots<D> {
         )
     }
 
-    /// The transport's data of all requests that there are.
+    /// The transport's data of all requests made so far.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &D> {
         self.all
             .iter()
@@ -245,8 +246,8 @@ impl<D: SlotData> Slots<D> {
         Some(&self.all.get(index)?.as_ref()?.data)
     }
 
-    /// Gives `task` a request, or queues it until there is one. Without memory to make another, it
-    /// tries again in a while: those that are made may be in use for long.
+    /// Gives `task` a request, or queues it until one is free. Without memory to make another, it
+    /// tries again in a while: the existing requests may be in use for long.
     ///
     /// # Safety
     ///
@@ -271,14 +272,15 @@ impl<D: SlotData> Slots<D> {
             unsafe { (*task).tk_status = status };
             return;
         }
-        // Before the task is queued: from then on it may be woken, and is not ours any more.
+        // Before the task is queued: from then on it may be woken, and is no longer ours.
         // SAFETY: The task is ours until then.
         unsafe { (*task).tk_status = EAGAIN.to_errno() };
         // SAFETY: By the safety requirements of this function `xprt` and `task` are valid, and the
         // task is not queued.
         unsafe { bindings::xprt_add_backlog_noncongested(xprt, task) };
         // A request freed between the look and the queueing woke no task (H-9): offer it to the
-        // queue. Either this finds the request, or the one that freed it finds the task.
+        // queue. Store-buffer pattern: either this finds the request, or the task that freed it
+        // finds this one queued.
         smp_mb();
         if let Some(Ok(rqst)) = self.pop() {
             // SAFETY: `xprt` is valid and the request is free.
@@ -286,15 +288,15 @@ impl<D: SlotData> Slots<D> {
         }
     }
 
-    /// Takes a request back and hands it to a waiting task, if there is one.
+    /// Takes a request back and hands it to a waiting task, if any.
     ///
     /// # Safety
     ///
-    /// As `free_slot` of `struct rpc_xprt_ops`: `rqst` is a request of this table that is not used
-    /// any more.
+    /// As `free_slot` of `struct rpc_xprt_ops`: `rqst` is a request of this table that is no longer
+    /// used.
     #[inline(always)]
     pub(super) unsafe fn free(&self, xprt: *mut bindings::rpc_xprt, rqst: *mut bindings::rpc_rqst) {
-        // SAFETY: By the safety requirements of this function the request is not used any more.
+        // SAFETY: By the safety requirements of this function the request is no longer used.
         unsafe { rqst.write_bytes(0, 1) };
         // SAFETY: By the safety requirements of this function `xprt` is valid.
         if unsafe { has_backlog(xprt) } {
@@ -315,7 +317,7 @@ impl<D: SlotData> Slots<D> {
         }
     }
 
-    /// Hands a free request to a waiting task, or puts it back if none waits any more.
+    /// Hands a free request to a waiting task, or puts it back if none waits now.
     ///
     /// # Safety
     ///
@@ -338,8 +340,8 @@ impl<D: SlotData> Slots<D> {
             if !unsafe { has_backlog(xprt) } {
                 return;
             }
-            // Else another task has it, and looks at the queue when it frees it; or there was no
-            // memory to make this one, and the tasks that have the others look there.
+            // Else another task has it, and looks at the queue when it frees it; or memory was
+            // short for making this one, and the tasks that have the others look at the queue.
             let Some(Ok(again)) = self.pop() else {
                 return;
             };
@@ -351,7 +353,7 @@ impl<D: SlotData> Slots<D> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if those that are made are in use, and there is no memory for another.
+    /// `ENOMEM` if all existing ones are in use, and memory for another is short.
     #[inline]
     fn pop(&self) -> Option<Result<*mut bindings::rpc_rqst>> {
         let index = self.free.take()?;
@@ -364,11 +366,11 @@ impl<D: SlotData> Slots<D> {
         }
     }
 
-    /// The request with this index, of which nothing was there yet, or another one that is free.
+    /// Makes the request with this index on its first use, or returns another free one.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if none is, and there is no memory for it.
+    /// `ENOMEM` if none is free, and memory for it is short.
     #[cold]
     fn make_first(
         &self,
@@ -395,8 +397,8 @@ impl<D: SlotData> Slots<D> {
         free.next().map(|slot| slot.rqst.get())
     }
 
-    /// Makes as many requests with their usual buffers as there is memory for, all if possible, so
-    /// that none is necessary when they are needed.
+    /// Makes as many requests with their usual buffers as memory allows, all if possible, so that
+    /// none has to be made when it is needed.
     ///
     /// # Safety
     ///
@@ -423,7 +425,7 @@ impl<D: SlotData> Slots<D> {
                 // Without memory for these now, the task that gets the request tries again.
                 let _ = call.ensure(USUAL, &self.grown);
                 let _ = reply.ensure(USUAL, &self.grown);
-                // A task may have queued itself meanwhile.
+                // A task may have queued itself in between.
                 // SAFETY: The request is of this table, and no task had it yet. By the safety
                 // requirements of this function `xprt` is valid.
                 unsafe { self.free(xprt, slot.rqst.get()) };
@@ -431,7 +433,7 @@ impl<D: SlotData> Slots<D> {
         }
     }
 
-    /// Sets up the encode and decode buffers of a request. Returns whether there was memory.
+    /// Sets up the encode and decode buffers of a request. Returns `false` if memory was short.
     ///
     /// # Safety
     ///
@@ -451,8 +453,8 @@ impl<D: SlotData> Slots<D> {
         ) else {
             return false;
         };
-        // SAFETY: Only the request's task uses these fields. There is no reference to the request
-        // as a whole: a new connection resets the credits of all requests.
+        // SAFETY: Only the request's task uses these fields. Nothing refers to the request as a
+        // whole: a new connection resets the credits of all requests.
         unsafe {
             (*rqst).rq_buffer = call.as_ptr().cast();
             (*rqst).rq_rbuffer = reply.as_ptr().cast();
@@ -460,7 +462,7 @@ impl<D: SlotData> Slots<D> {
         true
     }
 
-    /// Bytes by which the buffers of unusually large requests have grown.
+    /// Bytes that the buffers of unusually large requests have grown.
     pub(crate) fn grown_bytes(&self) -> u64 {
         self.grown.load(Relaxed)
     }

@@ -43,17 +43,17 @@ pub(crate) struct Params {
     pub(crate) reply_secs: u32,
 }
 
-/// A client transport. sunrpc calls the methods; each says which locks it holds then.
+/// A client transport. sunrpc calls the methods; the locks it holds then are documented for each.
 ///
 /// The transport object keeps its own handle and its requests even if the transport drops its
-/// handle, and [`SlotData::is_reachable`] is asked before the task of a call that has not
-/// completed goes on. What it returns is trusted, and so is the transport when it completes a call:
-/// it does that when the peer can reach no memory of the call. The host tests explore both.
+/// handle, and calls [`SlotData::is_reachable`] before the task of a call that has not completed
+/// continues. Its result is trusted, and so is the transport when it completes a call: it does that
+/// when the peer can reach no memory of the call. The host tests explore both.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The transport's data of each request.
     type Slot: SlotData + Send + Sync + 'static;
 
-    /// The number of its class, by which upper layers ask for a transport (`XPRT_TRANSPORT_*`).
+    /// The number of its class; upper layers request a transport by it (`XPRT_TRANSPORT_*`).
     const IDENT: u32;
 
     /// The names of its class.
@@ -78,7 +78,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// Connects in the background, and consumes the lock when that is over. Must not block.
     fn connect(this: ArcBorrow<'_, Self>, lock: ConnectLock<Self::Slot>);
 
-    /// Takes the connection down, if there is one. Process context.
+    /// Takes the connection down, if any. Process context.
     fn close(&self, lock: &mut WriteLock<'_>);
 
     /// Sends a call. Process context.
@@ -105,16 +105,16 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// from now on, if this changes it.
     fn released(&self, slot: &Self::Slot) -> Option<u32>;
 
-    /// The buffers of this request are about to go: neither the device nor the peer may reach them
-    /// when this returns, or its task never goes on ([`SlotData::is_reachable`]). Process context,
-    /// without any lock.
+    /// The buffers of this request are about to be reused: neither the device nor the peer may
+    /// reach them when this returns, or its task never continues ([`SlotData::is_reachable`]).
+    /// Process context, without any lock.
     #[doc(alias = "buf_free")]
     fn release_buffers(&self, slot: &Self::Slot);
 
     /// A call has waited for its reply for too long. It was sent last on the connection with this
-    /// number, as sunrpc counts them ([`ConnectLock::next_cookie`]); that of a call that was not
-    /// sent yet is the number of no connection in use. The transport may have delivered a reply
-    /// already, which sunrpc has not accepted. Process context, without any lock.
+    /// number, as sunrpc counts them ([`ConnectLock::next_cookie`]); a call that was not sent yet
+    /// has the number of no connection in use. The transport may have delivered a reply already,
+    /// which sunrpc has not accepted. Process context, without any lock.
     #[doc(alias = "timer")]
     fn timed_out(&self, cookie: u32);
 

@@ -15,12 +15,12 @@ use crate::{
     sunrpc::address::socket_address, //
 };
 
-/// Says that the running code has the write lock of a transport (`XPRT_LOCKED`), which sunrpc gives
-/// to one task at a time: to send, to connect, or to close.
+/// Proof that the running code has the write lock of a transport (`XPRT_LOCKED`), which sunrpc
+/// gives to one task at a time: to send, to connect, or to close.
 ///
 /// # Invariants
 ///
-/// `xprt` is valid and its write lock held during `'a`, and there is no other value for it.
+/// `xprt` is valid and its write lock held during `'a`, and no other value for it exists.
 pub(crate) struct WriteLock<'a> {
     xprt: NonNull<bindings::rpc_xprt>,
     _held: PhantomData<&'a mut ()>,
@@ -41,25 +41,24 @@ impl WriteLock<'_> {
         }
     }
 
-    /// Tells sunrpc that the connection is gone.
+    /// Notifies sunrpc that the connection is lost.
     pub(crate) fn disconnected(&mut self) {
         let xprt = self.xprt.as_ptr();
 
-        // SAFETY: By the type invariants the object is valid and the write lock held, under which
-        // alone the field changes.
+        // SAFETY: By the type invariants the object is valid and the write lock held; the field
+        // changes only under it.
         unsafe {
             (*xprt).connect_cookie = (*xprt).connect_cookie.wrapping_add(1);
             bindings::xprt_disconnect_done(xprt);
         }
     }
 
-    /// The pause before the next attempt to connect, in jiffies; makes the one after that wait
-    /// longer.
+    /// The pause before the next attempt to connect, in jiffies; makes the pause after that longer.
     pub(crate) fn next_backoff(&mut self, first: usize) -> usize {
         let xprt = self.xprt.as_ptr();
 
-        // SAFETY: By the type invariants the object is valid and the write lock held, under which
-        // alone its fields change, but for the one that `Xprt::reset_backoff` clears.
+        // SAFETY: By the type invariants the object is valid and the write lock held; its fields
+        // change only under it, except for the field that `Xprt::reset_backoff` clears.
         unsafe {
             let delay = bindings::xprt_reconnect_delay(xprt);
             bindings::xprt_reconnect_backoff(xprt, first);
@@ -71,7 +70,7 @@ impl WriteLock<'_> {
     pub(crate) fn address(&self) -> bindings::__kernel_sockaddr_storage {
         // The host changes only under the write lock. The port is stored by rpcbind, while the
         // transport is not bound, and it is bound when it connects; if another task binds it again
-        // meanwhile, either port may be read.
+        // during this read, either port may be read.
         // SAFETY: By the type invariants the object is valid, and any bits are an address.
         unsafe { (&raw const (*self.xprt.as_ptr()).addr).read_volatile() }
     }
@@ -91,10 +90,10 @@ pub(crate) struct WriteLocked<V> {
     value: UnsafeCell<V>,
 }
 
-// SAFETY: `xprt` is only compared; the value goes from thread to thread, one at a time.
+// SAFETY: `xprt` is only compared; the value moves from thread to thread, one at a time.
 unsafe impl<V: Send> Send for WriteLocked<V> {}
-// SAFETY: A `WriteLock` of the right transport is needed to get at the value, and there is one at a
-// time.
+// SAFETY: A `WriteLock` of the right transport is needed to access the value, and only one exists
+// at a time.
 unsafe impl<V: Send> Sync for WriteLocked<V> {}
 
 impl<V> WriteLocked<V> {
@@ -117,8 +116,8 @@ impl<V> WriteLocked<V> {
         Some(unsafe { &mut *self.value.get() })
     }
 
-    /// Puts another value in its place and returns the old one; gives `value` back if the lock is
-    /// that of another transport.
+    /// Puts another value in its place and returns the old one; gives `value` back if the lock
+    /// belongs to another transport.
     pub(crate) fn replace(&self, lock: &mut WriteLock<'_>, value: V) -> V {
         if self.xprt != lock.xprt {
             return value;

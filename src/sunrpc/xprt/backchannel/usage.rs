@@ -22,7 +22,7 @@ impl Usage {
         }
     }
 
-    /// A call of the connection with number `generation` gets a slot. Those of earlier connections
+    /// A call of the connection with number `generation` gets a slot. Calls of earlier connections
     /// do not count from then on.
     pub(super) fn taken(&mut self, generation: u64) {
         if self.generation != generation {
@@ -83,7 +83,7 @@ mod tests {
         fill(&mut usage, SLOTS / 2, 1);
         fill(&mut usage, SLOTS / 2, 2);
         assert!(!usage.is_all(2, SLOTS) && !usage.is_all(3, SLOTS));
-        // A slot of the first connection goes to the second one.
+        // The second connection gets a slot of the first.
         usage.returned(1);
         usage.taken(2);
         assert!(!usage.is_all(2, SLOTS));

@@ -110,8 +110,8 @@ impl<'a, T: Transport> Task<'a, T> {
     ///
     /// The running task must be this one.
     pub(super) unsafe fn timed_out(self) {
-        // SAFETY: By the type invariants the request is valid. Only requests of slots are calls, of
-        // which the holder of the write lock changes the cookie, while their tasks wait for it.
+        // SAFETY: By the type invariants the request is valid. Only requests of slots are calls;
+        // the holder of the write lock changes their cookie, while their tasks wait for it.
         unsafe {
             if bindings::bc_prealloc(self.rqst) == 0 {
                 let cookie = (*self.rqst).rq_connect_cookie;
@@ -130,8 +130,8 @@ impl<'a, T: Transport> Task<'a, T> {
         let rqst = self.rqst;
 
         // SAFETY: By the type invariants all three are valid. The fields of a request that has left
-        // the queues are final but for those that change under the lock, which is held, as the
-        // window of the transport does. Requests that are not reverse calls are those of slots.
+        // the queues are final, except for fields that change under the lock, like the window of
+        // the transport; the lock is held. Requests that are not reverse calls belong to slots.
         unsafe {
             if bindings::bc_prealloc(rqst) != 0 {
                 // A reverse reply has only looked as if it had a credit (`Backchannel::deliver`).
@@ -222,11 +222,11 @@ impl<T: Transport> Rqst<'_, T> {
         };
 
         let result = if reverse {
-            // SAFETY: Preallocated requests are those that `Backchannel::deliver` has given to
-            // sunrpc, which has this one until it is sent.
+            // SAFETY: Preallocated requests come from `Backchannel::deliver`, and sunrpc has this
+            // one until it is sent.
             transport.send_reverse(&mut lock, &unsafe { ReverseReply::new(self.raw) })
         } else {
-            // SAFETY: All others are those of the slot table. By the safety requirements of this
+            // SAFETY: All others belong to the slot table. By the safety requirements of this
             // function it is pinned, and the lock held.
             transport.send(&mut lock, unsafe { Call::new(self.raw) })
         };

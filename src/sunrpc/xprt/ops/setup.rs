@@ -35,8 +35,8 @@ use crate::{
 impl Class {
     /// The class whose transports are `T`s.
     pub(crate) const fn new<T: Transport>() -> Self {
-        // SAFETY: `setup` makes transports with the methods of `T`'s `Table`, for which each of its
-        // functions says how it does as sunrpc asks.
+        // SAFETY: `setup` makes transports with the methods of `T`'s `Table`; the SAFETY text of
+        // its functions argues that each meets sunrpc's requirements.
         unsafe { Self::with_setup(T::IDENT, &T::NAMES, setup::<T>) }
     }
 }
@@ -94,7 +94,7 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     fields.reestablish_timeout = secs_to_jiffies(T::PARAMS.reconnect_secs);
     fields.idle_timeout = secs_to_jiffies(T::PARAMS.idle_secs);
     fields.max_payload = T::PARAMS.payload;
-    // Side protocols (mount, locks, rpcbind) read this and go over TCP.
+    // Side protocols (mount, locks, rpcbind) read this and use TCP.
     fields.prot = bindings::RPCRDMA_RS_IPPROTO_TCP;
     fields.addrlen = args.addrlen;
     // SAFETY: The address is `addrlen` bytes long, which fits; with it the object is complete
@@ -126,7 +126,7 @@ impl<T: Transport> Object<'_, T> {
     ///
     /// # Safety
     ///
-    /// As [`Self::write_lock`], and nothing may call a method of the object any more.
+    /// As [`Self::write_lock`], and nothing may call a method of the object after this.
     pub(super) unsafe fn destroy(self) {
         let object = self.raw.cast::<XprtAlloc>();
 
@@ -134,7 +134,7 @@ impl<T: Transport> Object<'_, T> {
         // given back.
         self.transport().close(&mut unsafe { self.write_lock() });
         // SAFETY: By the type invariants the object has both, from `create`; they are not used
-        // again, since no method is called any more.
+        // again, since no method is called after this.
         let (transport, handle) = unsafe {
             (
                 Arc::<T>::from_foreign((*object).transport),

@@ -15,7 +15,7 @@ use kernel::{
 /// Bits of a word.
 const BITS: u32 = u64::BITS;
 
-/// Numbers from 0 on that can be taken and put back, by any number of tasks at once, without a
+/// Numbers from 0 on that can be taken and put back, by any number of concurrent tasks, without a
 /// lock. The lowest ones are taken first, so that few requests are in use, whose memory is warm.
 pub(super) struct FreeNumbers {
     /// A bit for each number that is there.
@@ -42,7 +42,7 @@ impl FreeNumbers {
         Ok(Self { words })
     }
 
-    /// Takes a number, if there is one.
+    /// Takes a number, if one is left.
     #[inline]
     pub(super) fn take(&self) -> Option<u32> {
         for (at, word) in self.words.iter().enumerate() {
@@ -87,7 +87,7 @@ impl FreeNumbers {
     /// Puts back a number that was taken. A full barrier.
     #[inline]
     pub(super) fn put(&self, number: u32) {
-        // There is a word for each number. CAST: Widening.
+        // Each number has a word. CAST: Widening.
         if let Some(word) = self.words.get((number / BITS) as usize) {
             let mut now = word.load(Relaxed);
             while let Err(changed) = word.cmpxchg(now, now | (1u64 << (number % BITS)), Full) {
