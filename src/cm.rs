@@ -2,7 +2,7 @@
 
 //! Safe rdma_cm: finds a peer by its IP address and connects to it. Knows nothing of RPC.
 //!
-//! An identifier has a type for each step, which consumes the one before it, so that no step can be
+//! An identifier has a type for each step, which consumes the previous one, so that no step can be
 //! taken twice, or before its turn:
 //!
 //! | Type | has | next step |
@@ -19,9 +19,9 @@
 //! an [`Event`]. The types do not check that: to resolve a route or to connect too early fails with
 //! `EINVAL`.
 //!
-//! Events go to an [`EventHandler`], which notes them and wakes a waiter: handlers never destroy
+//! An [`EventHandler`] gets the events; it notes them and wakes a waiter: handlers never destroy
 //! anything. Up to [`Resolved`], dropping an identifier destroys it, and waits for a handler that
-//! runs. From `bind` on the queue pair keeps it, as an [`Endpoint`]: the last owner of that does.
+//! runs. From `bind` on the queue pair keeps it, as an [`Endpoint`], whose last owner destroys it.
 //!
 //! # Example
 //!

@@ -85,7 +85,7 @@ impl<H: EventHandler, E: Into<Error>> From<E> for BindError<H> {
 }
 
 impl<H: EventHandler + CompletionHandler> Resolved<H> {
-    /// Gives the identifier a queue pair whose completions go to `cq`, with buffers and
+    /// Gives the identifier a queue pair with the completion queue `cq`, and buffers and
     /// registrations for `size`.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
 
         // SAFETY: The identifier is valid by its type invariants. `cq` is of the device of `pd`, as
         // `counters_for` has checked, and rdma_cm checks the identifier's. All of them outlive the
-        // queue pair, which `endpoint` is to destroy before it lets go of them.
+        // queue pair, which `endpoint` is to destroy before it releases them.
         let made = unsafe { bindings::rdma_create_qp(self.id.as_ptr(), pd.as_ptr(), &mut attr) };
         if let Err(error) = to_result(made) {
             return Err(BindError::Refused(self, error));
@@ -140,13 +140,13 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
 pub(crate) struct Bound<H: EventHandler + CompletionHandler>(Arc<Endpoint<H>>);
 
 impl<H: EventHandler + CompletionHandler> Bound<H> {
-    /// Asks the peer to connect. The result is an event:
+    /// Requests the connection from the peer. The result is an event:
     /// [`Established`](super::Event::Established), [`Rejected`](super::Event::Rejected), or a
     /// failure.
     ///
     /// # Errors
     ///
-    /// The error that rdma_cm returns at once.
+    /// The error that rdma_cm returns.
     pub(crate) fn connect(self, params: &ConnectParams<'_>) -> Result<Connecting<H>> {
         let Self(endpoint) = self;
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
@@ -154,8 +154,8 @@ impl<H: EventHandler + CompletionHandler> Bound<H> {
         param.private_data_len = u8::try_from(params.private_data.len())?;
         param.responder_resources = params.responder_resources;
         param.retry_count = params.retry_count.min(7);
-        // A peer that finds no Receive of ours has broken the credit rules: let that show at once
-        // (H-67).
+        // A peer that finds no Receive of ours has broken the credit rules: let that show
+        // immediately (H-67).
         param.rnr_retry_count = 0;
 
         // SAFETY: The identifier is valid by its type invariants, and the private data is copied
@@ -197,25 +197,25 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
             return;
         }
         // SAFETY: The identifier is valid by its type invariants, and rdma_connect() has returned
-        // with success. Without a connection this fails, and there is nothing to end.
+        // with success. Without a connection this fails, and nothing has to be ended.
         let _ = unsafe { bindings::rdma_disconnect(self.id.as_ptr()) };
     }
 }
 
 // SAFETY: `ib_drain_rq` and `ib_drain_sq` return when every request of the queue has completed,
 // since the queue pair is in the error state: they return early only if they cannot move it there,
-// or cannot post a marker, for which there is room. A device that has destroyed a queue pair uses
+// or cannot post a marker, which always has room. A device that has destroyed a queue pair uses
 // none of its requests, and `Cq::free` ends the completions.
 unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
     fn drain(&self) -> bool {
-        // SAFETY: By the type invariants there is a queue pair until `destroy`, of which this call
-        // comes before.
+        // SAFETY: By the type invariants the queue pair is valid until `destroy`, which comes after
+        // this call.
         let qp = unsafe { (*self.id.as_ptr()).qp };
         let mut attr: bindings::ib_qp_attr = pin_init::zeroed();
         attr.qp_state = bindings::ib_qp_state_IB_QPS_ERR;
 
-        // SAFETY: The queue pair is valid. The calls below would do this, too, and not say that the
-        // device has refused.
+        // SAFETY: The queue pair is valid. The calls below would do this, too, but not report that
+        // the device has refused.
         let moved = unsafe {
             bindings::ib_modify_qp(
                 qp,
@@ -232,16 +232,16 @@ unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
             return false;
         }
 
-        // Receives first: their completions may still ask for invalidations, which the closed queue
+        // Receives first: their completions may still request invalidations, which the closed queue
         // refuses.
         //
         // SAFETY: The queue pair lives as long as this value. The depth of its receive queue leaves
-        // room for the marker (`QpSize::recv_depth`), and the contract of this method says process
-        // context.
+        // room for the marker (`QpSize::recv_depth`), and this is process context by the contract
+        // of this method.
         unsafe { bindings::ib_drain_rq(qp) };
         // SAFETY: The queue pair lives as long as this value. The depth of its send queue leaves
-        // room for the marker (`QpSize::send_depth`), and the contract of this method says process
-        // context.
+        // room for the marker (`QpSize::send_depth`), and this is process context by the contract
+        // of this method.
         unsafe { bindings::ib_drain_sq(qp) };
         true
     }
@@ -270,8 +270,8 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
         if self.destroyed.xchg(true, Relaxed) {
             return;
         }
-        // SAFETY: By the type invariants there is a queue pair, and this is the only call. Nothing
-        // posts to it: its `Qp` is closed, or held this value.
+        // SAFETY: By the type invariants the queue pair is valid, and this is the only call.
+        // Nothing posts to it: its `Qp` is closed, or held this value.
         unsafe { bindings::rdma_destroy_qp(self.id.as_ptr()) }
     }
 }

@@ -31,8 +31,8 @@ pub(crate) enum Event<'a> {
     Rejected(Reject),
     /// Resolving or connecting has failed with this (negative) errno.
     Failed(c_int),
-    /// The peer cannot be reached, with this (negative) errno. Software for RoCE also says so, at
-    /// any time, when a neighbour's address changes.
+    /// The peer cannot be reached, with this (negative) errno. Software for RoCE also reports this,
+    /// at any time, when a neighbour's address changes.
     Unreachable(c_int),
     /// The connection has ended.
     Disconnected,
@@ -66,7 +66,7 @@ unsafe impl<H: EventHandler> Send for Id<H> {}
 unsafe impl<H: EventHandler> Sync for Id<H> {}
 
 impl<H: EventHandler> Id<H> {
-    /// Makes an identifier in the network namespace `net`, of which it keeps a reference.
+    /// Makes an identifier in the network namespace `net`, and keeps a reference to it.
     ///
     /// # Errors
     ///

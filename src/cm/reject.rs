@@ -9,7 +9,7 @@ use crate::os::series::ECONNRESET;
 /// The reason why a peer rejects a request to connect.
 ///
 /// The connection manager of InfiniBand and RoCE gives the number in the peer's message (`enum
-/// ib_cm_rej_reason` of `rdma/ib_cm.h`), that of iWARP a negative errno.
+/// ib_cm_rej_reason` of `rdma/ib_cm.h`), iWARP's a negative errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reject {
     /// InfiniBand and RoCE: the peer still has a connection with our numbers.

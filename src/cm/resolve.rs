@@ -23,7 +23,7 @@ impl<H: EventHandler> Id<H> {
     ///
     /// # Errors
     ///
-    /// The error that rdma_cm returns at once, such as `ENODEV` when no device leads there.
+    /// The error that rdma_cm returns, such as `ENODEV` when no device leads there.
     pub(crate) fn resolve_address(
         self,
         peer: &bindings::__kernel_sockaddr_storage,
@@ -55,11 +55,11 @@ impl<H: EventHandler> ResolvingAddress<H> {
     ///
     /// # Errors
     ///
-    /// The error that rdma_cm returns at once; `EINVAL` as long as no device was found.
+    /// The error that rdma_cm returns; `EINVAL` as long as no device was found.
     pub(crate) fn resolve_route(self, limit_ms: u32) -> Result<ResolvingRoute<H>> {
         let Self(id) = self;
 
-        // rdma_cm sets the device after the state in which it would accept this call.
+        // rdma_cm sets the device after the state that makes it accept this call.
         // SAFETY: The identifier is valid by its type invariants; the device is set once.
         if unsafe { (&raw const (*id.as_ptr()).device).read_volatile() }.is_null() {
             return Err(EINVAL);
