@@ -40,7 +40,7 @@ unsafe impl Send for Dir {}
 unsafe impl Sync for Dir {}
 
 impl Dir {
-    /// Creates the directory. Without debugfs there is none, and no file in it.
+    /// Creates the directory. Without debugfs it does not exist, nor any file in it.
     pub(crate) fn new(name: &CStr) -> Self {
         Self {
             // SAFETY: `name` is a C string; without a parent the directory is at the root.
@@ -63,7 +63,7 @@ pub(crate) trait Show: Send + Sync + 'static {
     fn show(&self, seq: &SeqFile);
 }
 
-/// A file that shows a `T` until it is dropped, which waits for those that read it.
+/// A file that shows a `T` until it is dropped, which waits for its readers.
 ///
 /// # Invariants
 ///
@@ -87,7 +87,7 @@ impl<T: Show> File<T> {
         if let Ok(name) = CString::try_from_fmt(name) {
             // SAFETY: `dir` is a C string. The reference to the directory is dropped below.
             let parent = unsafe { bindings::debugfs_find(dir.as_char_ptr(), null_mut()) };
-            // Nothing, or an error where there is no debugfs.
+            // Null, or an error without debugfs.
             if let Some(parent) = from_err_ptr(parent).ok().filter(|parent| !parent.is_null()) {
                 let private = Arc::as_ptr(&data).cast_mut().cast();
                 let ops = const { &Ops::<T>::TABLE };
@@ -139,7 +139,7 @@ unsafe extern "C" fn open<T: Show>(
     inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
-    // SAFETY: `inode` is that of the file; its private data is the one given to debugfs.
+    // SAFETY: `inode` belongs to the file; its private data is the pointer given to debugfs.
     unsafe { bindings::single_open(file, Some(show::<T>), (*inode).i_private) }
 }
 

@@ -85,7 +85,7 @@ mod tests {
         let held = unsafe { HeldPages::new(&[page, page], GFP_KERNEL) }?;
         let other = held.clone();
         assert_eq!(refs(page), 3);
-        // SAFETY: The reference is that of the allocation.
+        // SAFETY: The reference came with the allocation.
         unsafe { bindings::page_put(page) };
         drop(held);
         assert_eq!(refs(page), 2);

@@ -26,7 +26,7 @@ impl Net<'_> {
         }
     }
 
-    /// The number by which user space knows the namespace, as in `/proc/self/ns/net`.
+    /// The namespace's number in user space, as in `/proc/self/ns/net`.
     pub(crate) fn number(&self) -> u32 {
         // SAFETY: The namespace is valid; the number is fixed.
         unsafe { bindings::net_number(self.raw) }

@@ -23,8 +23,8 @@ pub(crate) fn transport_queue() -> &'static Queue {
 }
 
 /// Takes the delayed work `ID` of `item` off its queue, with its reference to `item`, and waits if
-/// it is running, during which it cannot be queued again. Process context, but not that of the
-/// work itself.
+/// it is running; it cannot be queued again during the wait. Process context, but not in the work
+/// itself.
 pub(crate) fn cancel_delayed<T, const ID: u64>(item: &Arc<T>)
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
@@ -38,12 +38,12 @@ where
     // `delayed_work`.
     let delayed = unsafe { container_of!(work, bindings::delayed_work, work) };
 
-    // SAFETY: `Arc` owns only values that are initialised, of which the work is part. The caller
-    // may sleep, and does not run as that work.
+    // SAFETY: `Arc` owns only values that are initialised; the work is part of one. The caller may
+    // sleep, and does not run as that work.
     if unsafe { bindings::cancel_delayed_work_sync(delayed) } {
         // SAFETY: Only `Queue::enqueue_delayed` queues the work, which leaves it the reference that
-        // `Arc::into_raw` makes a pointer of; running it would have taken that back, and it does
-        // not run for this time any more.
+        // `Arc::into_raw` makes a pointer of; running it would have taken that back, and it no
+        // longer runs for this time.
         drop(unsafe { Arc::from_raw(raw) });
     }
 }

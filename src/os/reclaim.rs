@@ -8,7 +8,7 @@ use kernel::types::NotThreadSafe;
 
 use crate::bindings;
 
-/// A scope in which every allocation of this task behaves as with `GFP_NOFS`, or without reclaim.
+/// A scope that makes every allocation of this task behave as with `GFP_NOFS`, or without reclaim.
 ///
 /// A transport connects and sends on behalf of memory reclaim: an allocation that waits for NFS to
 /// write pages back would wait for itself. If NFS holds a swap file, any reclaim may.

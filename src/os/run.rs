@@ -14,9 +14,9 @@ use super::{
 use crate::bindings;
 
 /// The most bytes of a run, from the start of its first page: as many as the DMA API maps in one
-/// piece for a device without a limit of its own. One page where the next `struct page` need not be
-/// that of the next page, and with memory tags, since a run is accessed with the tag of its first
-/// page.
+/// piece for a device without a limit of its own. One page where the `struct page` of the next page
+/// need not be the next one, and with memory tags, since a run is accessed with the tag of its
+/// first page.
 const MOST_BYTES: u32 = if cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
     && !cfg!(any(CONFIG_KASAN_SW_TAGS, CONFIG_KASAN_HW_TAGS))
     && PAGE_SIZE < 65536
@@ -26,7 +26,7 @@ const MOST_BYTES: u32 = if cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
     PAGE_SIZE
 };
 
-/// The number of pages at multiples of which a run ends: the DMA API's boundary, 4 GiB.
+/// A run ends at each multiple of this number of pages: the DMA API's boundary, 4 GiB.
 const BOUNDARY: usize = ((1u64 << 32) / PAGE_SIZE as u64) as usize;
 
 /// A run of bytes in physically consecutive pages of kernel memory, borrowed for `'a`.
@@ -64,7 +64,7 @@ impl PageRun<'_> {
 
 /// Memory that is visited once, run by run.
 pub(crate) trait Runs {
-    /// The place of the next byte in its page; `None` if there is none left.
+    /// The place of the next byte in its page; `None` if none is left.
     fn offset(&self) -> Option<u32>;
 
     /// The next bytes, at most `most` of them; none if that is 0. The run is used before the next
@@ -96,8 +96,8 @@ impl Pages<'_> {
     /// anything if `len` is 0.
     #[inline(always)]
     pub(crate) unsafe fn new(pages: *const *mut bindings::page, at: u32, len: u32) -> Self {
-        // INVARIANT: By the safety requirements of this function there is a valid page for each
-        // byte from `at` on, which is byte `offset` of the page where the array now begins.
+        // INVARIANT: By the safety requirements of this function each byte from `at` on has a valid
+        // page; byte `at` is byte `offset` of the page where the array now begins.
         Self {
             pages: pages.wrapping_add((at / PAGE_SIZE) as usize),
             offset: at % PAGE_SIZE,
@@ -109,11 +109,11 @@ impl Pages<'_> {
     /// The page of the next byte, which must exist.
     #[inline(always)]
     fn page(&self) -> Option<NonNull<bindings::page>> {
-        // SAFETY: By the type invariants there is a page for the next byte.
+        // SAFETY: By the type invariants the next byte has a page.
         NonNull::new(unsafe { *self.pages })
     }
 
-    /// Moves on by `bytes`, of which there are as many left.
+    /// Moves on by `bytes`, at most as many as are left.
     #[inline(always)]
     fn pass(&mut self, bytes: u32) {
         // No sum wraps around: a length is far below 4 GiB.
@@ -169,12 +169,12 @@ impl Runs for Pages<'_> {
             // Of a Xen PV domain consecutive pages need not be so for the device, and swiotlb-xen
             // bounces a run of them.
             //
-            // SAFETY: By the type invariants there is a page for the bytes behind the first one;
+            // SAFETY: By the type invariants the bytes behind the first page have a page;
             // xen_pv_domain() has no requirement.
             let is_run = unsafe { is_followed(self.pages, 1) && !bindings::xen_pv_domain() };
             if is_run {
-                // SAFETY: By the type invariants there is a valid page for each of the `left` bytes
-                // from `offset` on, and `most` is not more.
+                // SAFETY: By the type invariants each of the `left` bytes from `offset` on has a
+                // valid page, and `most` is not more.
                 unsafe { run_len(self.pages, offset, most) }
             } else {
                 single
@@ -182,7 +182,7 @@ impl Runs for Pages<'_> {
         };
 
         self.pass(len);
-        // INVARIANT: The `struct page` of consecutive pages are consecutive, and only those. By the
+        // INVARIANT: The `struct page` of consecutive pages are consecutive, and no others. By the
         // type invariants of `Pages` they are valid during `'a`, which this borrow does not
         // outlive.
         Some(PageRun {
@@ -194,14 +194,14 @@ impl Runs for Pages<'_> {
     }
 }
 
-/// Tells whether the page at `by` of `pages` is as far behind the first one in memory.
+/// Returns `true` if the page at `by` of `pages` is as far behind the first one in memory.
 ///
 /// # Safety
 ///
 /// `pages` must have more entries than `by`.
 #[inline(always)]
 unsafe fn is_followed(pages: *const *mut bindings::page, by: usize) -> bool {
-    // SAFETY: By the safety requirements of this function there are entries 0 and `by`.
+    // SAFETY: By the safety requirements of this function `pages` has entries 0 and `by`.
     let (first, page) = unsafe { (*pages, *pages.add(by)) };
 
     page == first.wrapping_add(by)
@@ -221,8 +221,8 @@ unsafe fn run_len(pages: *const *mut bindings::page, offset: u32, most: u32) -> 
     let mut len = PAGE_SIZE.wrapping_sub(offset);
     let mut count = 1;
 
-    // SAFETY: By the safety requirements of this function there is a page for each of the `most`
-    // bytes, of which the first `len`, fewer than that, reach into `count` pages.
+    // SAFETY: By the safety requirements of this function each of the `most` bytes has a page; the
+    // first `len`, which are fewer, reach into `count` pages.
     while len < longest && unsafe { is_followed(pages, count) } {
         len = len.wrapping_add(PAGE_SIZE);
         count = count.wrapping_add(1);
@@ -452,7 +452,7 @@ mod tests {
     fn spans() -> Result {
         let (_memory, [a, b, c, _]) = pages()?;
         let array = [c, a, b];
-        // SAFETY: There are pages for all bytes.
+        // SAFETY: All bytes have pages.
         let mut memory = unsafe { Pages::new(array.as_ptr(), 100, 2 * PAGE_SIZE) };
 
         memory.leave_out(PAGE_SIZE - 50);

@@ -52,7 +52,7 @@ pub(crate) fn smp_mb() {
 
 /// `THIS_MODULE` as `configfs_attrs!` expects it in scope before 7.3.
 #[allow(dead_code, reason = "a macro of some series uses it")]
-// SAFETY: The pointer is that of this module.
+// SAFETY: The pointer is this module's.
 pub(crate) static THIS_MODULE: ThisModule = unsafe { ThisModule::from_ptr(this_module()) };
 
 macro_rules! error_codes {

@@ -18,8 +18,8 @@ const CAN_WAIT: bool = cfg!(not(CONFIG_PREEMPTION)) || cfg!(CONFIG_TASKS_RCU);
 /// Dropping it waits until no task is inside the module that was there before.
 ///
 /// A task that drops the last reference to a transport drops the module's with it, and then has a
-/// few instructions to go until it has left the module. If it is preempted there, it must be gone
-/// before the module's memory is. Where that cannot be waited for, the module stays loaded.
+/// few instructions left until it has left the module. If it is preempted there, it must have left
+/// before the module's memory is freed. Where that cannot be waited for, the module stays loaded.
 pub(crate) struct Stragglers(());
 
 impl Stragglers {

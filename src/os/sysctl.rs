@@ -61,8 +61,8 @@ unsafe impl Send for Sysctl {}
 unsafe impl Sync for Sysctl {}
 
 impl Sysctl {
-    /// Puts `numbers` into the directory `path`. Without sysctl, or memory, there are none: nothing
-    /// depends on them.
+    /// Puts `numbers` into the directory `path`. Without sysctl, or memory, they do not appear:
+    /// nothing depends on them.
     pub(crate) fn new<const N: usize>(path: &'static CStr, numbers: &'static Numbers<N>) -> Self {
         // SAFETY: The table is static and has `N` entries, each with the name of a file, and a
         // number with its range that `proc_douintvec_minmax` expects.

@@ -21,8 +21,8 @@ use super::series::AtomicPtr;
 ///
 /// To read costs a load: the reader gets a reference to the version that is current then, and keeps
 /// to it. Older versions are freed with this value, so that the references stay valid without a
-/// lock, a reference count or a grace period. That is for values that seldom change, and there is
-/// [a limit](Self::MAX) to the versions, for a peer might cause them.
+/// lock, a reference count or a grace period. This is for values that seldom change, and the number
+/// of versions has [a limit](Self::MAX), for a peer might cause them.
 ///
 /// The kernel's `SetOnce` is the same for one version.
 ///
@@ -48,8 +48,8 @@ struct Version<T> {
 
 // SAFETY: With this value its versions move to the other thread, which may as `T` is `Send`.
 unsafe impl<T: Send> Send for Versioned<T> {}
-// SAFETY: Other threads read versions, for which `T` is `Sync`, and publish some that this one
-// drops, for which `T` is `Send`. All go through the atomic pointer.
+// SAFETY: Other threads read versions, which needs `T` to be `Sync`, and publish some that this one
+// drops, which needs `T` to be `Send`. All access is through the atomic pointer.
 unsafe impl<T: Send + Sync> Sync for Versioned<T> {}
 
 impl<T> Versioned<T> {
@@ -80,7 +80,7 @@ impl<T> Versioned<T> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and `ENOSPC` when there are [`Self::MAX`] versions. The current one stays.
+    /// `ENOMEM`, and `ENOSPC` after [`Self::MAX`] versions. The current one stays.
     pub(crate) fn publish(&self, value: T) -> Result {
         let mut new = KBox::new(
             Version {
@@ -119,7 +119,7 @@ impl<T> Drop for Versioned<T> {
 
         while !next.is_null() {
             // SAFETY: By the type invariants the version comes from a `KBox` and belongs to this
-            // value, of which there is no borrow any more; it is visited once.
+            // value, which nothing borrows now; it is visited once.
             let version = unsafe { KBox::from_raw(next) };
             next = version.older;
         }

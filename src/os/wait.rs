@@ -12,7 +12,7 @@ use crate::bindings;
 /// An event that is signalled any number of times and waited for, with a time limit, from process
 /// context.
 ///
-/// Wraps `struct completion`, of which the `kernel` crate offers only the wait without a limit.
+/// Wraps `struct completion`; of it the `kernel` crate offers only the wait without a limit.
 #[pin_data]
 pub(crate) struct Completion {
     #[pin]
@@ -35,7 +35,7 @@ impl Completion {
         })
     }
 
-    /// Lets one waiter, present or future, go on. May be called from any context.
+    /// Lets one waiter, present or future, continue. May be called from any context.
     pub(crate) fn signal(&self) {
         // SAFETY: The completion was initialised by `new`.
         unsafe { bindings::complete(self.inner.get()) }

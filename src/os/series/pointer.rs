@@ -31,7 +31,7 @@ impl<T> AtomicPtr<T> {
         with_exposed_provenance_mut(self.0.load(order))
     }
 
-    /// Replaces the pointer, and returns the one before.
+    /// Replaces the pointer, and returns the previous one.
     #[inline(always)]
     #[cfg_attr(test, track_caller)]
     pub(crate) fn xchg<O: Ordering>(&self, new: *mut T, order: O) -> *mut T {
