@@ -7,8 +7,7 @@ use kernel::prelude::*;
 #[cfg(CONFIG_CONFIGFS_FS)]
 mod rules;
 
-/// The registered directory; dropping it removes it. While there are rules in it, they keep the
-/// module loaded.
+/// The registered directory; dropping it removes it. Rules in it keep the module loaded.
 #[cfg(CONFIG_CONFIGFS_FS)]
 pub(crate) type Directory = kernel::configfs::Subsystem<rules::Rules>;
 
@@ -20,7 +19,7 @@ pub(crate) type Directory = ();
 ///
 /// # Errors
 ///
-/// `EEXIST` when there is one of this name, `ENOMEM`.
+/// `EEXIST` when another directory has this name, `ENOMEM`.
 pub(crate) fn directory() -> impl PinInit<Directory, Error> {
     #[cfg(CONFIG_CONFIGFS_FS)]
     return rules::directory();

@@ -6,11 +6,11 @@
 //!
 //! - [`prefix`]: the networks that rules are for. Pure.
 //! - [`rule`]: the connections that a rule is for, and its settings for them. Pure.
-//! - [`order`]: the order of the rules, and the search for the one that applies. Pure.
+//! - [`order`]: the order of the rules, and the search for the applicable one. Pure.
 //! - [`table`]: the existing rules.
 //! - Here: the defaults, which are module parameters.
 
-// Without configfs there are no rules.
+// Without configfs no rule exists.
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
 pub(crate) mod order;
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]

@@ -136,7 +136,7 @@ fn show(page: &mut [u8; PAGE_SIZE], text: fmt::Arguments<'_>) -> Result<usize> {
     Ok(out.len)
 }
 
-/// Shows a value, or `none` if there is none.
+/// Shows a value, or `none`.
 fn show_value<T: fmt::Display>(
     page: &mut [u8; PAGE_SIZE],
     value: Option<T>,

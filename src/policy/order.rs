@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The order of the rules, by which the one that applies is found among many. Pure.
+//! The order of the rules: it finds the applicable one among many. Pure.
 //!
 //! Rules whose patterns have the same prefix and port stand together, and the more specific groups
 //! come first. For a connection only two groups of each length of prefix come into question, which
@@ -68,7 +68,7 @@ impl Key {
         }
     }
 
-    /// Tells whether both are of one group.
+    /// Returns `true` if both belong to one group.
     fn is_beside(&self, other: &Self) -> bool {
         (self.wide, self.bits, self.port) == (other.wide, other.bits, other.port)
     }
@@ -130,8 +130,8 @@ where
     }
 }
 
-/// The rule that holds of those that match `target`: the most specific one, and of several such
-/// ones the oldest. `from` is as for [`matches()`].
+/// The rule in force for `target`: the most specific match, and of several such matches the oldest.
+/// `from` is as for [`matches()`].
 pub(crate) fn best<R: AsRef<Pattern>>(
     target: &Target<'_>,
     from: impl Fn(&Key) -> Option<(Key, R)>,

@@ -75,7 +75,7 @@ impl Prefix {
         self.bits
     }
 
-    /// Tells whether it contains the address with this number.
+    /// Returns `true` if it contains the address with this number.
     #[inline]
     pub(super) fn contains(&self, (bits, v4): (u128, bool)) -> bool {
         // `::/0` is all of IPv6, and none of IPv4.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rules: the connections that they are for, and the settings of those. Pure.
+//! Rules: the connections that they are for, and the settings of these connections. Pure.
 //!
 //! A rule matches a connection by the server's address and port, the local device and the network
 //! namespace. Of the rules that match, the most specific one applies ([`Pattern::rank`]); for
@@ -23,7 +23,7 @@ use super::{
     }, //
 };
 
-/// The range of the credits to ask for.
+/// The range of the credits to request.
 pub(crate) const CREDITS: core::ops::RangeInclusive<u32> = 4..=16384;
 
 /// The range of the memory for the buffers of a connection, in KiB.
@@ -112,7 +112,7 @@ impl AsRef<Pattern> for Pattern {
 }
 
 impl Pattern {
-    /// Tells whether a rule with this pattern is for the connection. A new rule, which names
+    /// Returns `true` if a rule with this pattern is for the connection. A new rule, which names
     /// nothing yet, is for none.
     pub(crate) fn matches(&self, target: &Target<'_>) -> bool {
         // The address first: it rules out most of many rules.
@@ -223,7 +223,7 @@ impl Policy {
         }
     }
 
-    /// Tells whether the server may invalidate registrations, given its private data.
+    /// Returns `true` if the server may invalidate registrations, given its private data.
     pub(crate) fn takes_invalidation(&self, peer: &PrivateData) -> bool {
         self.own().remote_invalidation
             && (self.remote_invalidation != RemoteInvalidation::Strict || peer.remote_invalidation)
@@ -283,7 +283,7 @@ mod tests {
         Target::new(address, 20049, Some("rxe0"), 7)
     }
 
-    /// The index of the one of `rules` that applies to `target`.
+    /// The index in `rules` of the rule for `target`.
     fn chosen(rules: &[Pattern], target: &Target<'_>) -> Option<usize> {
         let places = || {
             rules

@@ -125,7 +125,7 @@ pub(crate) fn add(name: Name) -> Result<RuleId> {
         pattern: Pattern::default(),
         settings: Settings::default(),
     };
-    // Before the lock: reclaim may wait for dirty pages, those for a connection, and the attempt to
+    // Before the lock: reclaim may wait for dirty pages, these for a connection, and the attempt to
     // connect for the lock.
     let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
     let mut rules = RULES.lock().ok_or(ENODEV)?;
@@ -202,7 +202,7 @@ pub(crate) fn decide(target: &Target<'_>) -> (Policy, Option<Name>) {
     }
 }
 
-/// The most credits that any of the rules which match `target`, or the defaults, ask for.
+/// The most credits of any rule that matches `target`, or of the defaults.
 pub(crate) fn most_credits(target: &Target<'_>) -> u32 {
     let most = RULES.lock().and_then(|rules| {
         order::matches(target, |place| rules.from(place))
