@@ -82,7 +82,7 @@ TRACE_EVENT(xprtrdma_op_close,
 	TP_printk("xprt=%u reason=%s", __entry->xprt, __get_str(reason))
 );
 
-/* How a call goes out and its reply may come back, and the sizes that decide that. */
+/* How a call is sent and its reply may come back, and the sizes that decide it. */
 TRACE_EVENT(xprtrdma_marshal,
 	TP_PROTO(u32 xprt, u32 xid, unsigned int len, unsigned int pagelen, unsigned int recv_max, unsigned int rtype,
 		 unsigned int wtype),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The generated bindings of sunrpc, rdma_cm and ib_verbs, over those of the `kernel` crate.
+//! The generated bindings of sunrpc, rdma_cm and ib_verbs, over the bindings of the `kernel` crate.
 //!
 //! Only the safe layers (`os`, `verbs`, `cm`, `sunrpc`) and `trace` use this module. Its functions
-//! are unsafe to call and state no contracts; those are in the layers.
+//! are unsafe to call and state no contracts; the layers do.
 
 #![allow(
     dead_code,

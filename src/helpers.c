@@ -19,7 +19,7 @@
 
 __rdma_helper void rpcrdma_rs_helper_full_barrier(void)
 {
-	smp_mb(); /* The caller says what it pairs with. */
+	smp_mb(); /* Paired as documented at the call. */
 }
 
 /* linux/bug.h; warn_on!() of the kernel crate needs a generated file that headers packages lack */
@@ -36,7 +36,7 @@ __rdma_helper void rpcrdma_rs_helper_reinit_completion(struct completion *done)
 	reinit_completion(done);
 }
 
-/* linux/dcache.h; linux/debugfs.h, whose functions are inline where there is no debugfs */
+/* linux/dcache.h; linux/debugfs.h, whose functions are inline without debugfs */
 
 __rdma_helper void rpcrdma_rs_helper_dentry_put(struct dentry *dentry)
 {

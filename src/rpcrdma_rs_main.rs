@@ -7,7 +7,7 @@
 //! layers over interfaces of the kernel, and `trace` has the trace events. These five and
 //! `bindings`, which is generated, are the only rooms that contain `unsafe`.
 //!
-//! A room uses only those below it (`Documentation/architecture.rst`): no layer uses `client`, and
+//! A room uses only rooms below it (`Documentation/architecture.rst`): no layer uses `client`, and
 //! `proto` uses no room at all. Of the layers `sunrpc` alone uses `proto`, for the words of an RPC
 //! message.
 

@@ -20,7 +20,7 @@ fn text(text: &str) -> (*const kernel::ffi::c_char, u32) {
     (text.as_ptr().cast(), text.len() as u32)
 }
 
-/// Declares functions that tell whether an event is on.
+/// Declares functions that return `true` if an event is on.
 macro_rules! switches {
     ($($(#[$meta:meta])* $name:ident: $switch:ident,)*) => {
         impl Trace {
@@ -37,22 +37,22 @@ macro_rules! switches {
 }
 
 switches! {
-    /// Tells whether [`Trace::marshal`] has an effect.
+    /// Returns `true` if [`Trace::marshal`] has an effect.
     is_marshal_on: trace_marshal_enabled,
-    /// Tells whether [`Trace::mr_map`] has an effect.
+    /// Returns `true` if [`Trace::mr_map`] has an effect.
     is_mr_map_on: trace_mr_map_enabled,
-    /// Tells whether [`Trace::post_send`] has an effect.
+    /// Returns `true` if [`Trace::post_send`] has an effect.
     is_post_send_on: trace_post_send_enabled,
-    /// Tells whether [`Trace::wc_receive`] has an effect.
+    /// Returns `true` if [`Trace::wc_receive`] has an effect.
     is_wc_receive_on: trace_wc_receive_enabled,
-    /// Tells whether [`Trace::reply`] has an effect.
+    /// Returns `true` if [`Trace::reply`] has an effect.
     is_reply_on: trace_reply_enabled,
-    /// Tells whether [`Trace::mr_localinv`] has an effect.
+    /// Returns `true` if [`Trace::mr_localinv`] has an effect.
     is_mr_localinv_on: trace_mr_localinv_enabled,
 }
 
 impl Trace {
-    /// Tells whether an event about a call that goes out is on.
+    /// Returns `true` if an event about the sending of a call is on.
     #[inline(always)]
     pub(crate) fn is_send_on() -> bool {
         Self::is_marshal_on() || Self::is_mr_map_on() || Self::is_post_send_on()
@@ -85,7 +85,7 @@ impl Trace {
         unsafe { bindings::trace_op_close(self.0, reason, len) };
     }
 
-    /// A call of `len` bytes, `pagelen` of them in pages, goes out in mode `rtype`, its reply of up
+    /// A call of `len` bytes, `pagelen` of them in pages, is sent in mode `rtype`; its reply of up
     /// to `recv_max` bytes may come back in mode `wtype`.
     #[cold]
     #[inline(never)]
