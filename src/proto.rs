@@ -20,7 +20,7 @@
 //! | [`v1::header`] | the parts of a received transport header |
 //! | [`v1::requester::incoming`] | the kind of a message that a client received |
 //! | [`v1::requester::reply`] | whether a reply keeps to the chunks that its call offered |
-//! | [`v1::requester::usual`] | both at once, for the usual replies |
+//! | [`v1::requester::usual`] | both in one step, for the usual replies |
 //! | [`v1::responder`] | the kind of a received call, its arguments, and the form of its reply |
 //! | [`neutral`] | what a message means, in types of no version |
 //! | [`v2`] | the bytes and the meaning of messages in version 2 |
@@ -81,7 +81,7 @@ pub(crate) mod v2;
 pub(crate) mod vectors;
 pub(crate) mod xdr;
 
-// The names that other rooms and the tests use, so that those need not know the files.
+// The names that other rooms and the tests use, so that they need not know the files.
 #[allow(
     unused_imports,
     reason = "some are used by the properties and fuzz targets alone"

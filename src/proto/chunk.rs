@@ -62,7 +62,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Tells whether its last byte would lie beyond the 64-bit address space.
+    /// Returns `true` if its last byte would lie beyond the 64-bit address space.
     #[allow(
         dead_code,
         reason = "a responder's; until there is a server the tests alone use it"
@@ -144,7 +144,7 @@ impl<'a> ReadList<'a> {
         self.entries.len() / READ_ENTRY_LEN
     }
 
-    /// Tells whether there are no segments.
+    /// Returns `true` if the list has no segments.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -241,7 +241,7 @@ impl<'a> WriteList<'a> {
         self.count
     }
 
-    /// Tells whether there are no chunks.
+    /// Returns `true` if the list has no chunks.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.count == 0
@@ -292,7 +292,7 @@ impl<'a> ChunkLists<'a> {
         Ok((Self { read, write, reply }, message.rest()))
     }
 
-    /// Tells whether all three lists are empty.
+    /// Returns `true` if all three lists are empty.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.read.is_empty() && self.write.is_empty() && self.reply.is_none()
@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    // TV-M-11, V1-19: a count that runs past the message, up to those whose bytes overflow 32
+    // TV-M-11, V1-19: a count that runs past the message, up to counts whose bytes overflow 32
     // bits.
     #[test]
     fn counts() {

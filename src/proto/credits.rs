@@ -2,9 +2,9 @@
 
 //! The number of calls that may be outstanding (RFC 8166, section 3.3.1).
 //!
-//! Both numbers are absolute: the client announces in each call the replies that it can take at
-//! once, the server in each reply the calls. A new connection starts with one credit, so the second
-//! call waits for the first reply.
+//! Both numbers are absolute: the client announces in each call how many replies it can take
+//! together, the server in each reply how many calls. A new connection starts with one credit, so
+//! the second call waits for the first reply.
 
 /// The credits that a received grant gives to a requester that asked for `requested`.
 ///
@@ -15,7 +15,7 @@ pub(crate) fn grant(wire: u32, requested: u32) -> u32 {
     wire.clamp(1, requested.max(1))
 }
 
-/// Tells whether a credits word breaks the rule that it is at least 1; worth a counter.
+/// Returns `true` if a credits word breaks the rule that it is at least 1; worth a counter.
 #[inline]
 pub(crate) const fn is_zero(wire: u32) -> bool {
     wire == 0
@@ -32,8 +32,8 @@ pub(crate) fn window(granted: u32, abandoned: u32) -> u32 {
     granted.saturating_sub(abandoned).max(1)
 }
 
-/// Tells whether `abandoned` calls hold too many of the `granted` credits and the connection ends,
-/// which frees them all: more than half.
+/// Returns `true` if `abandoned` calls hold too many of the `granted` credits, more than half: then
+/// the connection ends, which frees them all.
 ///
 /// A responder that never replies to them would otherwise slow the connection down to one call at a
 /// time, and stop it in the end: each reply that may come needs a posted Receive.

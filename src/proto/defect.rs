@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ways in which a header can be wrong.
+//! Defects of a header.
 
 /// A defect of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
     /// The type is reserved or undefined.
     Type,
-    /// The type is `RDMA_DONE`, which is not used any more.
+    /// The type is `RDMA_DONE`, which is obsolete.
     Done,
     /// The message ends inside its header, or a count runs past its end.
     Truncated,
@@ -17,7 +17,7 @@ pub(crate) enum Defect {
     NoLists,
     /// The payload is too short for an RPC xid and message type.
     ShortPayload,
-    /// The xid of the payload is not that of the header.
+    /// The xid of the payload differs from the xid of the header.
     XidMismatch,
     /// The message type of the payload is neither call nor reply.
     Direction,
@@ -33,7 +33,7 @@ pub(crate) enum Defect {
         reason = "a responder's; until there is a server the tests alone use it"
     )]
     Wraps,
-    /// There are more chunks or segments than the responder takes.
+    /// The chunks or segments are more than the responder takes.
     #[allow(
         dead_code,
         reason = "a responder's; until there is a server the tests alone use it"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `RDMA_ERROR`, by which a responder rejects a message (RFC 8166, section 4.5).
+//! `RDMA_ERROR`: a responder rejects a message with it (RFC 8166, section 4.5).
 //!
 //! | code | body behind it |
 //! |---|---|
@@ -55,7 +55,7 @@ impl RdmaError {
 
     /// Writes the whole message to the front of `out` and returns its length, 20 or 28 bytes.
     ///
-    /// `xid` and `version` are those of the message that could not be processed, `credits` is the
+    /// `xid` and `version` are from the message that could not be processed, `credits` is the
     /// current grant.
     ///
     /// # Errors

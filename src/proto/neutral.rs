@@ -33,7 +33,7 @@ pub(crate) enum Side {
 pub(crate) enum Direction {
     /// From the requester; the xid and the credits are its own.
     Call,
-    /// From the responder; the xid is that of the request, the credits are a grant.
+    /// From the responder; the xid is the request's, the credits are a grant.
     Reply,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Incoming<'a, C> {
     Error {
         /// The xid of that message.
         xid: u32,
-        /// The version word: that of the message, or the peer's own.
+        /// The version word: the message's, or the peer's own.
         version: u32,
         /// The credits word, unchecked.
         credits: u32,
@@ -94,7 +94,7 @@ impl<C> Incoming<'_, C> {
     }
 }
 
-/// The reason why a message cannot be processed. A codec that cannot say as much says
+/// The reason why a message cannot be processed. A codec that cannot be as specific reports
 /// [`Rejection::BadHeader`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
@@ -111,17 +111,17 @@ pub(crate) enum Rejection {
     InvalidOption,
     /// The reply does not fit into what the call offered.
     ReplyTooLong {
-        /// The bytes that it needs, if the peer says so.
+        /// The bytes that it needs, if the peer reports them.
         needed: Option<u32>,
     },
     /// A result does not fit into its Write chunk.
     ResultTooLong {
-        /// The index of the chunk, and the bytes that are needed, if the peer says so.
+        /// The index of the chunk, and the bytes that are needed, if the peer reports them.
         needed: Option<(u32, u32)>,
     },
     /// A list has more chunks, or a chunk more segments, than the responder takes.
     TooManySegments {
-        /// The number that it takes, if it says so.
+        /// The number that it takes, if it reports it.
         most: Option<u32>,
     },
 }
@@ -233,11 +233,11 @@ impl Kind {
 pub(crate) enum ChangedBy {
     /// None: it keeps its first value.
     None,
-    /// The end that it describes, by itself or because the peer asks.
+    /// The end that it describes, by itself or at the peer's request.
     Owner,
 }
 
-/// A characteristic, as a document defines it. An implementation knows those of its table.
+/// A characteristic, as a document defines it. An implementation knows the rows of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     /// Its number in this document.
@@ -246,7 +246,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// The type of its value.
     pub(crate) kind: Kind,
-    /// The value of a peer that says nothing about it.
+    /// The value of a peer that does not send it.
     pub(crate) default: Value<'static>,
     /// The ends that may change it.
     pub(crate) changed_by: ChangedBy,

@@ -17,7 +17,7 @@ use super::xdr::Reader;
 pub(crate) struct Prefix {
     /// The xid of the RPC message.
     pub(crate) xid: u32,
-    /// The version; in an `RDMA_ERROR` that of the message it is about.
+    /// The version; in an `RDMA_ERROR` the version of the rejected message.
     pub(crate) version: u32,
     /// Credits requested (call) or granted (reply), unchecked.
     pub(crate) credits: u32,
@@ -39,7 +39,7 @@ impl Prefix {
     }
 }
 
-/// The type of a message, among those that all versions have.
+/// The type of a message, as far as all versions have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proc {
     /// The payload follows the header.

@@ -132,8 +132,8 @@ pub(crate) struct Thresholds {
 }
 
 impl Thresholds {
-    /// The thresholds as a client finds them: `own` is the message in its connect, `peer` the one
-    /// in the server's accept.
+    /// The thresholds as a client finds them: `own` is the message in its connect, `peer` the
+    /// message in the server's accept.
     pub(crate) fn for_client(own: &PrivateData, peer: &PrivateData) -> Self {
         Self {
             call: own.send.min(peer.receive).bytes(),
@@ -141,8 +141,8 @@ impl Thresholds {
         }
     }
 
-    /// The thresholds as a server finds them: `own` is the message in its accept, `peer` the one in
-    /// the client's connect.
+    /// The thresholds as a server finds them: `own` is the message in its accept, `peer` the
+    /// message in the client's connect.
     #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn for_server(own: &PrivateData, peer: &PrivateData) -> Self {
         Self::for_client(peer, own)

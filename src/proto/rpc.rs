@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC messages, as far as a transport looks into them, and those that it writes itself (RFC 5531,
-//! section 9).
+//! RPC messages, as far as a transport looks into them or writes them itself (RFC 5531, section 9).
 
 use super::{
     defect::Defect,
@@ -56,7 +55,7 @@ pub(crate) const fn system_error(xid: u32) -> [u32; 6] {
     [xid, REPLY, 0, 0, 0, SYSTEM_ERR]
 }
 
-/// A call of procedure 0 of `program`, to which every program replies at once, with an empty
+/// A call of procedure 0 of `program`, which every program answers immediately, with an empty
 /// AUTH_NONE credential and verifier.
 pub(crate) const fn null_call(xid: u32, program: Program) -> [u32; 10] {
     let Program { number, version } = program;

@@ -3,8 +3,7 @@
 //! The most segments that a chunk can take, before its memory is registered.
 //!
 //! One registration, and so one segment, covers a limited number of pages of one piece of a message
-//! (its head, page list or tail). A plan does not know the offset in its page at which a piece
-//! starts.
+//! (its head, page list or tail). A plan does not know the offset of a piece in its first page.
 
 /// The most segments that `bytes` bytes in `pieces` pieces take.
 ///

@@ -4,8 +4,8 @@
 //! their length.
 //!
 //! The parts that every version has in common are beside this: the first four words, errors,
-//! segments and their lists, credits, and the private data by which two ends learn of each other's
-//! limits. [`plan`] stands here, since it counts with the lengths of this version's headers.
+//! segments and their lists, credits, and the private data that announces each end's limits to the
+//! other. [`plan`] stands here, since it counts with the lengths of this version's headers.
 
 pub(crate) mod encode;
 pub(crate) mod header;

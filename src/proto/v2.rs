@@ -4,9 +4,9 @@
 //! `draft-cel-nfsv4-rpcrdma-version-two-01` ("v2-01") and
 //! `draft-dnoveck-nfsv4-rpcrdma-xcharext-02` ("xchar").
 //!
-//! Chunk lists, segments, credits and `RDMA_ERROR` are those of version 1. Version 2 adds a
-//! direction word in front of the lists, and `RDMA2_OPTIONAL`, whose operations let the two ends
-//! tell each other their characteristics.
+//! Chunk lists, segments, credits and `RDMA_ERROR` are as in version 1. Version 2 adds a direction
+//! word in front of the lists, and `RDMA2_OPTIONAL`, whose operations exchange the characteristics
+//! of the two ends.
 //!
 //! | module | decides |
 //! |---|---|
@@ -15,10 +15,10 @@
 //! | [`receive`], [`check`] | the kind of a received message, and who is to hear of its defect |
 //! | [`later`] | whether the peer speaks another text with this version number |
 //! | [`encode`], [`optional`] | the bytes of a message |
-//! | [`defect`] | the ways in which a message can be wrong |
+//! | [`defect`] | the defects of a message |
 //! | [`negotiate`] | the version of a connection |
 //! | [`peers`] | the memory of peers that have version 1 alone |
-//! | [`credits`] | the messages that may be sent, some of which have no answer |
+//! | [`credits`] | the messages that may be sent, some of them without an answer |
 //! | [`end`] | the operations of one end, and the effect of its peer's |
 //! | [`pending`] | requests for a change, until they are settled |
 //! | [`limits`] | the length of messages, which changes while the connection is in use |

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages for the tests: vectors word by word, and a buffer in which a test may spoil them.
+//! Messages for the tests: vectors word by word, and a buffer for a test to spoil them in.
 //!
 //! The vectors come from another encoder than ours and were read back by a decoder independent of
-//! both. Their names are those in the list of requirements.
+//! both. The list of requirements has the same names.
 
 use super::{
     chunk::Segment,
@@ -27,7 +27,7 @@ impl Message {
         Self { bytes, len }
     }
 
-    /// The message that consists of `words` without those from index `from` up to `to`.
+    /// The message that consists of `words` except index `from` up to `to`.
     pub(crate) fn without(words: &[u32], from: usize, to: usize) -> Self {
         let kept = words.iter().enumerate();
         Self::new(kept.filter_map(|(at, word)| (at < from || at >= to).then_some(word)))

@@ -6,7 +6,7 @@
 //! Both cursors move by fixed-size blocks and check the bounds once for each block, not for each
 //! word.
 
-/// There is less room in the buffer than the next block needs.
+/// The buffer has less room than the next block needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 

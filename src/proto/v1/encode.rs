@@ -46,7 +46,7 @@ impl From<NoRoom> for EncodeError {
 pub(crate) struct CallHeader<'a> {
     /// The xid of the RPC message.
     pub(crate) xid: u32,
-    /// The replies that the client can take at once; 0 is not allowed (RFC 8166, section 3.3.1).
+    /// The replies that the client can take together; 0 is not allowed (RFC 8166, section 3.3.1).
     pub(crate) credits: u32,
     /// The call itself is in the Read list (`RDMA_NOMSG`).
     pub(crate) long: bool,
@@ -135,8 +135,8 @@ impl ListsHeader<'_> {
 
 /// Writes the header of a message without chunks and returns its length, 28 bytes.
 ///
-/// `credits` are those requested by a call or, for a reply in the reverse direction, the grant: the
-/// number of reverse calls that the client can serve at once, at least 1 (RFC 8167, section 4.1).
+/// `credits` are the request of a call or, for a reply in the reverse direction, the grant: the
+/// number of reverse calls that the client can serve together, at least 1 (RFC 8167, section 4.1).
 ///
 /// # Errors
 ///
@@ -448,8 +448,8 @@ mod tests {
         }
     }
 
-    // Tells whether the header of `call` is the first `len` bytes of `words`, and nothing behind it
-    // is touched.
+    // Returns `true` if the header of `call` is the first `len` bytes of `words`, and nothing
+    // behind it is touched.
     fn gives(call: &CallHeader<'_>, words: &[u32], len: usize) -> bool {
         let mut out = [0xee; 128];
         call.encode(&mut out) == Ok(len)

@@ -7,11 +7,11 @@
 //! | type | body |
 //! |---|---|
 //! | 0 `RDMA_MSG` | three chunk lists, then the RPC message |
-//! | 1 `RDMA_NOMSG` | three chunk lists, one of which holds the RPC message |
+//! | 1 `RDMA_NOMSG` | three chunk lists, one of them with the RPC message |
 //! | 4 `RDMA_ERROR` | [`RdmaError`] |
 //!
 //! The types 2 and 3 are reserved, all others undefined. The version word of an `RDMA_ERROR`
-//! repeats that of the message it is about, so it is decoded whatever that word holds.
+//! repeats the rejected message's version word, so it is decoded whatever that word holds.
 
 use super::super::{
     chunk::ChunkLists,
@@ -89,7 +89,7 @@ pub(crate) enum Body<'a> {
 pub(crate) struct Header<'a> {
     /// The xid of the RPC message.
     pub(crate) xid: u32,
-    /// The version; in an `RDMA_ERROR` that of the message it is about.
+    /// The version; in an `RDMA_ERROR` the version of the rejected message.
     pub(crate) version: u32,
     /// Credits requested (call) or granted (reply), unchecked.
     pub(crate) credits: u32,

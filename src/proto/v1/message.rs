@@ -32,7 +32,7 @@ pub(crate) fn encode_system_error(
     encode_inline(xid, credits, system_error(xid), out)
 }
 
-/// Writes a call of procedure 0 of `program`, to which every program replies at once, and returns
+/// Writes a call of procedure 0 of `program`, which every program answers immediately, and returns
 /// the length of the message in bytes.
 ///
 /// # Errors

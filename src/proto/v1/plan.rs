@@ -47,7 +47,7 @@ pub(crate) struct CallShape {
     pub(crate) send_eligible: bool,
     /// Bytes of the largest possible reply.
     pub(crate) recv_max: u32,
-    /// Bytes of the largest possible reply that go to its page list.
+    /// Bytes of the largest possible reply that are for its page list.
     pub(crate) recv_pages: u32,
     /// The number of the reply's head and tail that are not empty.
     pub(crate) recv_kvecs: u32,
@@ -134,8 +134,8 @@ impl PlanError {
     }
 }
 
-/// Tells whether a call of `send_len` bytes with replies of up to `recv_max` bytes needs no chunk:
-/// [`plan`] finds such a call inline in both directions.
+/// Returns `true` if a call of `send_len` bytes with replies of up to `recv_max` bytes needs no
+/// chunk: [`plan`] finds such a call inline in both directions.
 #[inline(always)]
 pub(crate) fn is_inline(send_len: u32, recv_max: u32, thresholds: &Thresholds) -> bool {
     fits(BARE_HEADER, send_len, u64::from(thresholds.call))
@@ -155,7 +155,7 @@ pub(crate) fn reply_fits(call: &CallShape, limits: &PlanLimits, write_segments: 
 ///
 /// # Errors
 ///
-/// See [`PlanError`]; such a call fails at once.
+/// See [`PlanError`]; such a call fails immediately.
 #[inline(always)]
 pub(crate) fn plan(call: &CallShape, limits: &PlanLimits) -> Result<Plan, PlanError> {
     let (reply, reply_segments, chunks) = plan_reply(call, limits)?;
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(modes(&call, &limits), Err(PlanError::Limits));
     }
 
-    // V1-153: the largest numbers there are.
+    // V1-153: the largest possible numbers.
     #[test]
     fn largest() {
         let call = shape(send(u32::MAX, u32::MAX, u32::MAX), recv(u32::MAX, u32::MAX));

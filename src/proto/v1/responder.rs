@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`call`], [`received`] | the kind of a received message, and the error in reply to a bad call |
 //! | [`check`] | whether the header of a call is one |
-//! | [`rebuild`] | the order in which inline bytes and RDMA Reads make up the arguments |
+//! | [`rebuild`] | the order of inline bytes and RDMA Reads in the arguments |
 //! | [`offer`] | the chunks that a call offers for its reply, kept until that is sent |
 //! | [`reply`] | the place of each part of a reply, the RDMA Writes, and the header |
 //! | [`invalidation`] | the handle that the Send of a reply invalidates |

@@ -131,7 +131,8 @@ impl SoleChunk {
 }
 
 impl PlanLimits {
-    /// Tells whether `bytes` bytes, more than none, take one segment wherever in a page they begin.
+    /// Returns `true` if `bytes` bytes, more than none, take one segment wherever in a page they
+    /// begin.
     #[inline(always)]
     fn are_one_segment(&self, bytes: u32) -> bool {
         let most = u64::from(self.page_size).saturating_mul(u64::from(self.pages_per_segment));
@@ -142,7 +143,7 @@ impl PlanLimits {
     }
 }
 
-/// Tells whether `payload` bytes behind a header of `header` bytes do not exceed `threshold`.
+/// Returns `true` if `payload` bytes behind a header of `header` bytes do not exceed `threshold`.
 #[inline(always)]
 fn fits(header: usize, payload: u32, threshold: u32) -> bool {
     usize::try_from(payload)
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(SoleChunk::of(&write, &no_pages), None);
     }
 
-    // V1-14, V1-48, V1-83: the header is the one that any call gets.
+    // V1-14, V1-48, V1-83: the header is the same as any call gets.
     #[test]
     fn header() {
         let segment = Segment {

@@ -43,8 +43,7 @@ pub(crate) const BKREQSUP_GENL: u32 = 2;
 /// The lowest of the ids for experiments, which no document defines.
 pub(crate) const EXPERIMENTAL: u32 = 0xffff_ff00;
 
-/// The known characteristics; those of a peer have the values here until it says something else
-/// (XC-21).
+/// The known characteristics; a peer's have the values here until it sends others (XC-21).
 pub(crate) const TABLE: [Row; 3] = [
     Row {
         id: RBSIZ,
@@ -121,7 +120,7 @@ pub(crate) enum Found<'a> {
 ///
 /// # Invariants
 ///
-/// `entries` is exactly `count` entries, each of which decodes.
+/// `entries` is exactly `count` entries, each of them decodable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Set<'a> {
     entries: Reader<'a>,

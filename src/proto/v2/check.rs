@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Checks the parts of an RPC message that need no more than its header; the chunks of a reply are
-/// compared with those of the call later.
+/// compared with the call's later.
 pub(crate) fn check(side: Side, direction: Direction, message: &Rpc<'_>) -> Result<(), Defect> {
     if let Some(payload) = message.payload {
         let inner = rpc::direction(message.xid, payload)?;
@@ -43,7 +43,7 @@ pub(crate) fn check(side: Side, direction: Direction, message: &Rpc<'_>) -> Resu
 /// Checks the chunks of a call.
 fn check_call(chunks: &ChunkLists<'_>, inline: bool) -> Result<(), defect::Defect> {
     for read in chunks.read.segments() {
-        // Position 0 is that of the message itself, and so of a Long call alone.
+        // Position 0 belongs to the message itself, and so to a Long call alone.
         if read.position % 4 != 0 || (inline && read.position == 0) {
             return Err(defect::Defect::Position);
         }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits of a direction in which some messages have no answer.
+//! Credits of a direction with messages that have no answer.
 //!
 //! A credit permits one more message without an answer. A one-way message never has one, so it
 //! would hold its credit until the connection ends. Instead:
 //!
 //! 1. The two-way messages without an answer (calls, `REQXCH`) never exceed the grant.
 //! 2. At most one one-way message (`INITXCH`, `UPDXCH`) is unconfirmed.
-//! 3. Before the peer's `INITXCH` a one-way message takes a credit, and leaves another one for a
+//! 3. Before the peer's `INITXCH` a one-way message takes a credit, and leaves another for a
 //!    two-way message. After it, the peer's extra Receive takes the message, without a credit.
 //! 4. The answer to a two-way message that was sent after it confirms it; so does an error with its
 //!    xid.
@@ -131,7 +131,7 @@ impl Credits {
         }
     }
 
-    /// An error with this xid was received. Returns `true` if it is that of the unconfirmed one-way
+    /// An error with this xid was received. Returns `true` if it is about the unconfirmed one-way
     /// message, which the peer has received then.
     pub(crate) fn refused(&mut self, xid: u32) -> bool {
         let is_ours = self.unconfirmed.is_some_and(|message| message.xid == xid);
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(credits.grant, 1);
     }
 
-    // V2-59: before the peer's INITXCH a one-way message takes a credit and leaves another one.
+    // V2-59: before the peer's INITXCH a one-way message takes a credit and leaves another.
     #[test]
     fn a_one_way_message_takes_a_credit() {
         for (grant, outstanding, may) in [

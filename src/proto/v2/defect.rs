@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ways in which a message of version 2 can be wrong.
+//! Defects of a message of version 2.
 
 use super::super::defect;
 
@@ -61,7 +61,7 @@ pub(crate) enum Discard {
     Defect(Defect),
     /// The operation is unknown (V2-45, V2-48).
     Operation,
-    /// The operation does not go in this direction (XC-35).
+    /// The operation is not sent in this direction (XC-35).
     Direction,
 }
 

@@ -136,8 +136,8 @@ pub(crate) const fn word(direction: Direction) -> u32 {
 /// Writes an error and returns its length, 20 or 28 bytes. An error that this version has no code
 /// for is a `BAD_HEADER`.
 ///
-/// `xid` and `version` are those of the message that could not be processed, `credits` is the
-/// current grant.
+/// `xid` and `version` are from the message that could not be processed, `credits` is the current
+/// grant.
 ///
 /// # Errors
 ///
@@ -164,8 +164,8 @@ pub(crate) fn encode_error(
     Ok(error.encode(xid, version, credits, out)?)
 }
 
-/// Writes a call of procedure 0 of `program`, to which every program replies, and returns the
-/// length of the message, 72 bytes: the first message of a client (V2-6).
+/// Writes a call of procedure 0 of `program`, which every program answers, and returns the length
+/// of the message, 72 bytes: the first message of a client (V2-6).
 ///
 /// # Errors
 ///

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One end of a connection of version 2 that exchanges transport characteristics: the operations
-//! that it sends, and the effect of the ones that it receives.
+//! that it sends, and the effect of operations that it receives.
 //!
 //! Both ends are the same type. A caller passes each event to [`End::on`], sends the response that
-//! is returned, and then asks [`End::next`] for operations, under the lock that orders Sends. After
-//! each of both it stores [`End::limits`] in the word that planners read.
+//! it returns, and then takes operations from [`End::next`], under the lock that orders Sends.
+//! After each of both it stores [`End::limits`] in the word that planners read.
 //!
 //! Nothing outlives the connection: sizes, requests, evidence and credits begin again on the next
 //! one, and no operation is sent twice.
@@ -84,7 +84,7 @@ pub(crate) enum Event {
     Answered { number: u32, credits: Option<u32> },
     /// A one-way message waits to be confirmed, and no call comes along.
     Confirm,
-    /// `INITXCH` was received; `fixed` if it says that the size will not change.
+    /// `INITXCH` was received; `fixed` if it declares the size to be final.
     Init { size: Entry, fixed: bool },
     /// `REQXCH` was received.
     Requested {
@@ -123,14 +123,14 @@ pub(crate) enum Odd {
     NothingPending,
     /// A response or error without a message of ours.
     Unmatched,
-    /// A response in which an entry is in no subset, or rejected and in another one.
+    /// A response with an entry in no subset, or rejected and in another subset.
     Unclear,
 }
 
 /// The outcome of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// The response to send: the disposition of the entry for the size, if there is one. All other
+    /// The response to send: the disposition of the entry for the size, if present. All other
     /// entries are rejected.
     pub(crate) respond: Option<Disposition>,
     /// Set if the event is to be counted.
@@ -162,7 +162,7 @@ pub(crate) enum Operation {
 pub(crate) enum NotAsked {
     /// The peer does not support requests.
     Unsupported,
-    /// It has told that its size will not change.
+    /// It has declared its size to be final.
     Fixed,
     /// The size is below the default.
     TooSmall,
@@ -200,7 +200,7 @@ pub(crate) struct End {
     xids: Xids,
     /// The size of its Receives.
     pub(crate) size: Size,
-    /// The size that the peer was told last.
+    /// The size that was announced to the peer last.
     pub(crate) announced: u32,
     /// The size that the peer has taken, if it heeds sizes.
     taken: u32,
@@ -208,7 +208,7 @@ pub(crate) struct End {
     takes_updates: bool,
     reply: u32,
     max: u32,
-    /// The size that the peer has told last.
+    /// The size that the peer has announced last.
     pub(crate) told: u32,
     buffers: u32,
     /// The peer's `INITXCH` was received.
@@ -222,7 +222,7 @@ pub(crate) struct End {
     last_was_update: bool,
     /// The update to send.
     pub(crate) update: Option<Announce>,
-    /// The size to ask for.
+    /// The size to request.
     pub(crate) wanted: Option<u32>,
     /// The request without entries that confirms the one-way message.
     pub(crate) confirm: Once,
@@ -265,7 +265,7 @@ impl End {
         }
     }
 
-    /// Asks the peer for another size of its Receives, when a credit and earlier requests permit.
+    /// Requests another size of the peer's Receives, when a credit and earlier requests permit.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ impl End {
 
     fn established(&mut self, credits: u32) {
         self.credits.granted(credits);
-        // The server's answers that of the client.
+        // The server's `INITXCH` answers the client's.
         if self.side == Side::Client {
             self.init = Once::Due;
         }
@@ -346,7 +346,7 @@ impl End {
         }
     }
 
-    /// Takes the size that the peer tells.
+    /// Takes the size that the peer announces.
     fn take(&mut self, size: u32) -> Option<Odd> {
         let Some(size) = usable(size) else {
             return Some(Odd::TooSmall);

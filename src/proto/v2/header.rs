@@ -7,13 +7,13 @@
 //! | type | body |
 //! |---|---|
 //! | 0 `RDMA2_MSG` | direction, three chunk lists, then the RPC message |
-//! | 1 `RDMA2_NOMSG` | direction, three chunk lists, one of which holds the RPC message |
+//! | 1 `RDMA2_NOMSG` | direction, three chunk lists, one of them with the RPC message |
 //! | 4 `RDMA2_ERROR` | 1 `ERR_VERS` with two versions, 2 `BAD_HEADER` or 3 `INVAL_OPTION` |
 //! | 5 `RDMA2_OPTIONAL` | direction, operation, `rdma_optinfo` (length first), perhaps a payload |
 //!
 //! An error has no direction word: the layout of `ERR_VERS` is the same in all versions, and errors
-//! go to requesters alone (V2-39, V2-40). Its version word repeats that of the message it is about,
-//! or is the peer's own, so it is decoded whatever that word holds (V2-13).
+//! are sent to requesters alone (V2-39, V2-40). Its version word repeats the rejected message's
+//! version word, or is the peer's own, so it is decoded whatever that word holds (V2-13).
 
 use super::{
     super::{
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    // TV-V2-5, 6, V2-37, V2-54: the lists are those of version 1.
+    // TV-V2-5, 6, V2-37, V2-54: the lists are as in version 1.
     #[test]
     fn chunks() {
         let long = Message::new(TV_V2_5.iter().chain(&[0xdead_beef]));

@@ -3,9 +3,9 @@
 //! Signs that the peer speaks another text with version number 2.
 //!
 //! Later texts of version 2, up to the working group's own, have the same number with other types,
-//! headers and credits. The version word cannot tell them apart, but the first message of such a
+//! headers and credits. The version word does not distinguish them, but the first message of such a
 //! peer, or its reply to ours, has a type or an error code that this text does not have (V2-69,
-//! V2-70). Both ends then go back to version 1. Once the version of a connection is known these are
+//! V2-70). Both ends then return to version 1. Once the version of a connection is known these are
 //! ordinary defects.
 
 use super::{
@@ -28,9 +28,8 @@ pub(crate) enum Later {
         /// The type.
         code: u32,
     },
-    /// An error that says neither that version 2 is not spoken nor that the header is bad. About
-    /// the first message of a client it ends the connection, and the next one begins with version 1
-    /// (V2-69).
+    /// An error for another reason than an unknown version 2 or a bad header. About the first
+    /// message of a client it ends the connection, and the next one begins with version 1 (V2-69).
     Error {
         /// The xid of the message that the error is about.
         xid: u32,

@@ -59,8 +59,8 @@ pub(crate) const fn usable(size: u32) -> Option<u32> {
     Some(size & !3)
 }
 
-/// The payload limit that the upper layer is told for calls in the reverse direction, for the
-/// connection's whole life: `call` and `reply` are the limits at its start.
+/// The upper layer's payload limit for calls in the reverse direction, for the connection's whole
+/// life: `call` and `reply` are the limits at its start.
 pub(crate) fn reverse_payload(call: u32, reply: u32) -> u32 {
     call.min(reply).min(DEFAULT).saturating_sub(32)
 }

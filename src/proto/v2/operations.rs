@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations of an `RDMA2_OPTIONAL` by which the ends exchange characteristics (xchar section
-//! 4).
+//! The operations of an `RDMA2_OPTIONAL`, which exchange characteristics between the ends (xchar
+//! section 4).
 //!
 //! | code | operation | `rdma_optinfo` |
 //! |---|---|---|
@@ -191,7 +191,7 @@ mod tests {
         *, //
     };
 
-    // V2-42, XC-29, XC-35, XC-36: the codes, and the directions in which each goes.
+    // V2-42, XC-29, XC-35, XC-36: the codes, and the directions of each.
     #[test]
     fn codes() {
         for (at, code) in (1..).zip(Code::ALL) {

@@ -66,7 +66,7 @@ impl Outgoing<'_> {
 
     /// Writes the message to the front of `out` and returns its length in bytes.
     ///
-    /// `xid` is a number of our own, in a `ROPT_RESPXCH` that of the request (XC-49).
+    /// `xid` is a number of our own, or the request's in a `ROPT_RESPXCH` (XC-49).
     ///
     /// # Errors
     ///

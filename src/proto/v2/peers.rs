@@ -4,8 +4,8 @@
 //!
 //! Two causes have two lifetimes, so that a link that fails takes version 2 from no mount for long:
 //! an answer is certain and counts for an hour; an offer that was lost twice in a row is a
-//! suspicion, counts for ten minutes, and only if version 2 has never worked with that peer. A loss
-//! never lowers the version of a peer with which it has.
+//! suspicion, counts for ten minutes, and only if version 2 has never worked with that peer. Once
+//! it has, a loss never lowers the version of the peer.
 //!
 //! Time comes with each call, in seconds.
 
@@ -142,7 +142,7 @@ impl<const N: usize> Peers<N> {
             .is_some_and(|entry| matches!(entry.long_sends, LongSends::NoneUntil(t) if t > now))
     }
 
-    /// The entry of a peer: a new one takes a free place, or that of the oldest.
+    /// The entry of a peer: a new one takes a free place, or replaces the oldest.
     fn entry(&mut self, peer: &Peer) -> Option<&mut Entry> {
         self.notes = self.notes.saturating_add(1);
         let noted = self.notes;
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(peers.version_1(&peer, 800), None);
     }
 
-    // V2-71: a loss never lowers the version of a peer with which version 2 has worked.
+    // V2-71: once version 2 has worked with a peer, a loss never lowers its version.
     #[test]
     fn a_loss_lowers_nothing_that_worked() {
         let peer = peer(20_049);

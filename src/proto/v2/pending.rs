@@ -32,7 +32,8 @@ impl Change {
         self.want < self.old
     }
 
-    /// The size that the peer has, if `told` is what it has told last and this is its response.
+    /// The size that the peer has, if `told` is what it has announced last and this is its
+    /// response.
     fn settle(self, told: u32, response: Disposition) -> u32 {
         match response {
             Disposition::Done => self.want,
@@ -94,11 +95,11 @@ impl Requests {
         });
     }
 
-    /// The largest size that may be used, whatever the peer tells: a size that was asked for and is
-    /// unanswered, and a smaller one also while it is pending.
+    /// The largest size that may be used, whatever the peer announces: a size that was requested
+    /// and is unanswered, and a smaller one also while it is pending.
     ///
-    /// An update that was sent before the peer read the request tells a size that the peer gives up
-    /// when it reads it, also if the request was one to grow.
+    /// An update that was sent before the peer read the request announces a size that the peer
+    /// gives up when it reads it, also if the request was one to grow.
     pub(crate) fn cap(&self) -> Option<u32> {
         let open = self.open.filter(|open| !open.is_finished);
         let unanswered = open.and_then(|open| open.change);
@@ -106,8 +107,8 @@ impl Requests {
         unanswered.or(pending).map(|change| change.want)
     }
 
-    /// A response has arrived, for a peer that has told `told`. Returns `None` if no request has
-    /// this xid.
+    /// A response has arrived, for a peer that has announced `told`. Returns `None` if no request
+    /// has this xid.
     pub(crate) fn responded(
         &mut self,
         xid: u32,
@@ -117,7 +118,7 @@ impl Requests {
         let open = self.open.take_if(|open| open.xid == xid)?;
         let told = match open.change {
             None => told,
-            // The update has told the value; the response cannot raise it.
+            // The update has announced the value; the response cannot raise it.
             Some(change) if open.is_finished => change.settle(told, response).min(told),
             Some(change) => {
                 if response == Disposition::Pending {
@@ -133,8 +134,8 @@ impl Requests {
         })
     }
 
-    /// An update has told that the request for a change of size is finished. Returns `false` if
-    /// there is none.
+    /// An update has announced that the request for a change of size is finished. Returns `false`
+    /// if no such request exists.
     pub(crate) fn finished(&mut self) -> bool {
         if self.pending.take().is_some() {
             return true;

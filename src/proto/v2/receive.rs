@@ -2,10 +2,10 @@
 
 //! Classification of the messages that an end receives.
 //!
-//! The direction word says which end asked. A defect of a message is reported to its sender if that
-//! waits for a reply, so by both ends where the word says call, and by the server where it cannot
-//! be read; a bad reply ends the request that it is for (V2-64). No error is reported in reply to
-//! an error.
+//! The direction word shows which end is the requester. A defect of a message is reported to its
+//! sender if that waits for a reply, so by both ends where the word marks a call, and by the server
+//! where it cannot be read; a bad reply ends the request that it is for (V2-64). No error is
+//! reported in reply to an error.
 
 use super::{
     super::{

@@ -48,7 +48,7 @@ pub(crate) enum Incoming<'a> {
     ReverseCall {
         /// Its xid; the xids of the two directions are independent.
         xid: u32,
-        /// The replies that the server can take at once, unchecked.
+        /// The replies that the server can take together, unchecked.
         credits: u32,
         /// The RPC call.
         payload: &'a [u8],

@@ -59,7 +59,7 @@ pub(crate) enum Malformed {
     TooLong,
     /// Bytes were placed behind a segment that is not full.
     Hole,
-    /// It is inline, and yet there are bytes in the Reply chunk.
+    /// It is inline, and yet the Reply chunk contains bytes.
     ReplyChunkUsed,
     /// Nothing is inline, and no Reply chunk came back.
     NoReplyChunk,
@@ -137,7 +137,7 @@ fn check_chunks(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Placed, Malf
 ///
 /// # Errors
 ///
-/// [`Malformed::WriteChunkCount`], and those of [`check_chunk`].
+/// [`Malformed::WriteChunkCount`], and the errors of [`check_chunk`].
 #[inline]
 pub(crate) fn check_write_list(
     returned: &WriteList<'_>,
@@ -185,7 +185,7 @@ pub(crate) fn check_chunk(
     Ok(placed)
 }
 
-/// Tells whether a returned chunk repeats other handles or offsets than those `offered`.
+/// Returns `true` if a returned chunk repeats other handles or offsets than were `offered`.
 ///
 /// They are never used, so this is worth a counter and no more. The lists must have passed
 /// [`check`].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The usual replies, decoded and checked at once.
+//! The usual replies, decoded and checked in one step.
 //!
 //! Most replies are an `RDMA_MSG` without chunks, or with a Write chunk of one segment; of the rest
 //! most are an `RDMA_NOMSG` with a Reply chunk of one segment. Their words stand at fixed places.
@@ -108,9 +108,9 @@ fn segment_of(handle: u32, length: u32, high: u32, low: u32) -> Segment {
 }
 
 impl UsualReply {
-    /// Tells where the reply is, and whether its segment repeats another handle or offset than was
-    /// `offered`. `None` if it contradicts the chunks that its call `offered`, or those are not as
-    /// simple.
+    /// Returns the place of the reply, and `true` if its segment repeats another handle or offset
+    /// than was `offered`. `None` if it contradicts the chunks that its call `offered`, or these
+    /// are not as simple.
     #[inline(always)]
     pub(crate) fn check(&self, offered: &Offered<'_>) -> Option<(Placed, bool)> {
         let (returned, offered, placed) = match &self.chunks {

@@ -73,7 +73,7 @@ pub(crate) fn receive(message: &[u8]) -> Received<'_> {
     }
 }
 
-/// Returns `true` if the second word of an inline payload is that of a reply.
+/// Returns `true` if the second word of an inline payload is the message type of a reply.
 fn is_reply(payload: &[u8]) -> bool {
     matches!(Reader::new(payload).words(), Some([_, rpc::REPLY]))
 }
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    // The defect for which a message is rejected with ERR_CHUNK and its own xid.
+    // The defect of a message that is rejected with ERR_CHUNK and its own xid.
     fn defect(message: &Message) -> Option<Defect> {
         match receive(message.bytes()) {
             Received::Reject {

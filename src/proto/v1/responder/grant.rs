@@ -2,15 +2,15 @@
 
 //! The credits that a server grants (RFC 8166, section 3.3.1).
 //!
-//! A grant is a promise of Receives, so it counts those that are posted when the reply is built.
-//! Some of them are not for calls: one for each reverse call that has been sent, and one for a
-//! message that is no call.
+//! A grant is a promise of Receives, so it counts the Receives posted when the reply is built. Some
+//! of them are not for calls: one for each reverse call that has been sent, and one for a message
+//! that is no call.
 
-/// The Receives besides those for calls and for replies in the reverse direction.
+/// The Receives besides the Receives for calls and for replies in the reverse direction.
 const SPARE: u32 = 1;
 
-/// The grant to a client that requested `requested` calls, with `posted` Receives, `reverse` of
-/// which are for replies in the reverse direction, when the server allows no more than `most`.
+/// The grant to a client that requested `requested` calls. `posted` Receives are posted, `reverse`
+/// of them for replies in the reverse direction; the server allows no more than `most` calls.
 ///
 /// A grant is at least 1, and a request of 0 counts as 1: a client without a credit could not send
 /// the call that brings it the next one.
@@ -32,7 +32,7 @@ pub(crate) fn receives(credits: u32, reverse: u32) -> u32 {
 }
 
 /// Returns `true` if more Receives are worth posting: `busy` calls are being served, which is half
-/// of the `granted` ones or more, and the client asks for more than are granted.
+/// of the `granted` ones or more, and the client requests more than are granted.
 #[inline]
 pub(crate) fn grows(busy: u32, granted: u32, requested: u32, most: u32) -> bool {
     busy >= granted.div_ceil(2) && granted < requested.min(most)

@@ -11,8 +11,8 @@ use super::super::super::{
     private_data::PrivateData, //
 };
 
-/// The handles that replies on a connection may invalidate: all, if both ends say so in their
-/// private data. The server's own says so if its policy and its device allow it.
+/// The handles that replies on a connection may invalidate: all, if both ends announce it in their
+/// private data. The server announces it if its policy and its device allow it.
 pub(crate) const fn permitted(own: &PrivateData, peer: &PrivateData) -> Invalidation {
     if own.remote_invalidation && peer.remote_invalidation {
         Invalidation::Any

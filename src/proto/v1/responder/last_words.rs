@@ -3,8 +3,8 @@
 //! Calls that ended connections by a failure of the server (RFC 8166, section 4.5.3).
 //!
 //! A reply that cannot be built or posted closes the connection, and the client sends the call
-//! again on the next one. If that fails in the same way, it goes on for ever; so the server rejects
-//! a call that comes again with `ERR_CHUNK`, once. It remembers the last [`CALLS`] of them.
+//! again on the next one. If that fails in the same way, it continues for ever; so the server
+//! rejects a call that comes again with `ERR_CHUNK`, once. It remembers the last [`CALLS`] of them.
 
 /// The number of calls that are remembered.
 pub(crate) const CALLS: usize = 64;
@@ -26,7 +26,8 @@ impl<C: Copy + Eq> LastWords<C> {
         }
     }
 
-    /// A call of `client` has ended its connection. Forgets the oldest call if there are too many.
+    /// A call of `client` has ended its connection. Forgets the oldest call if all places are
+    /// taken.
     pub(crate) fn record(&mut self, client: C, xid: u32) {
         let call = Some((client, xid));
         if self.calls.contains(&call) {

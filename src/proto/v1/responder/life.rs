@@ -2,9 +2,9 @@
 
 //! The life of a received call, from its arrival until its record is recycled. Pure.
 //!
-//! Its parties are the completion handler, to which RDMA Reads and Sends complete; any thread of
-//! the upper layer; and the teardown. They move a call on with one atomic step each on the word
-//! that stores its life:
+//! Its parties are the completion handler, for RDMA Reads and Sends; any thread of the upper layer;
+//! and the teardown. They move a call on with one atomic step each on the word that stores its
+//! life:
 //!
 //! ```text
 //!     Reading --- read ---> Ready --- taken ---> Held --- released ------------------> Gone
@@ -18,14 +18,14 @@
 //!     HeldWaiting --- dropped ---> HeldReplied        Waiting --- dropped ---> Gone
 //! ```
 //!
-//! The upper layer holds a call until it releases it. Meanwhile it may defer it: its cache keeps
+//! The upper layer holds a call until it releases it. In between it may defer it: its cache keeps
 //! the call, and another thread serves it later, in the same state. The reply holds the call until
 //! its Send has completed or it is dropped. The last of the two recycles the record: the party
 //! whose transition returns that action.
 //!
 //! An `RDMA_ERROR` is a Send without a record: the call is dropped, or never had one.
 
-/// The state of a call. Its numbers are those of the word that stores it.
+/// The state of a call. The discriminants are the values of the word that stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 enum State {

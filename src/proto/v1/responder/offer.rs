@@ -2,7 +2,7 @@
 
 //! The chunks that a call offers for its reply, from its arrival until the reply is sent.
 //!
-//! The server copies an inline call and posts the Receive again at once, so the offer must not
+//! The server copies an inline call and immediately posts the Receive again, so the offer must not
 //! refer to the received header. The offers that clients send fit into a [`Kept`]; a call with a
 //! larger one keeps its Receive.
 
@@ -68,8 +68,8 @@ impl<'a> Offer<'a> {
     /// Returns `true` if result number `index`, of `len` bytes, fits into its Write chunk, or has
     /// none. A chunk without room stands for none.
     ///
-    /// The upper layer asks while it encodes the result, so that it can reply with an error of its
-    /// own.
+    /// The upper layer calls this while it encodes the result, so that it can reply with an error
+    /// of its own.
     pub(crate) fn takes(&self, index: usize, len: u32) -> bool {
         match self.write.chunks().nth(index).map(room) {
             None | Some(0) => true,
@@ -111,7 +111,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// No offer: both lists end at once.
+    /// No offer: both lists are empty.
     pub(crate) const NONE: Self = Self {
         bytes: [0; KEPT_LEN],
     };
@@ -126,7 +126,7 @@ impl Kept {
 
     /// The offer.
     pub(crate) fn offer(&self) -> Offer<'_> {
-        // By the type invariant there are both lists; the rest is zero, which stands for an empty
+        // By the type invariant both lists are here; the rest is zero, which stands for an empty
         // Read list in front of none.
         let mut bytes = Reader::new(&self.bytes);
         let write = WriteList::decode(&mut bytes).unwrap_or_default();
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(found, Some(Some(0)));
     }
 
-    // V1-56, V1-86, V1-98: results that fit into their chunk, and those that have none.
+    // V1-56, V1-86, V1-98: results that fit into their chunk, and results without one.
     #[test]
     fn results() {
         let message = Message::new(&TV_V1_4);

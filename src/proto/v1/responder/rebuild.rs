@@ -38,7 +38,7 @@ const START: u64 = 8;
 pub(crate) struct ArgumentLimits {
     /// Bytes of the arguments.
     pub(crate) len: u32,
-    /// Segments of the Read list, those of length 0 left out.
+    /// Segments of the Read list, without segments of length 0.
     pub(crate) segments: u32,
 }
 
@@ -50,7 +50,7 @@ struct Chunk {
     len: u32,
 }
 
-/// The plan by which the arguments of a call are rebuilt. It refers to the received Read list.
+/// The plan that rebuilds the arguments of a call. It refers to the received Read list.
 ///
 /// # Invariants
 ///
@@ -109,7 +109,7 @@ impl<'a> Rebuild<'a> {
         Ok(plan)
     }
 
-    /// The length of the chunk at `position`, of a new one if there is none yet.
+    /// The length of the chunk at `position`, or of a new chunk.
     fn chunk(&mut self, position: u32) -> Result<&mut u32, Defect> {
         self.chunks
             .iter_mut()
@@ -121,14 +121,14 @@ impl<'a> Rebuild<'a> {
             .ok_or(Defect::TooManySegments)
     }
 
-    /// The bytes of the arguments, if the chunks fit into the body and there are no more than
+    /// The bytes of the arguments, if the chunks fit into the body and the bytes are no more than
     /// `most`.
     fn measure(&self, most: u32) -> Result<u32, Defect> {
         let mut end = 0_u64;
         let mut left = u64::from(self.body);
         for chunk in self.rising() {
             let position = u64::from(chunk.position);
-            // A chunk before the end of another one overlaps it.
+            // A chunk before the end of another overlaps it.
             let gap = position.checked_sub(end).ok_or(Defect::Position)?;
             left = left.checked_sub(gap).ok_or(Defect::Position)?;
             if position < START {

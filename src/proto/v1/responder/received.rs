@@ -17,7 +17,7 @@ use super::super::{
 pub(crate) struct Call<'a> {
     /// Its xid.
     pub(crate) xid: u32,
-    /// The replies that the client can take at once, unchecked; see
+    /// The replies that the client can take together, unchecked; see
     /// [`grant`](super::grant::grant).
     pub(crate) credits: u32,
     /// The chunk lists. The positions are multiples of 4, and no segment wraps.

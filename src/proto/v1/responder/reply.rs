@@ -2,12 +2,13 @@
 
 //! The place of each part of a reply (RFC 8166, sections 3.4.6, 3.5.3 and 4.3).
 //!
-//! The results that may be placed directly go into the Write chunks, one each, in order. Then:
+//! The results that may be placed directly are written to the Write chunks, one each, in order.
+//! Then:
 //!
 //! 1. if the rest fits behind the header, it is inline;
-//! 2. otherwise, if the whole reply fits into the Reply chunk, it goes there, and the Write chunks
-//!    are returned unused: Linux clients refuse a reply that uses both;
-//! 3. otherwise, if the rest fits into the Reply chunk, it goes there;
+//! 2. otherwise, if the whole reply fits into the Reply chunk, it is written there, and the Write
+//!    chunks are returned unused: Linux clients refuse a reply that uses both;
+//! 3. otherwise, if the rest fits into the Reply chunk, it is written there;
 //! 4. otherwise the call is rejected with `ERR_CHUNK`.
 //!
 //! All chunks are returned as they were offered, with the lengths that were written. "Fits" means
@@ -67,7 +68,7 @@ pub(crate) struct ReplyLimits {
 /// The reason why a reply cannot be sent; the call is rejected with `ERR_CHUNK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// A result is outside the reply, or overlaps another one.
+    /// A result is outside the reply, or overlaps another result.
     Shape,
     /// A result is longer than its Write chunk.
     Result,
@@ -93,7 +94,7 @@ impl Refusal {
 ///
 /// # Invariants
 ///
-/// The results lie in the reply in rising order, and those that leave the payload fit into their
+/// The results lie in the reply in rising order, and results that leave the payload fit into their
 /// chunks. `rest` are the bytes that stay: they fit behind the header or, if `long`, into the Reply
 /// chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,7 +217,7 @@ mod tests {
         }
     }
 
-    // V1-56: replies that no message can carry, and those that take too many RDMA Writes.
+    // V1-56: replies that no message can carry, and replies that take too many RDMA Writes.
     #[test]
     fn refusals() {
         let message = Message::new(&TV_V1_4);

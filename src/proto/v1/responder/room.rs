@@ -87,7 +87,7 @@ impl SendRoom {
     }
 
     /// Returns `true` while fewer than `most` replies wait, so that more calls may be served. The
-    /// caller that shortens the line asks the upper layer to look again.
+    /// caller that shortens the line makes the upper layer look again.
     pub(crate) const fn is_short(&self, most: u32) -> bool {
         self.waiting < most
     }

@@ -13,7 +13,7 @@ use super::{
 
 impl End {
     /// The next operation that may be sent now, with its xid, which counts as sent. `newest` and
-    /// `is_live` are those of [`Xids::take`].
+    /// `is_live` are as for [`Xids::take`].
     pub(crate) fn next(
         &mut self,
         newest: u32,

@@ -2,9 +2,9 @@
 
 //! The sizes of an end's own Receives.
 //!
-//! Receives complete in the order in which they were posted, a posted one cannot be taken back, and
-//! a longer Send ends the connection. So the size in force is that of the smallest Receive that is
-//! posted, and only messages of the peer remove a small one.
+//! Receives complete in posting order, a posted one cannot be taken back, and a longer Send ends
+//! the connection. So the size in force is the size of the smallest posted Receive, and only
+//! messages of the peer remove a small one.
 //!
 //! ```text
 //!     Steady(s) --- want g > s ---> Growing(s -> g, last = number of the newest posted Receive)
@@ -13,7 +13,8 @@
 //!     any       --- the peer asks for a smaller size ---> Steady(smaller)
 //! ```
 //!
-//! While it grows, an end posts only Receives of the new size. It shrinks only if the peer asks.
+//! While it grows, an end posts only Receives of the new size. It shrinks only at the peer's
+//! request.
 
 use super::DEFAULT;
 
@@ -27,7 +28,7 @@ pub(crate) enum Disposition {
     Rejected,
     /// An update follows.
     Pending,
-    /// Received only: rejected and something else at once, or none of the three.
+    /// Received only: rejected and in another subset, too, or in none of the three.
     Unclear,
 }
 
@@ -126,7 +127,7 @@ impl Size {
         }
     }
 
-    /// No memory for Receives of the new size; those of `reach` can be had.
+    /// Memory is short for Receives of the new size, and sufficient for size `reach`.
     pub(crate) fn no_memory(&mut self, reach: u32) -> Option<Announce> {
         match self {
             Self::Growing { from, to, .. } if reach > *from => {
@@ -142,7 +143,7 @@ impl Size {
         }
     }
 
-    /// The peer asks for a size, up to `max` if it is larger than the present one. Returns the
+    /// The peer requests a size, up to `max` if it is larger than the present one. Returns the
     /// answer, and the update that finishes an earlier request, which this one ends.
     pub(crate) fn asked(&mut self, asked: Asked, max: u32) -> (Disposition, Option<Announce>) {
         let Asked { size, newest, .. } = asked;
@@ -281,7 +282,7 @@ mod tests {
         }
     }
 
-    // XC-93, XC-95: a smaller size is in force at once, unless a call relies on more.
+    // XC-93, XC-95: a smaller size is in force immediately, unless a call relies on more.
     #[test]
     fn asked_to_shrink() {
         let large = Size::Steady(65_536);

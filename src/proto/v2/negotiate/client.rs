@@ -11,8 +11,8 @@
 //!     Offered   --- another error, lost, no answer in time ---> Over, again on a new connection
 //! ```
 //!
-//! The offer is never repeated on its connection: a late answer to the first would be taken for
-//! that of the second. No call of the upper layer is sent before the state is `Up`.
+//! The offer is never repeated on its connection: a late answer to the first would be taken for an
+//! answer to the second. No call of the upper layer is sent before the state is `Up`.
 
 use super::{
     super::peers::Note,
@@ -50,10 +50,10 @@ pub(crate) enum Answer {
 /// An event of a client's connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The connection is there; `xid` is that of an offer, and `remembered` is set if the memory of
-    /// peers says that this one has version 1 alone.
+    /// The connection is made; `xid` is for an offer, and `remembered` is set if the memory of
+    /// peers lists this peer as having version 1 alone.
     Connected { xid: u32, remembered: bool },
-    /// A message was received, with its version word. In use only those for live calls.
+    /// A message was received, with its version word. In use only messages for live calls.
     Received {
         xid: u32,
         version: u32,
@@ -251,7 +251,7 @@ mod tests {
         (action, note, client.state)
     }
 
-    // V2-1, V2-2, V2-3, V2-62, V2-71: the offer, unless the rule or the memory says version 1.
+    // V2-1, V2-2, V2-3, V2-62, V2-71: the offer, unless the rule or the memory requires version 1.
     #[test]
     fn offers() {
         let use_one = only(Action::Use {

@@ -13,10 +13,10 @@ pub(crate) struct Xids {
 }
 
 impl Xids {
-    /// The xids that are tried: more than are ever in use at once, besides those of the RPC layer.
+    /// The xids that are tried: more than are ever in use together, besides the RPC layer's.
     const TRIES: u32 = 64;
 
-    /// The next xid, when `newest` is that of the newest RPC call in this direction and `is_live`
+    /// The next xid. `newest` is the xid of the newest RPC call in this direction, and `is_live`
     /// finds the xids of messages without an answer. Returns `None` if all that are tried are live:
     /// the operation waits.
     pub(crate) fn take(&mut self, newest: u32, is_live: impl Fn(u32) -> bool) -> Option<u32> {

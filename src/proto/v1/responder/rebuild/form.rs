@@ -13,7 +13,7 @@ use super::{
 pub(crate) enum Form {
     /// All of them are inline.
     Inline,
-    /// There is one chunk in the inline part, so that its data can be read into pages of their own.
+    /// The inline part has one chunk, whose data can be read into pages of their own.
     Chunk {
         /// Bytes of the inline part before it.
         position: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pieces of which arguments are put together.
+//! The pieces that make up the arguments of a call.
 
 use super::{
     padding,

@@ -77,7 +77,7 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
         core::iter::from_fn(move || {
             let start = at?;
             let (end, next) = match reductions.next() {
-                // By the type invariant there is an end, and no result begins before `start`.
+                // By the type invariant the result has an end, and no result begins before `start`.
                 Some((result, _)) => (result.at, result.padded_end().map(|end| end.min(len))),
                 None => (len, None),
             };
