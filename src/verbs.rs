@@ -8,7 +8,7 @@
 //! | [`Device`] | `struct ib_device` | a reference that keeps the device registered |
 //! | [`Pd`] | `struct ib_pd` | the protection domain of one connection |
 //! | [`Cq`] | `struct ib_cq` | the completion queue, its handler, the [`RecvQueue`] |
-//! | [`Qp`] | `struct ib_qp` | the part of neither half: posted Receives, invalidations |
+//! | [`Qp`] | `struct ib_qp` | the part of neither half: posted Receives, the spare message |
 //! | [`SendQueue`] | | the Send buffers, posted or not |
 //! | [`RecvQueue`] | | the Receives that came back |
 //! | [`MrPool`], [`MrBatch`], [`MrList`] | `struct ib_mr` | fast registrations, DMA mappings |
@@ -36,7 +36,7 @@
 //!         }
 //!         self.sent.signal();
 //!     }
-//!     // And received(), invalidated(), registration_failed().
+//!     // And received().
 //! }
 //!
 //! let pd = Pd::new(id.device().clone())?;
@@ -88,6 +88,7 @@ pub(crate) use mr::{
     Access,
     HeadTail,
     Invalidated,
+    InvalidationHandler,
     Kept,
     Mapped,
     MrBatch,
@@ -114,5 +115,6 @@ pub(crate) use send_queue::{
 };
 pub(crate) use size::{
     DeviceLimits,
+    MrSize,
     QpSize, //
 };

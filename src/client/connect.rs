@@ -62,7 +62,10 @@ use crate::{
         ConnectStatus,
         WriteLock, //
     },
-    verbs::MrPool, //
+    verbs::{
+        MrPool,
+        MrSize, //
+    }, //
 };
 
 use failure::{
@@ -174,14 +177,15 @@ fn wants(shared: &Shared, policy: &Policy) -> Wants {
     }
 }
 
-/// Posts the first Receives, and puts the queue pair behind the gate of `connection`. Returns its
-/// registrations.
+/// Makes the registrations of `qp`, posts the first Receives, and puts the queue pair behind the
+/// gate of `connection`. Returns the registrations.
 fn open(
     shared: &Shared,
     connection: &Connection,
     mut qp: ConnectionQp,
+    size: &MrSize,
 ) -> Result<Arc<MrPool>, ConnectError> {
-    let pool = qp.pool().clone();
+    let pool = MrPool::new(&mut qp, size).map_err(ConnectError::at(Step::QueuePair))?;
 
     shared.stats.mrs_allocated.add(pool.allocated());
     qp.post_first_receives()
@@ -215,7 +219,7 @@ fn prepare(
         rule,
         own,
         device,
-        pool: open(shared, connection, made.qp)?,
+        pool: open(shared, connection, made.qp, &made.size.mrs)?,
         size: made.size,
         credits: made.credits,
         reverse_slots: wants.reverse_slots,

@@ -370,7 +370,7 @@ impl Connection {
         request.released.forget();
         // Without a queue pair the registrations are dropped: they wait for the drain.
         let posted = self
-            .with_qp(|qp| qp.invalidate(mrs, request.index as usize))
+            .with_qp(|qp| mrs.invalidate(qp, request.index as usize))
             .is_some_and(|result| result.is_ok());
         if posted
             && request

@@ -48,6 +48,7 @@ use crate::{
         Failure,
         Invalidated,
         InvalidatedHandle,
+        InvalidationHandler,
         MrList,
         Received,
         RecvBuffer,
@@ -93,7 +94,9 @@ impl CompletionHandler for Connection {
             _ => self.handle(queue, buf, received),
         }
     }
+}
 
+impl InvalidationHandler for Connection {
     fn invalidated(
         &self,
         queue: &mut RecvQueue,

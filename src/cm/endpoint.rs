@@ -85,8 +85,7 @@ impl<H: EventHandler, E: Into<Error>> From<E> for BindError<H> {
 }
 
 impl<H: EventHandler + CompletionHandler> Resolved<H> {
-    /// Gives the identifier a queue pair with the completion queue `cq`, and buffers and
-    /// registrations for `size`.
+    /// Gives the identifier a queue pair with the completion queue `cq`, and buffers for `size`.
     ///
     /// # Errors
     ///
@@ -130,7 +129,7 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
 
         // SAFETY: `raw` has the depths asked for. `endpoint` keeps it, and alone knows of it; the
         // counters were reserved together with its completion queue, of `H`, and `pd`.
-        let (qp, sends) = unsafe { Qp::new::<H>(raw, endpoint, counters, &pd, size) }?;
+        let (qp, sends) = unsafe { Qp::new(raw, endpoint, counters, &pd, size) }?;
         let bound = Bound(qp.owner().clone());
         Ok((bound, qp, sends))
     }
@@ -206,7 +205,11 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
 // since the queue pair is in the error state: they return early only if they cannot move it there,
 // or cannot post a marker, which always has room. A device that has destroyed a queue pair uses
 // none of its requests, and `Cq::free` ends the completions.
+//
+// The queue pair completes to `cq`, a queue of `H`.
 unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
+    type Handler = H;
+
     fn drain(&self) -> bool {
         // SAFETY: By the type invariants the queue pair is valid until `destroy`, which comes after
         // this call.

@@ -103,10 +103,6 @@ pub(super) struct Callbacks {
     pub(super) spare: Callback,
     /// For a Receive.
     pub(super) recv: Callback,
-    /// For a registration.
-    pub(super) reg: Callback,
-    /// For an invalidation.
-    pub(super) invalidate: Callback,
 }
 
 /// The completion entry of a work completion.

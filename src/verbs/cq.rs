@@ -31,11 +31,8 @@ use super::{
         Counters,
         QpCounters, //
     },
-    mr,
     Device,
     Failure,
-    Invalidated,
-    MrList,
     Pd,
     QpSize,
     Received,
@@ -61,18 +58,6 @@ pub(crate) trait CompletionHandler: Send + Sync + 'static {
         buf: RecvBuffer,
         result: Result<Received<'_>, Failure>,
     );
-
-    /// The invalidation posted with `context` has completed, and these are its registrations. On
-    /// failure they wait for the drain.
-    fn invalidated(
-        &self,
-        queue: &mut RecvQueue,
-        context: usize,
-        result: Result<MrList<Invalidated>, Failure>,
-    );
-
-    /// A registration request failed: the connection has to end.
-    fn registration_failed(&self, failure: Failure);
 }
 
 /// A completion queue, polled from a workqueue: sunrpc's locks are not safe in softirq.
@@ -92,8 +77,8 @@ pub(crate) struct Cq<H: CompletionHandler> {
 
 /// The context of a queue. The callbacks of one queue never run at the same time: the RDMA core
 /// polls a queue from one work item.
-struct Context<H> {
-    handler: Arc<H>,
+pub(super) struct Context<H> {
+    pub(super) handler: Arc<H>,
     queue: UnsafeCell<RecvQueue>,
 }
 
@@ -207,7 +192,7 @@ impl<H: CompletionHandler> Drop for Cq<H> {
 ///
 /// `cq` must be the queue of a `Cq<H>` that is not dropped yet.
 #[inline]
-unsafe fn context<'a, H: CompletionHandler>(cq: *mut bindings::ib_cq) -> &'a Context<H> {
+pub(super) unsafe fn context<'a, H: CompletionHandler>(cq: *mut bindings::ib_cq) -> &'a Context<H> {
     // SAFETY: By the safety requirements of this function and the type invariants of `Cq<H>` the
     // context of the queue is a `Context<H>`, which is kept at least as long as completions come.
     unsafe { &*(*cq).cq_context.cast::<Context<H>>() }
@@ -221,7 +206,7 @@ impl<H> Context<H> {
     /// Called by a callback of the queue, once, which uses the result no longer than it runs.
     #[inline]
     #[allow(clippy::mut_from_ref)]
-    unsafe fn queue(&self) -> &mut RecvQueue {
+    pub(super) unsafe fn queue(&self) -> &mut RecvQueue {
         // SAFETY: The callbacks of one queue run one at a time, and nothing else refers to the
         // value, so that the caller's is the only reference.
         unsafe { &mut *self.queue.get() }
@@ -235,8 +220,6 @@ pub(super) fn callbacks<H: CompletionHandler>() -> &'static Callbacks {
             send: send_done::<H>,
             spare: spare_done::<H>,
             recv: recv_done::<H>,
-            reg: reg_done::<H>,
-            invalidate: invalidate_done::<H>,
         }
     }
 }
@@ -318,41 +301,4 @@ unsafe extern "C" fn recv_done<H: CompletionHandler>(
     // SAFETY: This is a callback of the queue, which calls this once.
     let queue = unsafe { context.queue() };
     context.handler.received(queue, buf, result);
-}
-
-/// Completion of the last request of an invalidation.
-///
-/// # Safety
-///
-/// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc` of a request posted by
-/// [`super::Qp::invalidate`].
-unsafe extern "C" fn invalidate_done<H: CompletionHandler>(
-    cq: *mut bindings::ib_cq,
-    wc: *mut bindings::ib_wc,
-) {
-    // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
-    let (context, cqe, result) = unsafe { (context::<H>(cq), cqe(wc), outcome(wc)) };
-    // SAFETY: The entry belongs to an invalidation, whose registrations the device holds until this
-    // completion.
-    if let Some((index, result)) = unsafe { mr::invalidation_completed(cqe, result) } {
-        // SAFETY: This is a callback of the queue, which calls this once.
-        let queue = unsafe { context.queue() };
-        context.handler.invalidated(queue, index, result);
-    }
-}
-
-/// Completion of a registration, which is posted unsignalled: comes only when it fails.
-///
-/// # Safety
-///
-/// Called by the RDMA core for a queue of a `Cq<H>`, with a valid `wc`.
-unsafe extern "C" fn reg_done<H: CompletionHandler>(
-    cq: *mut bindings::ib_cq,
-    wc: *mut bindings::ib_wc,
-) {
-    // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
-    let (context, result) = unsafe { (context::<H>(cq), outcome(wc)) };
-    if let Err(failure) = result {
-        context.handler.registration_failed(failure);
-    }
 }

@@ -7,13 +7,14 @@
 //!
 //! - [`Mapped`]: DMA-mapped and described, not posted. Dropping the list undoes the mapping.
 //! - [`Registered`]: posted, so that the peer may reach the memory. Only three things end that: the
-//!   peer's own invalidation ([`MrList::remotely_invalidated`]), ours ([`super::Qp::invalidate`]),
+//!   peer's own invalidation ([`MrList::remotely_invalidated`]), ours ([`MrList::invalidate`]),
 //!   or the drain of the queue pair. A list in this state that is dropped waits in its pool,
 //!   still mapped, until the queue pair is drained.
 //! - [`Invalidated`]: neither valid nor mapped. The list can be used again ([`MrList::reuse`]).
 
 mod batch;
 mod chain;
+mod handler;
 mod invalidate;
 mod kept;
 mod list;
@@ -27,10 +28,7 @@ pub(crate) use chain::{
     Mapped,
     Registered, //
 };
-pub(super) use invalidate::{
-    invalidation_completed,
-    InvalidateChain, //
-};
+pub(crate) use handler::InvalidationHandler;
 pub(crate) use kept::Kept;
 pub(crate) use list::MrList;
 pub(crate) use pool::MrPool;

@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use kernel::error::Error;
 
+use super::CompletionHandler;
 use crate::bindings;
 
 /// The reason why a request could not be posted.
@@ -21,9 +22,14 @@ pub(crate) enum PostError {
 ///
 /// # Safety
 ///
+/// The completions of the queue pair must go to a [`super::Cq`] of [`Self::Handler`].
+///
 /// After [`Self::drain`] or [`Self::destroy`] has returned `true`, the device must use no request
 /// that was posted to the queue pair, and no completion of one must come.
 pub(crate) unsafe trait QpOwner: Clone + Send + Sync {
+    /// The handler of the completions.
+    type Handler: CompletionHandler;
+
     /// Moves the queue pair to the error state and waits until every posted request has completed.
     /// Returns `false` if the device refuses, as one whose firmware does not answer. Process
     /// context, and neither from a completion nor under a lock that completions take.

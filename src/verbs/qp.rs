@@ -23,17 +23,13 @@ use super::{
         QpCounters, //
     },
     cq::callbacks,
-    mr::InvalidateChain,
     owner::Drained,
-    CompletionHandler,
-    MrList,
     MrPool,
     Pd,
     PostError,
     QpOwner,
     QpSize,
     RecvBuffer,
-    Registered,
     SendBuffer,
     SendQueue, //
 };
@@ -83,42 +79,34 @@ pub(crate) struct Qp<O: QpOwner> {
     /// The buffer for a message of a caller that does not own the send queue. Present as long as
     /// anything may be posted.
     spare: Option<SendBuffer>,
-    failed_invalidate: Option<InvalidateChain>,
-    pool: Arc<MrPool>,
+    pd: Arc<Pd>,
+    /// The registrations that are posted to it, if it has any: the drain ends their use.
+    mrs: Option<Arc<MrPool>>,
 }
 
 // SAFETY: A queue pair has no thread affinity; all else is `Send`.
 unsafe impl<O: QpOwner> Send for Qp<O> {}
 
 impl<O: QpOwner> Qp<O> {
-    /// Takes over the queue pair `raw`, and makes its buffers and registrations. No Receive is
-    /// posted yet.
+    /// Takes over the queue pair `raw`, and makes its buffers. No Receive is posted yet.
     ///
     /// # Safety
     ///
     /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd`, with the
-    /// completion queue of handler `H` whose [`super::Cq::counters_for`] returned `counters` for
-    /// `pd`. It must stay valid as long as `owner`, and nothing else may post to it.
+    /// completion queue whose [`super::Cq::counters_for`] returned `counters` for `pd`. `owner` must
+    /// be its owner and keep it valid, and nothing else may post to it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, `EIO` when a buffer cannot be mapped, or the driver's error.
-    pub(crate) unsafe fn new<H: CompletionHandler>(
+    pub(crate) unsafe fn new(
         raw: NonNull<bindings::ib_qp>,
         owner: O,
         counters: QpCounters,
         pd: &Arc<Pd>,
         size: &QpSize,
     ) -> Result<(Self, SendQueue<O>)> {
-        let (QpCounters(counters), callbacks) = (counters, callbacks::<H>());
-        let pool = MrPool::new(
-            raw,
-            callbacks,
-            pd.clone(),
-            (size.first_mrs, size.mrs),
-            size.most_mrs_per_send,
-            size.mr_pages,
-        )?;
+        let (QpCounters(counters), callbacks) = (counters, callbacks::<O::Handler>());
         let mut unallocated = BufferSpec {
             pd: pd.clone(),
             callbacks,
@@ -131,7 +119,7 @@ impl<O: QpOwner> Qp<O> {
         // SAFETY: By the safety requirements of this function `raw` has the depth of `size`, stays
         // valid as long as `owner`, and has `counters` to itself; this is its only send queue.
         let sends =
-            unsafe { SendQueue::new(raw, owner.clone(), counters.clone(), pool.clone(), size) };
+            unsafe { SendQueue::new(raw, owner.clone(), counters.clone(), pd.clone(), size) };
         let mut sends = sends?;
         let (first, made) = unallocated.take(size.first_sends, size.first_recvs).make();
         made?;
@@ -153,8 +141,8 @@ impl<O: QpOwner> Qp<O> {
             most_unsolicited: size.unsolicited,
             most_batch: size.recv_batch,
             spare: Some(spare),
-            failed_invalidate: None,
-            pool,
+            pd: pd.clone(),
+            mrs: None,
         };
         qp.first_recvs = qp.take_new(first);
         qp.fetch_sends(&mut sends);
@@ -186,9 +174,32 @@ impl<O: QpOwner> Qp<O> {
         &self.owner
     }
 
-    /// The registrations that may be posted to it.
-    pub(crate) fn pool(&self) -> &Arc<MrPool> {
-        &self.pool
+    /// The C object.
+    pub(super) fn as_raw(&self) -> NonNull<bindings::ib_qp> {
+        self.raw
+    }
+
+    /// The domain of its buffers, which no other queue pair has.
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// Keeps the registrations that are posted to it until the drain.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when it has some.
+    pub(super) fn keep(&mut self, mrs: &Arc<MrPool>) -> Result {
+        if self.mrs.is_some() {
+            return Err(EBUSY);
+        }
+        self.mrs = Some(mrs.clone());
+        Ok(())
+    }
+
+    /// The registrations that it keeps.
+    pub(super) fn mrs(&self) -> Option<&Arc<MrPool>> {
+        self.mrs.as_ref()
     }
 
     /// Closes the queue pair: from here on nothing is posted. The requests that are posted end with
@@ -221,12 +232,9 @@ impl<O: QpOwner> Qp<O> {
 
     /// Destroys the registrations that wait for the drain of this queue pair.
     fn purge(&mut self, drained: &Drained<O>) {
-        if let Some(chain) = self.failed_invalidate.take() {
-            // SAFETY: It was posted to this queue pair, and both callers have checked that this
-            // queue pair is drained.
-            unsafe { chain.orphan() };
+        if let Some(mrs) = self.mrs.take() {
+            mrs.purge(drained);
         }
-        self.pool.purge(drained);
     }
 
     /// An order for up to `count` buffers of each kind, which is counted as allocated: to be
@@ -244,7 +252,7 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// As [`Self::post_held`].
     pub(crate) fn add(&mut self, buffers: &mut NewBuffers) -> Result<(), PostError> {
-        if !self.open || !Arc::ptr_eq(&buffers.order.pd, self.pool.pd()) {
+        if !self.open || !Arc::ptr_eq(&buffers.order.pd, &self.pd) {
             return Err(PostError::Closed);
         }
         let recvs = self.take_new(buffers.take());
@@ -338,7 +346,7 @@ impl<O: QpOwner> Qp<O> {
     fn post_chain(&mut self, chain: RecvChain) -> Result<(), PostError> {
         // The device would write to a buffer of another queue pair at another device's address, and
         // its completion would reach another kind of handler. Each queue pair has its own domain.
-        if !self.open || !chain.set_posted(self.pool.pd()) {
+        if !self.open || !chain.set_posted(&self.pd) {
             return Err(PostError::Closed);
         }
         let (first, count) = chain.into_requests();
@@ -397,7 +405,7 @@ impl<O: QpOwner> Qp<O> {
 
     /// Hands a chain of requests to the device. On failure closes the queue pair.
     #[inline]
-    fn post_send(&mut self, first: *mut bindings::ib_send_wr) -> Result<(), PostError> {
+    pub(super) fn post_send(&mut self, first: *mut bindings::ib_send_wr) -> Result<(), PostError> {
         let mut bad = null();
 
         // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
@@ -407,25 +415,6 @@ impl<O: QpOwner> Qp<O> {
             self.open = false;
             PostError::Device(e)
         })
-    }
-
-    /// Invalidates `mrs`: once the completion, which carries `context`, has come, the peer cannot
-    /// use any of them.
-    ///
-    /// # Errors
-    ///
-    /// [`PostError`]: the registrations wait for the drain, and the connection has to end.
-    pub(crate) fn invalidate(
-        &mut self,
-        mrs: MrList<Registered>,
-        context: usize,
-    ) -> Result<(), PostError> {
-        if !self.open || !mrs.is_of(&self.pool) {
-            return Err(PostError::Closed);
-        }
-        let (first, chain) = mrs.into_invalidate(context);
-        self.post_send(first)
-            .inspect_err(|_| self.failed_invalidate = Some(chain))
     }
 }
 
@@ -470,7 +459,7 @@ impl<O: QpOwner> Drop for Qp<O> {
             // The device may still use them.
             None => {
                 core::mem::forget(self.spare.take());
-                core::mem::forget(self.pool.clone());
+                core::mem::forget(self.mrs.take());
             }
         }
     }

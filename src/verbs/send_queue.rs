@@ -21,7 +21,7 @@ use super::{
     ring::Ring,
     Mapped,
     MrList,
-    MrPool,
+    Pd,
     PostError,
     QpOwner,
     QpSize,
@@ -77,7 +77,7 @@ pub(crate) struct SendQueue<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
     counters: Arc<Counters>,
-    pool: Arc<MrPool>,
+    pd: Arc<Pd>,
     bufs: Ring<SendBuffer>,
     /// Number of free buffers at or below which the short path ends; `usize::MAX` while `room` is
     /// short, so that one comparison covers both.
@@ -121,7 +121,7 @@ impl<O: QpOwner> SendQueue<O> {
         raw: NonNull<bindings::ib_qp>,
         owner: O,
         counters: Arc<Counters>,
-        pool: Arc<MrPool>,
+        pd: Arc<Pd>,
         size: &QpSize,
     ) -> Result<Self> {
         let sends = size.sends;
@@ -132,12 +132,12 @@ impl<O: QpOwner> SendQueue<O> {
             raw,
             owner,
             counters,
-            pool,
+            pd,
             bufs: Ring::new(sends as usize)?,
             few: 0,
-            room: size.posted_mrs,
-            most_room: size.posted_mrs,
-            most_mrs: size.most_mrs_per_send,
+            room: size.chained,
+            most_room: size.chained,
+            most_mrs: size.most_chained,
             last: 0,
             mark: (0, jiffies()),
             calls: 0,
@@ -275,8 +275,8 @@ impl<O: QpOwner> SendQueue<O> {
     ) -> Result<Option<MrList<Registered>>, PostError> {
         // Registrations and buffers of another queue pair would be freed with that queue pair, and
         // their completions would reach its kind of handler. Each queue pair has its own domain.
-        let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of(&self.pool));
-        if foreign || !buf.is_of(self.pool.pd()) {
+        let foreign = mrs.as_ref().is_some_and(|mrs| !mrs.is_of_domain(&self.pd));
+        if foreign || !buf.is_of(&self.pd) {
             return Err(PostError::Closed);
         }
         let count = mrs.as_ref().map_or(0, MrList::count);

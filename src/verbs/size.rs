@@ -28,20 +28,13 @@ pub(crate) struct QpSize {
     pub(crate) first_sends: u32,
     /// Bytes in the buffer of each.
     pub(crate) send_len: u32,
-    /// Registrations that the longest message needs.
-    pub(crate) mrs_per_send: u32,
-    /// Registrations that may be posted together with one message: it needs more where the device's
-    /// addresses have gaps that the memory has not.
-    pub(crate) most_mrs_per_send: u32,
-    /// Registrations that may be on the send queue together, at least as many as one message may
+    /// Requests that may be posted in front of one message.
+    pub(crate) most_chained: u32,
+    /// Such requests that may be on the send queue together, at least as many as one message may
     /// need. A sender for whose message the room may be short waits.
-    pub(crate) posted_mrs: u32,
-    /// Registrations there may be, hence local invalidations that may be outstanding.
-    pub(crate) mrs: u32,
-    /// Registrations allocated at first.
-    pub(crate) first_mrs: u32,
-    /// Pages that each can cover.
-    pub(crate) mr_pages: u32,
+    pub(crate) chained: u32,
+    /// Requests of other posters than the sender that may be on the send queue together.
+    pub(crate) others: u32,
     /// Receives there may be.
     pub(crate) recvs: u32,
     /// Receives allocated at first.
@@ -58,12 +51,12 @@ pub(crate) struct QpSize {
 }
 
 impl QpSize {
-    /// Depth of the send queue: the messages, registrations, every invalidation, the spare message,
-    /// one marker for the drain.
+    /// Depth of the send queue: the messages, the requests in front of them, those of others, the
+    /// spare message, one marker for the drain.
     pub(crate) fn send_depth(&self) -> u32 {
         self.sends
-            .saturating_add(self.posted_mrs)
-            .saturating_add(self.mrs)
+            .saturating_add(self.chained)
+            .saturating_add(self.others)
             .saturating_add(2)
     }
 
@@ -83,4 +76,21 @@ impl QpSize {
     pub(crate) fn completions(&self) -> u32 {
         self.send_depth().saturating_add(self.recv_depth())
     }
+}
+
+/// The registrations of a queue pair.
+#[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug))]
+pub(crate) struct MrSize {
+    /// Registrations allocated at first.
+    pub(crate) first: u32,
+    /// Registrations there may be, hence local invalidations that may be outstanding.
+    pub(crate) most: u32,
+    /// Registrations that the longest message needs.
+    pub(crate) per_message: u32,
+    /// Registrations that one message may have: it needs more where the device's addresses have
+    /// gaps that the memory has not.
+    pub(crate) most_per_message: u32,
+    /// Pages that each can cover.
+    pub(crate) pages: u32,
 }

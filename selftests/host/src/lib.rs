@@ -62,7 +62,7 @@ mod module {
 
         #[cfg(test)]
         use buffer::RecvBuffer;
-        pub(crate) use size::{DeviceLimits, QpSize};
+        pub(crate) use size::{DeviceLimits, MrSize, QpSize};
 
         #[cfg(test)]
         #[path = "../../selftests/host/src/words/buffer.rs"]

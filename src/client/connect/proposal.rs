@@ -8,13 +8,16 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::super::{
-    connection::Shared,
-    negotiated::{
-        Facts,
-        Negotiated,
-        PeerData, //
-    }, //
+use super::{
+    super::{
+        connection::Shared,
+        negotiated::{
+            Facts,
+            Negotiated,
+            PeerData, //
+        }, //
+    },
+    size::Size, //
 };
 use crate::{
     cm::Gid,
@@ -34,8 +37,7 @@ use crate::{
     },
     verbs::{
         Device,
-        MrPool,
-        QpSize, //
+        MrPool, //
     }, //
 };
 
@@ -49,7 +51,7 @@ pub(super) struct Proposal {
     /// The device, and the registrations and the size of the queue pair on it.
     pub(super) device: Arc<Device>,
     pub(super) pool: Arc<MrPool>,
-    pub(super) size: QpSize,
+    pub(super) size: Size,
     /// The number of outstanding calls that we request from the server.
     pub(super) credits: u32,
     /// Calls that the server may have outstanding.
@@ -73,10 +75,10 @@ impl Proposal {
             limits: PlanLimits {
                 thresholds: Thresholds::for_client(&self.own, &announced),
                 page_size: PAGE_SIZE,
-                pages_per_segment: size.mr_pages,
+                pages_per_segment: size.mrs.pages,
                 // No message is built before the send queue has room for the registrations of two
                 // chunks.
-                max_segments: size.mrs_per_send / 2,
+                max_segments: size.mrs.per_message / 2,
             },
             credits: self.credits,
             reverse_slots: self.reverse_slots,

@@ -22,6 +22,7 @@ use super::{
         Step, //
     },
     size::{
+        Size,
         Sizing,
         Wants,
         MIN_CREDITS, //
@@ -55,13 +56,13 @@ pub(super) struct BoundQp {
     /// The sender's part.
     pub(super) queue: ConnectionSends,
     /// Its size.
-    pub(super) size: QpSize,
+    pub(super) size: Size,
     /// Calls that may be outstanding with that.
     pub(super) credits: u32,
 }
 
 impl BoundQp {
-    fn new((bound, qp, queue): Halves, size: QpSize, credits: u32) -> Self {
+    fn new((bound, qp, queue): Halves, size: Size, credits: u32) -> Self {
         Self {
             bound,
             qp,
@@ -118,7 +119,7 @@ pub(super) fn bind(
 
     loop {
         let (size, credits) = sizing.fit(&wants)?;
-        let (same, step, error) = match bind_sized(connection, id, &size) {
+        let (same, step, error) = match bind_sized(connection, id, &size.qp) {
             Ok(halves) => return Ok(BoundQp::new(halves, size, credits)),
             Err(Unbound::Failed(error)) => return Err(error),
             Err(Unbound::Refused(id, step, error)) => (id, step, error),

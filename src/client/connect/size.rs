@@ -6,6 +6,7 @@ use super::super::super::{
     proto::PrivateData,
     verbs::{
         DeviceLimits,
+        MrSize,
         QpSize, //
     }, //
 };
@@ -61,6 +62,14 @@ impl Wants {
     }
 }
 
+/// The size of a connection.
+#[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug))]
+pub(crate) struct Size {
+    pub(crate) qp: QpSize,
+    pub(crate) mrs: MrSize,
+}
+
 /// The sizes that do not depend on the number of calls.
 pub(crate) struct Sizing<'a> {
     device: &'a DeviceLimits,
@@ -106,7 +115,7 @@ impl<'a> Sizing<'a> {
     }
 
     /// The size of a connection with `credits`.
-    fn with(&self, credits: u32, wants: &Wants) -> QpSize {
+    fn with(&self, credits: u32, wants: &Wants) -> Size {
         let reverse_slots = wants.reverse_slots;
         let unsolicited = reverse_slots.max(FIRST_UNSOLICITED);
         let first_unsolicited = if wants.has_callbacks {
@@ -131,29 +140,35 @@ impl<'a> Sizing<'a> {
         let mrs_of_payload = self.segments.saturating_sub(2).max(1);
         let payloads = credits.saturating_mul(mrs_of_payload);
 
-        QpSize {
-            sends,
-            first_sends: sends.min(FIRST_SENDS),
-            send_len: self.own.send.bytes(),
-            mrs_per_send,
-            most_mrs_per_send,
-            posted_mrs: payloads.saturating_add(most_mrs_per_send),
+        let mrs = MrSize {
+            // To send a call must not take memory, since it may be sent to free some: enough for a
+            // Long call with a Reply chunk.
+            first: mrs_per_send,
             // Half as many again wait for an invalidation.
-            mrs: payloads
+            most: payloads
                 .saturating_add(payloads / 2)
                 .min(credits.saturating_mul(MRS_PER_CALL))
                 .max(most_mrs_per_send),
-            // To send a call must not take memory, since it may be sent to free some: enough for a
-            // Long call with a Reply chunk.
-            first_mrs: mrs_per_send,
-            mr_pages: self.pages,
+            per_message: mrs_per_send,
+            most_per_message: most_mrs_per_send,
+            pages: self.pages,
+        };
+        let qp = QpSize {
+            sends,
+            first_sends: sends.min(FIRST_SENDS),
+            send_len: self.own.send.bytes(),
+            most_chained: most_mrs_per_send,
+            chained: payloads.saturating_add(most_mrs_per_send),
+            // Invalidations.
+            others: mrs.most,
             recvs: credits.saturating_add(in_advance),
             first_recvs: credits.min(FIRST_RECVS).saturating_add(first_unsolicited),
             recv_len: self.own.receive.bytes(),
             unsolicited,
             first_unsolicited,
             recv_batch,
-        }
+        };
+        Size { qp, mrs }
     }
 
     /// The largest size up to the wanted one that the device can have, and its credits.
@@ -161,15 +176,16 @@ impl<'a> Sizing<'a> {
     /// # Errors
     ///
     /// The reason why none fits.
-    pub(crate) fn fit(&self, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
+    pub(crate) fn fit(&self, wants: &Wants) -> Result<(Size, u32), Unfit> {
         let mut credits = wants.credits.max(MIN_CREDITS);
 
         loop {
             let size = self.with(credits, wants);
-            let fits = size.send_depth() <= self.device.max_wr
-                && size.recv_depth() <= self.device.max_wr
-                && size.completions() <= self.device.max_cqe;
-            if fits && size.buffer_bytes() <= wants.memory {
+            let qp = &size.qp;
+            let fits = qp.send_depth() <= self.device.max_wr
+                && qp.recv_depth() <= self.device.max_wr
+                && qp.completions() <= self.device.max_cqe;
+            if fits && qp.buffer_bytes() <= wants.memory {
                 return Ok((size, credits));
             }
             if credits == MIN_CREDITS {
@@ -213,7 +229,7 @@ mod tests {
         }
     }
 
-    fn fit(device: &DeviceLimits, wants: &Wants) -> Result<(QpSize, u32), Unfit> {
+    fn fit(device: &DeviceLimits, wants: &Wants) -> Result<(Size, u32), Unfit> {
         Sizing::new(device, &PrivateData::default(), PAYLOAD, MAX_SEGMENTS)?.fit(wants)
     }
 
@@ -228,23 +244,23 @@ mod tests {
             };
             let (size, had) = fit(&device(), &wanted)?;
             assert_eq!(had, credits);
-            assert!(size.recvs >= credits + size.unsolicited + size.recv_batch);
-            assert!(size.first_recvs > size.first_unsolicited);
+            assert!(size.qp.recvs >= credits + size.qp.unsolicited + size.qp.recv_batch);
+            assert!(size.qp.first_recvs > size.qp.first_unsolicited);
             // As soon as the server may call back.
-            assert!((size.first_unsolicited == 16) == has_callbacks);
-            assert_eq!(size.unsolicited, 16);
-            assert!(size.first_sends <= size.sends && size.first_mrs <= size.mrs);
+            assert!((size.qp.first_unsolicited == 16) == has_callbacks);
+            assert_eq!(size.qp.unsolicited, 16);
+            assert!(size.qp.first_sends <= size.qp.sends && size.mrs.first <= size.mrs.most);
             // H-34: the first registrations are enough for any call, whatever memory is left; the
             // most registrations are enough where addresses have gaps.
-            assert!(size.first_mrs >= size.mrs_per_send);
-            assert!(size.mrs >= size.most_mrs_per_send);
+            assert!(size.mrs.first >= size.mrs.per_message);
+            assert!(size.mrs.most >= size.mrs.most_per_message);
             // H-34: the send queue has room for each call with its payload.
-            assert!(size.posted_mrs >= credits && size.posted_mrs >= size.most_mrs_per_send);
-            assert!(size.send_depth() > size.sends + size.posted_mrs + size.mrs);
+            assert!(size.qp.chained >= credits && size.qp.chained >= size.mrs.most_per_message);
+            assert!(size.qp.send_depth() > size.qp.sends + size.qp.chained + size.mrs.most);
             // A burst of a dozen messages without meaning, and the reply behind them, find Receives
             // while a batch less one is held back.
-            let held = (size.first_recvs - size.first_unsolicited) / 2 - 1;
-            assert!(size.first_recvs - held > 12 || credits < FIRST_RECVS);
+            let held = (size.qp.first_recvs - size.qp.first_unsolicited) / 2 - 1;
+            assert!(size.qp.first_recvs - held > 12 || credits < FIRST_RECVS);
         }
         Ok(())
     }
@@ -258,7 +274,7 @@ mod tests {
             limits.fast_reg_pages = pages;
             let (size, credits) = fit(&limits, &wants())?;
             assert_eq!(credits, 128);
-            assert!(size.send_depth() <= most);
+            assert!(size.qp.send_depth() <= most);
         }
         Ok(())
     }
@@ -271,9 +287,9 @@ mod tests {
             ..wants()
         };
         let ((size, _), (usual, _)) = (fit(&device(), &wanted)?, fit(&device(), &wants())?);
-        assert_eq!(size.first_unsolicited, usual.first_unsolicited);
-        assert!(size.unsolicited >= size.first_unsolicited);
-        assert!(size.recvs >= 128 + size.unsolicited + size.recv_batch);
+        assert_eq!(size.qp.first_unsolicited, usual.qp.first_unsolicited);
+        assert!(size.qp.unsolicited >= size.qp.first_unsolicited);
+        assert!(size.qp.recvs >= 128 + size.qp.unsolicited + size.qp.recv_batch);
         Ok(())
     }
 
@@ -284,7 +300,7 @@ mod tests {
         limits.max_wr = 500;
         let (size, credits) = fit(&limits, &wants())?;
         assert!((MIN_CREDITS..128).contains(&credits));
-        assert!(size.send_depth() <= 500 && size.recv_depth() <= 500);
+        assert!(size.qp.send_depth() <= 500 && size.qp.recv_depth() <= 500);
 
         limits.max_wr = 10;
         assert!(fit(&limits, &wants()).is_err());
@@ -303,7 +319,7 @@ mod tests {
         let mut wants = wants();
         wants.memory = 256 * 1024;
         let (size, credits) = fit(&device(), &wants)?;
-        assert!(credits < 128 && size.buffer_bytes() <= wants.memory);
+        assert!(credits < 128 && size.qp.buffer_bytes() <= wants.memory);
         wants.memory = 1024;
         assert!(fit(&device(), &wants).is_err());
         Ok(())
@@ -316,9 +332,9 @@ mod tests {
             let mut limits = device();
             limits.fast_reg_pages = pages;
             let (size, _) = fit(&limits, &wants())?;
-            let chunk = size.mrs_per_send / 2;
-            assert!((chunk - 2) * size.mr_pages >= PAYLOAD + 1);
-            assert!((chunk - 3) * size.mr_pages < PAYLOAD + 1);
+            let chunk = size.mrs.per_message / 2;
+            assert!((chunk - 2) * size.mrs.pages >= PAYLOAD + 1);
+            assert!((chunk - 3) * size.mrs.pages < PAYLOAD + 1);
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ impl Connection {
             state.call.invalidate_for(self.generation(), reply);
         }
         let invalidated = self
-            .with_qp(|qp| qp.invalidate(mrs, index).map(|()| self.awaited.posted()))
+            .with_qp(|qp| mrs.invalidate(qp, index).map(|()| self.awaited.posted()))
             .unwrap_or(Err(PostError::Closed));
         match invalidated {
             Ok(false) => {}

@@ -22,16 +22,42 @@ use super::{
 };
 use crate::{
     bindings,
-    verbs::Failure, //
+    verbs::{
+        Failure,
+        PostError,
+        Qp,
+        QpOwner, //
+    }, //
 };
 
 impl MrList<Registered> {
+    /// Posts the invalidation of all registrations on `qp`: once the completion, which carries
+    /// `context`, has come, the peer cannot use any of them.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]: the registrations wait for the drain, and the connection has to end.
+    /// Registrations of another queue pair count as [`PostError::Closed`].
+    pub(crate) fn invalidate<O: QpOwner>(
+        self,
+        qp: &mut Qp<O>,
+        context: usize,
+    ) -> Result<(), PostError> {
+        if !qp.is_open() || !qp.mrs().is_some_and(|own| self.is_of(own)) {
+            return Err(PostError::Closed);
+        }
+        let (first, chain) = self.into_invalidate(context);
+        let posted = qp.post_send(first);
+
+        if let (Err(_), Some(own)) = (posted, qp.mrs()) {
+            own.keep_failed(chain);
+        }
+        posted
+    }
+
     /// Chains local invalidations of all registrations, the last one signalled, and leaves the list
     /// to the device until [`invalidation_completed`]. Returns the first request.
-    pub(crate) fn into_invalidate(
-        self,
-        context: usize,
-    ) -> (*mut bindings::ib_send_wr, InvalidateChain) {
+    fn into_invalidate(self, context: usize) -> (*mut bindings::ib_send_wr, InvalidateChain) {
         let mut chain = self.into_chain();
         let mut first: *mut bindings::ib_send_wr = null_mut();
 
@@ -54,7 +80,7 @@ impl MrList<Registered> {
 
 /// An invalidation whose post failed, perhaps after part of its chain went out: the completion may
 /// or may not come.
-pub(crate) struct InvalidateChain {
+pub(super) struct InvalidateChain {
     head: NonNull<Mr>,
 }
 
@@ -67,7 +93,7 @@ impl InvalidateChain {
     /// # Safety
     ///
     /// The queue pair must be drained, so that no completion can follow.
-    pub(crate) unsafe fn orphan(self) {
+    pub(super) unsafe fn orphan(self) {
         // SAFETY: The registration stays until the purge, which follows. Only a completion and this
         // function take that field, and no completion runs after the drain.
         if unsafe { (*self.head.as_ptr()).invalidation.take() }.is_some() {
@@ -96,9 +122,8 @@ unsafe fn registered(head: NonNull<Mr>) -> MrList<Registered> {
 ///
 /// # Safety
 ///
-/// `cqe` must be the completion entry of a local invalidation posted by
-/// [`crate::verbs::Qp::invalidate`].
-pub(crate) unsafe fn invalidation_completed(
+/// `cqe` must be the completion entry of a local invalidation posted by [`MrList::invalidate`].
+pub(super) unsafe fn invalidation_completed(
     cqe: *mut bindings::ib_cqe,
     result: Result<(), Failure>,
 ) -> Option<(usize, Result<MrList<Invalidated>, Failure>)> {

@@ -33,7 +33,10 @@ use crate::{
         HeldPages,
         Runs, //
     },
-    verbs::InvalidatedHandle, //
+    verbs::{
+        InvalidatedHandle,
+        Pd, //
+    }, //
 };
 
 /// The state that all registrations of a list have in common.
@@ -84,6 +87,13 @@ impl<S: MrState> MrList<S> {
     pub(crate) fn is_of(&self, pool: &Arc<MrPool>) -> bool {
         let own = &self.chain.head().pool;
         own.as_ref().is_some_and(|own| Arc::ptr_eq(own, pool))
+    }
+
+    /// Returns `true` if its registrations are from the pool of the domain `pd`.
+    #[inline]
+    pub(in crate::verbs) fn is_of_domain(&self, pd: &Arc<Pd>) -> bool {
+        let own = &self.chain.head().pool;
+        own.as_ref().is_some_and(|own| Arc::ptr_eq(own.pd(), pd))
     }
 
     /// The list of these registrations; the first one holds a reference to their pool.

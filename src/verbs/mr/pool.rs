@@ -24,6 +24,12 @@ use super::{
         Registered,
         Unposted, //
     },
+    handler::{
+        callbacks,
+        InvalidationHandler,
+        MrCallbacks, //
+    },
+    invalidate::InvalidateChain,
     registration::{
         Mr,
         MrChain, //
@@ -33,10 +39,11 @@ use crate::os::series::fetch_sub;
 use crate::{
     bindings,
     verbs::{
-        completion::Callbacks,
         owner::Drained,
         InvalidatedHandle,
+        MrSize,
         Pd,
+        Qp,
         QpOwner, //
     }, //
 };
@@ -46,6 +53,8 @@ struct Lists {
     /// The length of that list.
     free_count: u32,
     orphans: Option<MrChain<Registered>>,
+    /// The invalidation that could not be posted.
+    failed: Option<InvalidateChain>,
     drained: bool,
 }
 
@@ -62,7 +71,7 @@ pub(crate) struct MrPool {
     lists: SpinLock<Lists>,
     reg_cqe: bindings::ib_cqe,
     queue_pair: NonNull<bindings::ib_qp>,
-    callbacks: &'static Callbacks,
+    callbacks: &'static MrCallbacks,
     /// Pages that each registration can cover.
     pages: u32,
     /// Registrations that are allocated, and that may be.
@@ -80,23 +89,22 @@ unsafe impl Send for MrPool {}
 unsafe impl Sync for MrPool {}
 
 impl MrPool {
-    /// Makes a pool that has `first` registrations of up to `pages` pages and may grow to `most`,
-    /// with at most `most_of_call` for one call, for a queue pair with these callbacks, the only
-    /// one that they are posted to.
+    /// Makes a pool of registrations for `qp`, the only queue pair that they are posted to.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or the driver's error.
-    pub(in crate::verbs) fn new(
-        queue_pair: NonNull<bindings::ib_qp>,
-        callbacks: &'static Callbacks,
-        pd: Arc<Pd>,
-        (first, most): (u32, u32),
-        most_of_call: u32,
-        pages: u32,
-    ) -> Result<Arc<Self>> {
-        // INVARIANT: `SendQueue::post` and `Qp::invalidate` of `queue_pair` take registrations of
-        // its own pool alone, and no others post any.
+    /// `EBUSY` when the queue pair has a pool, `ENOMEM`, or the driver's error.
+    pub(crate) fn new<O>(qp: &mut Qp<O>, size: &MrSize) -> Result<Arc<Self>>
+    where
+        O: QpOwner,
+        O::Handler: InvalidationHandler,
+    {
+        let callbacks = callbacks::<O::Handler>();
+        let (queue_pair, pd) = (qp.as_raw(), qp.pd().clone());
+
+        // INVARIANT: `SendQueue::post` and `MrList::invalidate` post registrations of a pool to the
+        // queue pair of its domain alone, and no others post any; `Qp::keep` below has the queue
+        // pair keep the pool.
         let pool = Arc::pin_init(
             pin_init!(Self {
                 lists <- new_spinlock!(
@@ -104,6 +112,7 @@ impl MrPool {
                         free: None,
                         free_count: 0,
                         orphans: None,
+                        failed: None,
                         drained: false,
                     },
                     "rpcrdma_rs::MrPool"
@@ -113,15 +122,16 @@ impl MrPool {
                 },
                 queue_pair,
                 callbacks,
-                pages: pages.max(1),
+                pages: size.pages.max(1),
                 allocated: Atomic::new(0),
-                most,
-                most_of_call,
+                most: size.most,
+                most_of_call: size.most_per_message,
                 pd,
             }),
             GFP_KERNEL,
         )?;
-        pool.grow(first)?;
+        qp.keep(&pool)?;
+        pool.grow(size.first)?;
         Ok(pool)
     }
 
@@ -215,6 +225,13 @@ impl MrPool {
         lists.free_count = lists.free_count.wrapping_add(count);
     }
 
+    /// Keeps an invalidation that could not be posted until the drain. At most one: the queue pair
+    /// is closed then.
+    #[cold]
+    pub(super) fn keep_failed(&self, chain: InvalidateChain) {
+        self.lists.lock().failed = Some(chain);
+    }
+
     /// Keeps registrations until the drain; after it, destroys them immediately.
     pub(super) fn orphan(&self, chain: MrChain<Registered>) {
         let mut lists = self.lists.lock();
@@ -241,15 +258,20 @@ impl MrPool {
         if !drained.is_of(self.queue_pair) {
             return;
         }
-        let orphans = {
+        let (orphans, failed) = {
             let mut lists = self.lists.lock();
             lists.drained = true;
-            lists.orphans.take()
+            (lists.orphans.take(), lists.failed.take())
         };
         if let Some(chain) = orphans {
             // SAFETY: By the type invariants they were posted to the queue pair that is drained, if
             // at all, so that no posted request refers to any of them.
             unsafe { chain.assume::<Mapped>() }.destroy();
+        }
+        if let Some(chain) = failed {
+            // SAFETY: By the type invariants it was posted to the queue pair that is drained, if at
+            // all.
+            unsafe { chain.orphan() };
         }
     }
 }

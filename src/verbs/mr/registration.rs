@@ -23,6 +23,7 @@ use super::{
         Chain,
         Linked, //
     },
+    handler::MrCallbacks,
     pool::MrPool,
     table::{
         Extent,
@@ -37,10 +38,7 @@ use crate::{
         Runs,
         PAGE_SIZE, //
     },
-    verbs::{
-        completion::Callbacks,
-        Pd, //
-    }, //
+    verbs::Pd, //
 };
 
 /// The peer's access to the memory.
@@ -174,7 +172,7 @@ unsafe impl Send for Mr {}
 
 impl Mr {
     pub(super) fn new(
-        callbacks: &Callbacks,
+        callbacks: &MrCallbacks,
         pd: &Pd,
         pages: u32,
         reg_cqe: *mut bindings::ib_cqe,

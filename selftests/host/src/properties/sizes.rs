@@ -5,9 +5,9 @@
 use proptest::prelude::*;
 
 use crate::module::{
-    client::connect::size::{Sizing, Unfit, Wants, MIN_CREDITS},
+    client::connect::size::{Size, Sizing, Unfit, Wants, MIN_CREDITS},
     proto::{InlineSize, PrivateData},
-    verbs::{DeviceLimits, QpSize},
+    verbs::DeviceLimits,
 };
 
 /// Pages of 4 KiB of the largest payload, and the most segments of a chunk.
@@ -58,7 +58,7 @@ fn fit(
     own: &PrivateData,
     payload: u32,
     wants: &Wants,
-) -> Result<(QpSize, u32), Unfit> {
+) -> Result<(Size, u32), Unfit> {
     Sizing::new(device, own, payload, MAX_SEGMENTS)?.fit(wants)
 }
 
@@ -71,15 +71,15 @@ proptest! {
             return Ok(());
         };
         prop_assert!((MIN_CREDITS..=wants.credits.max(MIN_CREDITS)).contains(&credits));
-        prop_assert!(size.send_depth() <= device.max_wr && size.recv_depth() <= device.max_wr);
-        prop_assert!(size.completions() <= device.max_cqe);
-        prop_assert!(size.buffer_bytes() <= wants.memory);
-        prop_assert!(size.mr_pages <= device.fast_reg_pages);
+        prop_assert!(size.qp.send_depth() <= device.max_wr && size.qp.recv_depth() <= device.max_wr);
+        prop_assert!(size.qp.completions() <= device.max_cqe);
+        prop_assert!(size.qp.buffer_bytes() <= wants.memory);
+        prop_assert!(size.mrs.pages <= device.fast_reg_pages);
 
-        prop_assert!(size.recvs >= credits + size.unsolicited + size.recv_batch);
-        prop_assert!(size.unsolicited >= wants.reverse_slots);
+        prop_assert!(size.qp.recvs >= credits + size.qp.unsolicited + size.qp.recv_batch);
+        prop_assert!(size.qp.unsolicited >= wants.reverse_slots);
         prop_assert_eq!(
-            (size.send_len, size.recv_len),
+            (size.qp.send_len, size.qp.recv_len),
             (own.send.bytes(), own.receive.bytes())
         );
     }
@@ -90,14 +90,14 @@ proptest! {
         let Ok((size, _)) = fit(&device, &own, PAYLOAD, &wants) else {
             return Ok(());
         };
-        prop_assert!((1..=size.sends).contains(&size.first_sends));
-        prop_assert!((1..=size.recvs).contains(&size.first_recvs));
-        prop_assert!(size.first_unsolicited <= size.unsolicited);
-        prop_assert!(size.first_recvs > size.first_unsolicited);
+        prop_assert!((1..=size.qp.sends).contains(&size.qp.first_sends));
+        prop_assert!((1..=size.qp.recvs).contains(&size.qp.first_recvs));
+        prop_assert!(size.qp.first_unsolicited <= size.qp.unsolicited);
+        prop_assert!(size.qp.first_recvs > size.qp.first_unsolicited);
         // H-34: no call needs more registrations than there are, or than the queue has room for.
-        prop_assert!((size.mrs_per_send..=size.mrs).contains(&size.first_mrs));
-        prop_assert!(size.posted_mrs >= size.most_mrs_per_send);
-        prop_assert!(size.mrs >= size.most_mrs_per_send);
+        prop_assert!((size.mrs.per_message..=size.mrs.most).contains(&size.mrs.first));
+        prop_assert!(size.qp.chained >= size.mrs.most_per_message);
+        prop_assert!(size.mrs.most >= size.mrs.most_per_message);
     }
 
     // A chunk has registrations for the largest payload, wherever it starts, and for its head and
@@ -107,10 +107,10 @@ proptest! {
         let Ok((size, _)) = fit(&device, &own, payload, &wants) else {
             return Ok(());
         };
-        let chunk = size.mrs_per_send / 2;
+        let chunk = size.mrs.per_message / 2;
 
         prop_assert!(chunk >= 3 && usize::try_from(chunk).is_ok_and(|n| n <= MAX_SEGMENTS));
-        prop_assert!(u64::from(chunk - 2) * u64::from(size.mr_pages) > u64::from(payload));
+        prop_assert!(u64::from(chunk - 2) * u64::from(size.mrs.pages) > u64::from(payload));
     }
 
     // Where memory is no matter, a device that can do more gets no smaller a connection.
