@@ -120,7 +120,7 @@ struct Prepared {
     proposal: Proposal,
 }
 
-/// Resolves the address of the server and the route to it.
+/// Resolves the server's address and the route to it.
 fn resolve(
     shared: &Shared,
     connection: &Arc<Connection>,
@@ -167,7 +167,7 @@ fn wants(shared: &Shared, policy: &Policy) -> Wants {
     Wants {
         has_callbacks,
         credits: policy.credits.min(shared.xprt.max_requests()),
-        // An upper layer that has set it up relies on it.
+        // Once an upper layer has set up the reverse direction, it relies on it.
         reverse_slots: if policy.reverse || has_callbacks {
             REVERSE_SLOTS
         } else {
@@ -194,8 +194,8 @@ fn open(
     Ok(pool)
 }
 
-/// Takes the steps before the server is asked: finds the route to it, and makes a queue pair with
-/// Receives.
+/// Takes the steps before the connection request: finds the route to the server, and makes a queue
+/// pair with Receives.
 fn prepare(
     shared: &Arc<Shared>,
     connection: &Arc<Connection>,
@@ -260,7 +260,7 @@ fn probe(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), Conne
     let Some(program) = shared.program_to_probe() else {
         return Ok(());
     };
-    // A loss while the server was asked has failed no step.
+    // A loss during the connection request has failed no step.
     if !sender.connection.is_forming() {
         return Err(ConnectError::at(Step::Probe)(ECONNRESET));
     }

@@ -99,7 +99,7 @@ pub(super) type ConnectionSends = LinkSends<Connection>;
 #[pin_data]
 pub(crate) struct Connection {
     generation: u64,
-    /// Its number as sunrpc counts them.
+    /// Its number in sunrpc's count of connections.
     cookie: Atomic<u32>,
     /// Replies that earlier connections of the transport have brought.
     receives_before: Atomic<usize>,
@@ -137,7 +137,7 @@ pub(crate) struct Connection {
     ended: SetOnce<CloseReason>,
     /// The last grant.
     pub(super) grant: Atomic<u32>,
-    /// The word that it came as; 0 before the first one.
+    /// Its word on the wire; 0 before the first grant.
     wire_grant: Atomic<u32>,
     /// Calls that were abandoned and may still get a reply.
     abandoned: Atomic<u32>,
@@ -205,8 +205,8 @@ impl Connection {
         self.link.set_qp(qp);
     }
 
-    /// Keeps Receives for the calls of the server, which begin after a call that is yet to be sent.
-    /// A connection that was sized for fewer of them has to be replaced.
+    /// Reserves Receives for reverse calls, which begin after a call that is yet to be sent. A
+    /// connection that was sized for fewer of them has to be replaced.
     pub(super) fn expect_reverse_calls(self: &Arc<Self>) {
         let is_small = |negotiated: &Negotiated| negotiated.reverse_slots < REVERSE_SLOTS;
 
@@ -386,9 +386,9 @@ impl Connection {
         self.end();
     }
 
-    /// Has sunrpc take the connection down, and waits until that is done. Process context, without
-    /// the write lock. A worker of sunrpc's queue for transports does that, and tasks may come here
-    /// on such workers, too: the queue has more of them than there can be such tasks.
+    /// Asks sunrpc to close the connection and waits. Process context, without the write lock. A
+    /// worker of sunrpc's queue for transports closes it, and tasks may come here on such workers,
+    /// too: the queue has more workers than such tasks can exist.
     pub(super) fn end(&self) {
         // Does nothing if the teardown has begun, or if sunrpc was asked to close the connection.
         self.announce_loss(CloseReason::NotInvalidated);

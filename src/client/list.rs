@@ -44,8 +44,8 @@ impl Entry {
     ///
     /// `ENOMEM`.
     pub(super) fn new(shared: &Arc<Shared>) -> Result<Self> {
-        // Before the lock: reclaim would wait for dirty pages, they perhaps for a connection, and
-        // the attempt to make it for the lock.
+        // Before the lock: reclaim may wait for dirty pages, the pages for a connection, and the
+        // attempt to make that connection for the lock.
         let node = RBTreeNode::new(shared.xprt.id(), shared.clone(), GFP_KERNEL)?;
         let mut transports = TRANSPORTS.lock().ok_or(ENODEV)?;
 
@@ -99,7 +99,7 @@ pub(crate) fn reconnect(pattern: &Pattern) -> Result {
             return;
         }
         found = true;
-        // Until sunrpc wants a connection, it is not done with making the transport.
+        // sunrpc has not finished making the transport until it requests a connection.
         if shared.started.load(Acquire) {
             if let Some(connection) = shared.current() {
                 connection.note_end(CloseReason::Rule);

@@ -39,12 +39,12 @@ pub(super) struct Negotiated {
     pub(super) credits: u32,
     /// Calls that the server may have outstanding.
     pub(super) reverse_slots: u32,
-    /// The server's leave to invalidate registrations. `Strict`: we offered it, and the server did
-    /// not take it, so that it must not.
+    /// The server's permission to invalidate registrations. `Strict`: we offered it, and the server
+    /// did not accept, so that it must not.
     pub(super) remote_invalidation: RemoteInvalidation,
     /// The registrations of this connection.
     pub(super) pool: Arc<MrPool>,
-    /// The rest, to be shown.
+    /// The rest, for display.
     pub(super) facts: Facts,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn reverse_payload(thresholds: &Thresholds) -> u32 {
     call.min(reply).saturating_sub(HEADER_LEN)
 }
 
-/// Facts about a connection from when it was made, to be shown.
+/// Facts about a connection, noted when it was made, for display.
 pub(super) struct Facts {
     /// The policy, and the rule that it comes from.
     pub(super) policy: Policy,

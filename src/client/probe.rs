@@ -61,7 +61,8 @@ impl Connection {
         failed
     }
 
-    /// Takes the grant of a reply with this xid, if it is that to the probe. Returns whether it is.
+    /// Takes the grant of a reply with this xid, and returns `true`, if it is the reply to the
+    /// probe.
     pub(super) fn probed(&self, xid: u32, wire: u32) -> bool {
         if !self.is_about_probe(xid) {
             return false;

@@ -131,7 +131,7 @@ enum Disposition {
     Reply(Replied),
     /// The reply to an abandoned call.
     Late,
-    /// Something that the server sent unsolicited, or that cannot be used.
+    /// An unsolicited or unusable message.
     Unsolicited,
 }
 
@@ -140,7 +140,7 @@ struct Replied<S: Section = Outside> {
     pinned: Pinned<Request, S>,
     /// The memory that the server could reach before the reply invalidated any of it.
     exposed: Option<MrList<Registered>>,
-    /// The rest of the work on the reply; `None` if it is not a good one.
+    /// The rest of the work on the reply; `None` for a bad reply.
     delivery: Option<Delivery>,
 }
 
@@ -290,15 +290,15 @@ impl Connection {
         }
     }
 
-    /// Gives back the buffer of a message that no call has a Receive posted for.
+    /// Gives back the buffer of a message for which no call has posted a Receive.
     #[cold]
     fn unsolicited(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
         queue.recycle(buf);
         self.post_receives(true);
     }
 
-    /// Takes a reply for its call, unless it has invalidated a handle that is not one of the
-    /// call's. Completes the call, or has the memory that the server can reach invalidated first.
+    /// Takes a reply for its call, unless it has invalidated a handle of another call. Completes
+    /// the call, or first invalidates the memory that the server can reach.
     #[inline(always)]
     fn accept<S: Section>(
         &self,
@@ -358,14 +358,14 @@ impl Connection {
     /// Gives the buffer of a reply back.
     #[inline(always)]
     fn recycle(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
-        // A sender that finds none of these now has noted before that it waits.
+        // Store-buffer pattern: a sender that finds none of these has set `short` before.
         if queue.recycle(buf) || self.is_short() {
             self.post_receives(false);
         }
     }
 
-    /// Posts the Receives that came back. One of them has taken an unsolicited message if that is
-    /// set.
+    /// Posts the Receives that came back. With `unsolicited`, one of them has taken an unsolicited
+    /// message.
     #[cold]
     fn post_receives(&self, unsolicited: bool) {
         let posted = self.with_qp(|qp| {
@@ -446,7 +446,7 @@ impl Connection {
         stats.unsolicited_invalidates.inc();
         let strict = policy == Some(RemoteInvalidation::Strict);
         if strict {
-            // The next connection does not let it.
+            // The next connection does not offer it.
             self.shared.distrusted.store(true, Relaxed);
         }
         !strict
@@ -488,8 +488,8 @@ impl Connection {
         }
     }
 
-    /// The server has invalidated a handle that was not its to invalidate: it is in doubt which
-    /// memory it can still reach.
+    /// The server has invalidated a handle that was not its to invalidate: which memory it can
+    /// still reach is in doubt.
     fn foreign_handle(&self) {
         self.shared.stats.foreign_invalidates.inc();
         self.violated(Violation::ForeignHandle);

@@ -102,8 +102,8 @@ impl Lists {
         }
     }
 
-    /// Has only `chunk`, of one segment. The data of a Read chunk belongs at `position` in the
-    /// call.
+    /// Makes `chunk`, of one segment, the only chunk. The data of a Read chunk belongs at
+    /// `position` in the call.
     #[inline]
     pub(super) fn set(&mut self, chunk: SoleChunk, position: u32, segment: Segment) {
         self.clear();
@@ -143,7 +143,7 @@ impl Lists {
 pub(super) struct HeldReply {
     /// The request.
     pub(super) pinned: Pinned<Request>,
-    /// The rest of the work on the reply; `None` if it is not a good one.
+    /// The rest of the work on the reply; `None` for a bad reply.
     pub(super) delivery: Option<Delivery>,
     /// The buffer that holds the reply.
     pub(super) buf: RecvBuffer,
@@ -195,8 +195,7 @@ pub(super) struct CallData {
     pub(super) unmapped: Unmapped,
     /// Set when that call has chunks.
     pub(super) chunked: bool,
-    /// Its chunks if so; not there while they are filled in, nor before the first call that has
-    /// any.
+    /// Its chunks if so; `None` while they are filled in, and before the first call with chunks.
     pub(super) lists: Option<KBox<Lists>>,
 }
 

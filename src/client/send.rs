@@ -131,8 +131,8 @@ impl Sender {
         }
     }
 
-    /// Looks for buffers that have come back or have been allocated since, and else has sunrpc wait
-    /// for one.
+    /// Looks for buffers that have come back or have been allocated since, and else makes sunrpc
+    /// wait for one.
     #[cold]
     fn find_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
         let Self { connection, queue } = self;
@@ -298,7 +298,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the memory of `call` could not be mapped. Returns `true` if that has gone on for
+    /// Notes that the memory of `call` could not be mapped. Returns `true` if this has lasted for
     /// too long.
     fn is_unmapped_for_long(&self, call: &Call<'_, Request>) -> bool {
         let mut state = call.slot().state.lock();

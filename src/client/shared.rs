@@ -90,7 +90,7 @@ pub(crate) struct Shared<C: Send + Sync + 'static> {
     /// memory the server may reach through it finds it here. It holds this in turn.
     #[pin]
     pub(super) current: SpinLock<Option<Arc<C>>>,
-    /// Set once sunrpc has asked for a connection, before which its object is not complete.
+    /// Set once sunrpc has requested a connection; before that, its object is not complete.
     pub(super) started: Atomic<bool>,
     /// Set when a server that must not invalidate has done so
     /// ([`crate::policy::RemoteInvalidation::Strict`]).

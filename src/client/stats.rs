@@ -108,7 +108,7 @@ counters! {
         fixup_bytes,
         /// Calls that could not be built for this connection.
         failed_marshal,
-        /// Replies that were not as the protocol or their call wants them.
+        /// Malformed or mismatched replies.
         bad_replies,
         /// Calls sent as Long messages.
         long_calls,
@@ -124,7 +124,7 @@ counters! {
         remote_invalidates,
         /// Remote invalidations of a handle that was not the call's.
         foreign_invalidates,
-        /// Remote invalidations although we had asked for none.
+        /// Remote invalidations that we had not requested.
         unsolicited_invalidates,
         /// Times that no registration was free.
         no_registration,

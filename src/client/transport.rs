@@ -157,8 +157,8 @@ impl RdmaTransport {
         pause.saturating_sub(since)
     }
 
-    /// Waits on until an attempt to connect may begin, or sunrpc is done with the transport.
-    /// Returns whether the pause is over.
+    /// Waits until an attempt to connect may begin, or sunrpc is done with the transport. Returns
+    /// `true` if the pause is over.
     fn pause(this: &Arc<Self>) -> bool {
         let left = this.due.load(Relaxed).wrapping_sub(jiffies());
 
@@ -401,7 +401,7 @@ impl Transport for RdmaTransport {
         // A slot comes back some time after its reply was sent, and the server may use the credit
         // as soon as it has the reply.
         self.shared.xprt.backchannel().set_up(2 * REVERSE_SLOTS)?;
-        // One that is being made looks for itself when it is the current one.
+        // A connection that is being made checks this itself once it is current.
         if let Some(connection) = self.current() {
             connection.expect_reverse_calls();
         }

@@ -41,12 +41,12 @@ use crate::{
     }, //
 };
 
-/// The terms of a connection before the server was asked for it.
+/// The terms of a connection before the connection request.
 pub(super) struct Proposal {
     /// The policy, and the rule that it comes from.
     pub(super) policy: Policy,
     pub(super) rule: Option<Name>,
-    /// The message for the server, which it gets if the policy has private data on.
+    /// The message for the server, sent if the policy has private data on.
     pub(super) own: PrivateData,
     /// The device, and the registrations and the size of the queue pair on it.
     pub(super) device: Arc<Device>,

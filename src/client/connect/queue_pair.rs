@@ -75,7 +75,7 @@ impl BoundQp {
 
 /// The reason why no queue pair was made.
 enum Unbound {
-    /// The driver refuses one of this size in this step. The identifier is as before.
+    /// The driver refuses a queue pair of this size in this step. The identifier is as before.
     Refused(Resolved<Connection>, Step, Error),
     /// Anything else.
     Failed(ConnectError),

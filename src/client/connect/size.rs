@@ -141,8 +141,8 @@ impl<'a> Sizing<'a> {
         let payloads = credits.saturating_mul(mrs_of_payload);
 
         let mrs = MrSize {
-            // To send a call must not take memory, since it may be sent to free some: enough for a
-            // Long call with a Reply chunk.
+            // Sending a call must not allocate memory, since it may be sent to free some: enough
+            // for a Long call with a Reply chunk.
             first: mrs_per_send,
             // Half as many again wait for an invalidation.
             most: payloads

@@ -8,8 +8,8 @@
 //!
 //! A call is abandoned in steps, and its reply may come between any two of them:
 //!
-//! 1. sunrpc takes it out of the calls that wait for a reply, where it is found no more (it does so
-//!    for a moment, too, when a call is encoded again to be sent on the next connection);
+//! 1. sunrpc takes it out of its receive queue, where it is no longer found (also, for a moment,
+//!    when a call is encoded again to be sent on the next connection);
 //! 2. it releases its credit: from here on the call counts ([`Connection::abandon`]);
 //! 3. it releases its buffers: a [`Record`](super::Record) is made, and the request is free for
 //!    another call.
@@ -83,12 +83,12 @@ impl Connection {
     pub(in crate::client) fn end_if_exhausted(&self) {
         let (grant, abandoned) = (self.grant.load(Relaxed), self.abandoned.load(Relaxed));
 
-        // One that is lost ends for another reason.
+        // A lost connection ends for another reason.
         if self.is_closed() || !credits::is_exhausted(grant, abandoned) {
             return;
         }
-        // It is not the connection that has failed, and the next one is to begin with a call that
-        // the server can reply to.
+        // The connection itself has not failed, and the next one begins with a call that the server
+        // can reply to.
         self.shared.failing.store(false, Relaxed);
         self.shared.wary.store(true, Relaxed);
         if self.announce_loss(CloseReason::Exhausted).is_some() {
@@ -122,8 +122,8 @@ impl Connection {
         self.records.lock().remove_node(&xid)
     }
 
-    /// A reply to no call that waits for one has come: finds the abandoned call that it is for, if
-    /// it is for one. The credit of that call is free then.
+    /// Finds the abandoned call of a reply that matches no waiting call, if any. The credit of that
+    /// call is free then.
     pub(in crate::client) fn late_reply(
         &self,
         xid: u32,

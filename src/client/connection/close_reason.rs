@@ -17,7 +17,7 @@ pub(in crate::client) enum CloseReason {
     Unreachable,
     /// The server has disconnected.
     HungUp,
-    /// The local address is one of another device now.
+    /// The local address has moved to another device.
     AddressChanged,
     /// The local device is about to be removed.
     DeviceRemoval,
@@ -33,7 +33,7 @@ pub(in crate::client) enum CloseReason {
     NotRefused,
     /// The reverse direction needs a larger connection.
     ReverseWanted,
-    /// The administrator has asked for another connection.
+    /// The administrator has requested another connection.
     Rule,
     /// A call has waited for its reply for too long.
     CallTimeout,

@@ -104,7 +104,7 @@ impl Connection {
         let Some(ordered) = self.with_qp(|qp| qp.order(GROWTH)).flatten() else {
             return false;
         };
-        // Some are better than none.
+        // Partial success counts.
         let (mut buffers, made) = ordered.make();
         let any = !buffers.is_empty();
         let added = self.with_qp(|qp| qp.add(&mut buffers));

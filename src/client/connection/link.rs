@@ -160,8 +160,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         self.torn_down.complete_all();
     }
 
-    /// Waits for all completions, has all that depended on them taken back, and frees the queue
-    /// pair.
+    /// Waits for all completions, calls `sever`, and frees the queue pair.
     fn drain(&self, closing: Closing<Arc<Endpoint<H>>>, sever: impl FnOnce()) {
         closing.owner().disconnect();
         let drained = closing.drain();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The beginning of a connection's use, and its loss: sunrpc is asked once to close it.
+//! The beginning of a connection's use, and its loss: requests once that sunrpc close it.
 
 use kernel::{
     prelude::*,

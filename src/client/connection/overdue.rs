@@ -110,12 +110,12 @@ impl Awaited {
 }
 
 impl Connection {
-    /// Has the connection end unless the invalidation that a reply waits for completes in time.
-    /// Called by the completion handler.
+    /// Ends the connection unless the invalidation that a reply waits for completes in time. Called
+    /// by the completion handler.
     #[cold]
     pub(in crate::client) fn watch(&self) {
-        // The current one is this one: its teardown, before which no other is made, waits for the
-        // completion handler.
+        // This is the current connection: its teardown waits for the completion handler, and the
+        // next one is made after the teardown.
         if let Some(connection) = self.shared.current() {
             connection.look_later();
         }
@@ -141,7 +141,7 @@ impl WorkItem<OVERDUE> for Connection {
         match this.with_qp(|_| this.awaited.look()) {
             Some(Verdict::Overdue) => this.lost(CloseReason::NotInvalidated),
             Some(Verdict::Again) => this.look_later(),
-            // All are complete when the queue pair is gone.
+            // All are complete once the queue pair is destroyed.
             Some(Verdict::Done) | None => {}
         }
     }

@@ -27,7 +27,7 @@ pub(crate) enum Shortage {
 }
 
 impl Connection {
-    /// Notes that a call is short of something. A full barrier and another look have to follow.
+    /// Notes that a call is short of a resource. A full barrier and another look have to follow.
     #[cold]
     pub(crate) fn note_shortage(&self, shortage: Shortage) {
         // CAST: The number of the variant.

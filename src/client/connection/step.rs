@@ -24,7 +24,7 @@ pub(in crate::client) struct StepError {
 pub(super) struct Progress {
     /// The outcome of the step, until it was waited for.
     pub(super) outcome: Option<Result<(), StepError>>,
-    /// Set while the server is asked for the connection.
+    /// Set while the connection request is outstanding.
     pub(super) asked: bool,
     /// The peer's private data, as it came.
     pub(super) peer: PeerData,

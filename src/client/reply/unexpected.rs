@@ -30,7 +30,7 @@ use crate::{
 };
 
 impl Connection {
-    /// A reply to no call that waits for one. It may be a late one; only then its grant counts
+    /// Handles a reply that matches no waiting call. It may be late; only then its grant counts
     /// (V1-39).
     #[cold]
     pub(super) fn unknown(
@@ -138,8 +138,7 @@ impl Connection {
         state.call.replied(self.generation())
     }
 
-    /// A message is dropped that may have invalidated a handle: nothing but a reply may (PD-33,
-    /// PD-30).
+    /// Drops a message that may have invalidated a handle: nothing but a reply may (PD-33, PD-30).
     pub(super) fn dropped(&self, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition {
         if invalidated.is_some() {
             self.foreign_handle();

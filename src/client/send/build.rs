@@ -74,7 +74,7 @@ fn sender_flags() -> Flags {
 /// A message is longer than the plan for it.
 const TOO_LONG: &str = "its message exceeds the inline threshold";
 
-/// A reply would be, since its memory is in more pieces than planned.
+/// A reply would exceed it, since its memory is in more pieces than planned.
 const REPLY_TOO_LONG: &str = "its reply would exceed the inline threshold";
 
 /// The reason why a call could not be built.
@@ -156,8 +156,8 @@ impl Draft<'_> {
             }
         }
         if let Some(mrs) = mrs.as_mut().filter(|_| plan.call == CallMode::Long) {
-            // When sunrpc encodes the call again, it frees the pages that it was encrypted into,
-            // and the server may still reach them: only sending the call again waits for that.
+            // When sunrpc encodes the call again, it frees the encrypted pages, which the server
+            // may still reach: only sending the call again waits until it cannot.
             if let Some(pages) = call.hold_encrypted(sender_flags())? {
                 mrs.hold(&pages);
             }
