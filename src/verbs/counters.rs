@@ -89,7 +89,7 @@ impl Counters {
     #[inline]
     pub(super) fn set_completed(&self, number: u32) {
         let sends = &self.completed.0.sends;
-        // Release: whatever the handler did with the buffers comes before they are reused.
+        // Release: all use of the buffers by the handler comes before they are reused.
         if is_before(sends.load(Relaxed), number) {
             sends.store(number, Release);
         }
@@ -141,7 +141,7 @@ impl Counters {
         self.held() >= self.gate.0.batch.load(Relaxed)
     }
 
-    /// Has `batch` Receives posted at a time. For the holder of the gate's lock.
+    /// Sets the number of Receives that are posted at a time. For the holder of the gate's lock.
     pub(super) fn set_batch(&self, batch: u32) {
         self.gate.0.batch.store(batch, Relaxed);
     }

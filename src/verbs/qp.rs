@@ -375,7 +375,7 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// Sends the message that `write` writes, for a caller that does not own the send queue.
-    /// `write` returns the length in bytes. No message is expected in return. Returns whether it
+    /// `write` returns the length in bytes. No message is expected in return. Returns `true` if it
     /// was posted: not if the buffer for such messages is in use, or `write` wrote none.
     ///
     /// # Errors

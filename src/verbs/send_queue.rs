@@ -111,8 +111,8 @@ impl<O: QpOwner> SendQueue<O> {
     /// # Safety
     ///
     /// `raw` must be a queue pair whose send queue has at least the depth of `size`, that stays
-    /// valid as long as `owner`, and whose completions count in `counters` alone. There must be no
-    /// other value for it.
+    /// valid as long as `owner`, and whose completions count in `counters` alone. No other value
+    /// for it may exist.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ pub(crate) struct DeviceLimits {
     pub(crate) fast_reg_pages: u32,
     /// RDMA Reads that peers may have outstanding at us on one connection.
     pub(crate) max_rd_atom: u8,
-    /// Set if fast registration, local invalidation and Send With Invalidate are there.
+    /// Set if the device has fast registration, local invalidation and Send With Invalidate.
     pub(crate) mem_mgt_extensions: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct QpSize {
     pub(crate) chained: u32,
     /// Requests of other posters than the sender that may be on the send queue together.
     pub(crate) others: u32,
-    /// Receives there may be.
+    /// The most Receives.
     pub(crate) recvs: u32,
     /// Receives allocated at first.
     pub(crate) first_recvs: u32,
@@ -84,7 +84,7 @@ impl QpSize {
 pub(crate) struct MrSize {
     /// Registrations allocated at first.
     pub(crate) first: u32,
-    /// Registrations there may be, hence local invalidations that may be outstanding.
+    /// The most registrations, hence local invalidations that may be outstanding.
     pub(crate) most: u32,
     /// Registrations that the longest message needs.
     pub(crate) per_message: u32,

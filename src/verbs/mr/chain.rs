@@ -92,7 +92,7 @@ impl<T: Linked, S> Chain<T, S> {
     /// They must be in the state `U`.
     #[inline]
     pub(super) unsafe fn assume<U>(self) -> Chain<T, U> {
-        // INVARIANT: The state is the state in the safety requirements of this function.
+        // INVARIANT: By the safety requirements of this function the items are in the state `U`.
         Chain {
             head: self.head,
             _state: PhantomData,

@@ -78,7 +78,7 @@ impl MrList<Registered> {
     }
 }
 
-/// An invalidation whose post failed, perhaps after part of its chain went out: the completion may
+/// An invalidation whose post failed, perhaps after part of its chain was sent: the completion may
 /// or may not come.
 pub(super) struct InvalidateChain {
     head: NonNull<Mr>,

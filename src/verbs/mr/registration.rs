@@ -271,8 +271,8 @@ impl Mr {
         (table.extent(), is_all)
     }
 
-    /// Has `rest`, which is not in use, cover the entries of `extent` from number `at` on. Returns
-    /// the extents of both parts. The entries stay in the table of this one, too.
+    /// Makes `rest`, which is not in use, cover the entries of `extent` from number `at` on.
+    /// Returns the extents of both parts. The entries stay in the table of this one, too.
     pub(super) fn split(&self, extent: &Extent, at: usize, rest: &mut Self) -> (Extent, Extent) {
         let entries = self.sg.get(..extent.entries).unwrap_or(&[]);
         let (first, others) = entries.split_at(at.min(entries.len()));

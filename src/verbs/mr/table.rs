@@ -12,7 +12,7 @@ use crate::{
     }, //
 };
 
-/// The part of its table that a registration is going to cover.
+/// The part of its table for a registration to cover.
 pub(super) struct Extent {
     pub(super) entries: usize,
     pub(super) bytes: u32,
@@ -23,7 +23,7 @@ pub(super) struct Table<'t> {
     entries: IterMut<'t, bindings::scatterlist>,
     /// Entries in all.
     all: usize,
-    /// Bytes that the pages have room for, from the first one's first byte that is covered on.
+    /// Bytes of the pages from the first covered byte on.
     size: u32,
     /// Bytes of these that are not covered. A whole number of pages if the last run ends at the
     /// border of one.
@@ -68,7 +68,7 @@ impl<'t> Table<'t> {
             // SAFETY: The entry is one of an initialised table; by the invariants of the run its
             // pages are valid.
             unsafe { bindings::sg_set_page(entry, run.page().as_ptr(), run.len(), run.offset()) };
-            // No run is longer than it was asked for.
+            // No run is longer than requested.
             self.room = self.room.wrapping_sub(run.len());
         }
         memory.offset().is_none()
@@ -120,7 +120,7 @@ mod tests {
         unsafe { LinearRuns::new(memory.as_mut_ptr().add(at as usize), len as usize) }
     }
 
-    /// A registration covers no more pages than it can, whatever the entries.
+    /// A registration covers no more pages than it can, for any entries.
     #[test]
     fn pages() -> Result {
         for (pages, all) in [(1, false), (3, false), (4, true), (9, true)] {
