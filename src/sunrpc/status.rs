@@ -52,7 +52,7 @@ pub(crate) enum ConnectStatus {
     /// [`Self::Unreachable`], and not after this.
     NoDevice,
     /// The network of this end does not lead to the peer: as [`Self::Unreachable`], and final for
-    /// mounts that asked for that (`fatal_neterrors`).
+    /// mounts with the option `fatal_neterrors`.
     NetUnreachable,
     /// The network of this end is down: as [`Self::NetUnreachable`].
     NetDown,

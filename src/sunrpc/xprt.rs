@@ -143,7 +143,7 @@ impl Drop for ModuleRef {
 }
 
 /// The memory behind a handle: the transport object with its requests and its slots of the reverse
-/// direction. These are the same by all handles to an object.
+/// direction. All handles to an object share it.
 ///
 /// The fields are dropped in this order, the module last, since it may be unloaded after that.
 #[pin_data]
@@ -157,9 +157,9 @@ struct XprtMemory<S> {
 
 /// A handle to a transport object, whose requests have data of type `S`.
 ///
-/// It keeps the memory, not the object's life in sunrpc: after `destroy` a handle still works,
-/// and asking it to disconnect has no effect. So a connection can hold one without keeping its
-/// transport from going away.
+/// It keeps the memory, not the object's life in sunrpc: after `destroy` a handle still works, and
+/// a request to disconnect has no effect. So a connection can hold one without keeping its
+/// transport alive.
 ///
 /// # Invariants
 ///
@@ -195,7 +195,7 @@ impl<S: SlotData> Xprt<S> {
         let raw = NonNull::new(raw.cast()).ok_or(ENOMEM)?;
         // INVARIANT: Allocated with the size of an `XprtAlloc`.
         let object = Object(raw);
-        // SAFETY: By the class that it is setting up a transport of, sunrpc holds the module.
+        // SAFETY: sunrpc holds the module while it sets up a transport of our class.
         let module = unsafe { ModuleRef::new() };
         // SAFETY: Both are in the same memory. A reference to the object keeps it from being
         // destroyed, and until then it has a handle to that memory.
@@ -353,15 +353,15 @@ impl<S> Xprt<S> {
         self.find(xid).map(Found::leave)
     }
 
-    /// Sets the number of calls that may be outstanding: the result of `credits` under the lock
-    /// that calls release their credits with ([`Transport::released`]).
+    /// Sets the number of calls that may be outstanding to the result of `credits`, called under
+    /// `transport_lock`, which [`Transport::released`] is called under, too.
     pub(crate) fn set_credits(&self, credits: impl Fn() -> u32) {
         let lock = self.lock();
 
         self.store_window(&lock, credits());
     }
 
-    /// The lock of the accounting of credits.
+    /// Takes `transport_lock`, which protects the accounting of credits.
     #[inline]
     fn lock(&self) -> SpinGuard<'_> {
         // SAFETY: The object and its lock are there as long as the handle.
@@ -374,8 +374,8 @@ impl<S> Xprt<S> {
         unsafe { (*self.as_ptr()).cwnd = window(credits) };
     }
 
-    /// Raises the number of calls that may be outstanding, outside the completion of a call, which
-    /// would wake a sender: wakes one (H-66).
+    /// Raises the number of calls that may be outstanding, and wakes a sender: for use outside the
+    /// completion of a call, which would wake one (H-66).
     pub(crate) fn raise_credits(&self, credits: impl Fn() -> u32) {
         let lock = self.lock();
 
@@ -440,7 +440,7 @@ impl<S> Xprt<S> {
         u32::try_from(read_once!(self, max_payload)).unwrap_or(u32::MAX)
     }
 
-    /// The connection works: the next attempt need not wait.
+    /// Resets the back-off: the connection works, so that the next attempt need not wait.
     pub(crate) fn reset_backoff(&self) {
         // SAFETY: The object is valid; a word that only the backoff uses, which takes any value.
         unsafe { (&raw mut (*self.as_ptr()).reestablish_timeout).write_volatile(0) };

@@ -278,8 +278,8 @@ impl Backchannel {
         place.copy_from_slice(payload);
         let (call, len) = (fields.call.as_mut_ptr(), payload.len());
         let (reply, reply_len) = (fields.reply.as_mut_ptr(), fields.reply.len());
-        // sunrpc takes a reference for the request without looking whether it gets one. Once the
-        // last is gone, which the transport may learn of later, it does not.
+        // sunrpc takes a reference for the request without checking that it gets one. After the
+        // last is dropped, which the transport may learn of later, it does not.
         // SAFETY: By the type invariants the object is valid.
         if unsafe { bindings::xprt_get(raw) }.is_null() {
             self.put(entry);
@@ -335,7 +335,7 @@ impl Backchannel {
         let home = unsafe { entry.home.as_ref() };
 
         if home.delivering.load(Relaxed) == current_task() {
-            // The service is gone, and sunrpc gives the request back while it is being delivered,
+            // The service has ended, and sunrpc gives the request back while it is being delivered,
             // in a completion. The last reference must not be dropped there: that would wait for a
             // close that waits for the completion (H-71).
             transport_queue().enqueue(entry);

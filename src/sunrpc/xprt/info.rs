@@ -27,8 +27,8 @@ impl<S> Xprt<S> {
             // SAFETY: The object is valid, and `which` one of the constants below.
             let string = unsafe { names::place(self.as_ptr(), which).read_volatile() };
             if !string.is_null() {
-                // SAFETY: A C string that is freed, if ever, only after all readers are gone that
-                // hold the lock of RCU, as this one does.
+                // SAFETY: A C string that is freed, if ever, only after all readers under RCU's
+                // lock have finished; this one holds it.
                 let from = unsafe { os::text(string) }.to_bytes_with_nul();
                 // The last byte stays a terminator.
                 let room = to.split_last_mut().map_or(&mut [][..], |(_, room)| room);
@@ -90,7 +90,7 @@ pub(crate) struct Load {
     /// Set when sunrpc may send, or waits for a connection.
     pub(crate) connected: bool,
     pub(crate) connecting: bool,
-    /// Set when the transport has said that nothing can be sent for now.
+    /// Set while the transport has no room to send.
     pub(crate) no_space: bool,
     /// Credits that calls hold, and whether these are all.
     pub(crate) used: usize,
@@ -103,7 +103,7 @@ pub(crate) struct Load {
 
 /// Counters that sunrpc keeps for a transport.
 pub(crate) struct Counters {
-    /// Times the port was asked for.
+    /// Times the port was requested from rpcbind.
     pub(crate) binds: usize,
     /// Connections made.
     pub(crate) connects: usize,

@@ -33,7 +33,7 @@ const HEX_PORT: u32 = bindings::rpc_display_format_t_RPC_DISPLAY_HEX_PORT;
 
 /// The place of a string in a transport object.
 ///
-/// Not a reference: sysfs replaces the string of the address whenever it likes.
+/// Not a reference: sysfs may replace the string of the address at any time.
 ///
 /// # Safety
 ///

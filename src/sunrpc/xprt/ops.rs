@@ -175,8 +175,8 @@ impl<'a, T: Transport> Object<'a, T> {
         self.transport().close(&mut unsafe { self.write_lock() });
     }
 
-    /// Shortens the time that attempts to connect may take, and the pauses between them. It is the
-    /// server's lease; one of no time at all would let no attempt succeed.
+    /// Shortens the time that attempts to connect may take, and the pauses between them. The time
+    /// is the server's lease; a lease of 0 would let no attempt succeed.
     fn set_connect_timeout(self, connect: c_ulong, reconnect: c_ulong) {
         let least = secs_to_jiffies(T::PARAMS.reconnect_secs);
         let (connect, reconnect) = (connect.max(least), reconnect.max(least));

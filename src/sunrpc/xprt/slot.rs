@@ -152,7 +152,7 @@ pub(crate) trait SlotData: Sized {
     /// which they are not as long as they can be reached.
     fn is_reachable(&self) -> bool;
 
-    /// Warns if that is so, in kernels with debug assertions; others do not check.
+    /// Warns if it is reachable, in kernels with debug assertions; others do not check.
     #[inline(always)]
     fn warn_if_reachable(&self) {
         if cfg!(CONFIG_RUST_DEBUG_ASSERTIONS) && self.is_reachable() {
@@ -162,7 +162,7 @@ pub(crate) trait SlotData: Sized {
     }
 }
 
-/// Requests that are made when the transport is; the others are when they are needed, and stay.
+/// Requests that are made with the transport; the others are made when needed, and stay.
 const FIRST: u32 = 16;
 
 /// All requests of a transport.
@@ -389,7 +389,7 @@ impl<D: SlotData> Slots<D> {
         place.as_ref().map(|slot| slot.rqst.get()).ok_or(ENOMEM)
     }
 
-    /// A request that is free and there.
+    /// A free request that was made before.
     fn pop_made(&self) -> Option<*mut bindings::rpc_rqst> {
         let made = self.all.iter().filter_map(SetOnce::as_ref);
         let mut free = made.filter(|slot| self.free.take_this(slot.index));
@@ -407,8 +407,8 @@ impl<D: SlotData> Slots<D> {
         for (index, place) in self.all.iter().enumerate() {
             // CAST: Fewer than 2^32.
             let index = index as u32;
-            // Requests that are in use have their buffers. Only the task that has the number of one
-            // that is not made yet makes it.
+            // Requests that are in use have their buffers. A request is first made by the task that
+            // has its number, and by no other.
             if !self.free.take_this(index) {
                 continue;
             }

@@ -36,7 +36,7 @@ pub(crate) struct Params {
     pub(crate) idle_secs: u32,
     /// Seconds between attempts to connect, at first.
     pub(crate) reconnect_secs: u32,
-    /// Seconds that asking for a port may take.
+    /// Seconds that a request for the port may take.
     pub(crate) bind_secs: u32,
     /// Seconds until a call without a reply is looked at, and that an attempt to connect may take,
     /// for callers that name no time.

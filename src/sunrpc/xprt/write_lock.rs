@@ -27,7 +27,7 @@ pub(crate) struct WriteLock<'a> {
 }
 
 impl WriteLock<'_> {
-    /// Takes the caller's word for it.
+    /// Assumes that the caller holds the lock.
     ///
     /// # Safety
     ///
@@ -84,7 +84,7 @@ impl WriteLock<'_> {
     }
 }
 
-/// A value that only the holder of one transport's write lock gets at.
+/// A value that only the holder of one transport's write lock can reach.
 pub(crate) struct WriteLocked<V> {
     xprt: NonNull<bindings::rpc_xprt>,
     value: UnsafeCell<V>,

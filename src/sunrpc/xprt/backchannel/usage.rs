@@ -3,8 +3,8 @@
 //! The slots that reverse calls of the newest connection use. Pure.
 //!
 //! One service takes the reverse calls of all transports. While it waits for another server, calls
-//! of connections that are gone keep their slots, and the server of a live connection must not be
-//! accused of them.
+//! of ended connections keep their slots, and the server of a live connection must not be accused
+//! of them.
 
 /// The number of slots in use by one connection.
 pub(super) struct Usage {
@@ -75,7 +75,7 @@ mod tests {
         assert!(!usage.is_all(1, SLOTS));
     }
 
-    // BI-36: calls of connections that are gone are not held against the next one.
+    // BI-36: calls of ended connections are not held against the next one.
     #[test]
     fn a_new_connection_is_not_accused_of_the_calls_before() {
         let mut usage = Usage::new();

@@ -150,7 +150,8 @@ impl<'a, T: Transport> Task<'a, T> {
     }
 }
 
-/// Has the transport release the buffers of a call that was not completed, and sees that it does.
+/// Makes the transport release the buffers of a call that was not completed, and checks that it
+/// does.
 #[cold]
 #[inline(never)]
 fn release<T: Transport>(transport: ArcBorrow<'_, T>, slot: &T::Slot) {

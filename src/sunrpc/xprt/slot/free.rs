@@ -63,7 +63,7 @@ impl FreeNumbers {
         None
     }
 
-    /// Takes `number`. Returns whether it was there.
+    /// Takes `number`. Returns `true` if it was free.
     pub(super) fn take_this(&self, number: u32) -> bool {
         // CAST: Widening.
         let (Some(word), bit) = (
