@@ -66,13 +66,13 @@ pub(crate) struct Endpoint<H: EventHandler + CompletionHandler> {
 }
 
 /// An identifier that was bound to a queue pair: the next step, the part of the queue pair that is
-/// kept under a lock, and the part that belongs to the sender. The completion queue has the part
-/// of the handler of completions.
+/// kept under a lock, and the sender's part. The completion queue has the completion handler's
+/// part.
 type Halves<H> = (Bound<H>, Qp<Arc<Endpoint<H>>>, SendQueue<Arc<Endpoint<H>>>);
 
 /// The reason why an identifier did not get a queue pair.
 pub(crate) enum BindError<H: EventHandler> {
-    /// The driver refuses one of this size. The identifier is as before.
+    /// The driver refuses a queue pair of this size. The identifier is as before.
     Refused(Resolved<H>, Error),
     /// Anything else.
     Failed(Error),
@@ -127,7 +127,7 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
         // SAFETY: The identifier is valid, and its queue pair was made above.
         let raw = NonNull::new(unsafe { (*endpoint.id.as_ptr()).qp }).ok_or(ENODEV)?;
 
-        // SAFETY: `raw` has the depths asked for. `endpoint` keeps it, and alone knows of it; the
+        // SAFETY: `raw` has the requested depths. `endpoint` keeps it, and alone knows of it; the
         // counters were reserved together with its completion queue, of `H`, and `pd`.
         let (qp, sends) = unsafe { Qp::new(raw, endpoint, counters, &pd, size) }?;
         let bound = Bound(qp.owner().clone());
@@ -166,7 +166,7 @@ impl<H: EventHandler + CompletionHandler> Bound<H> {
     }
 }
 
-/// An identifier that has asked its peer to connect.
+/// An identifier that has requested a connection from its peer.
 pub(crate) struct Connecting<H: EventHandler + CompletionHandler>(Arc<Endpoint<H>>);
 
 impl<H: EventHandler + CompletionHandler> Connecting<H> {
