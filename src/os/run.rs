@@ -166,8 +166,8 @@ impl Runs for Pages<'_> {
         let len = if single >= most {
             most
         } else {
-            // Of a Xen PV domain consecutive pages need not be so for the device, and swiotlb-xen
-            // bounces a run of them.
+            // In a Xen PV domain consecutive pages need not be consecutive for the device, and
+            // swiotlb-xen bounces a run of them.
             //
             // SAFETY: By the type invariants the bytes behind the first page have a page;
             // xen_pv_domain() has no requirement.
@@ -348,7 +348,7 @@ mod tests {
         Ok(runs)
     }
 
-    /// Consecutive pages are one run, which has the bytes that were asked for.
+    /// Consecutive pages are one run with the requested bytes.
     #[test]
     fn consecutive() -> Result {
         let (_memory, pages) = pages::<4>()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Code of the module that runs after the last reference to the module is gone.
+//! Code of the module that runs after the last reference to the module is dropped.
 
 use kernel::prelude::*;
 
@@ -11,8 +11,8 @@ use super::this_module;
 /// `true` if `synchronize_rcu_tasks` waits for a task that is preempted outside of read-side
 /// sections.
 ///
-/// A kernel that preempts but has no tracer and no BPF makes `synchronize_rcu` of it, which does
-/// not (`include/linux/rcupdate.h`).
+/// A kernel that preempts but has no tracer and no BPF defines it as `synchronize_rcu`, which does
+/// not wait for such a task (`include/linux/rcupdate.h`).
 const CAN_WAIT: bool = cfg!(not(CONFIG_PREEMPTION)) || cfg!(CONFIG_TASKS_RCU);
 
 /// Dropping it waits until no task is inside the module that was there before.
@@ -23,7 +23,7 @@ const CAN_WAIT: bool = cfg!(not(CONFIG_PREEMPTION)) || cfg!(CONFIG_TASKS_RCU);
 pub(crate) struct Stragglers(());
 
 impl Stragglers {
-    /// Keeps the module for good where its end could not wait for tasks that are inside it.
+    /// Keeps the module loaded where its end could not wait for tasks that are inside it.
     pub(crate) fn new() -> Self {
         if !CAN_WAIT {
             // SAFETY: The module is being loaded, and its loader holds it.

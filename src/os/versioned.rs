@@ -46,7 +46,7 @@ struct Version<T> {
     number: u32,
 }
 
-// SAFETY: With this value its versions move to the other thread, which may as `T` is `Send`.
+// SAFETY: With this value its versions move to the other thread; `T` is `Send`.
 unsafe impl<T: Send> Send for Versioned<T> {}
 // SAFETY: Other threads read versions, which needs `T` to be `Sync`, and publish some that this one
 // drops, which needs `T` to be `Send`. All access is through the atomic pointer.

@@ -47,7 +47,7 @@ impl Completion {
         unsafe { bindings::reinit_completion(self.inner.get()) }
     }
 
-    /// Waits for the next signal, at most `limit` jiffies. Returns whether the signal came.
+    /// Waits for the next signal, at most `limit` jiffies. Returns `true` if the signal came.
     pub(crate) fn wait(&self, limit: usize) -> bool {
         // SAFETY: The completion was initialised by `new`; sleeping is allowed in the process
         // context that calls this.
