@@ -6,7 +6,7 @@
 //! together, the server in each reply how many calls. A new connection starts with one credit, so
 //! the second call waits for the first reply.
 
-/// The credits that a received grant gives to a requester that asked for `requested`.
+/// The credits that a received grant gives to a requester of `requested` credits.
 ///
 /// A grant of 0 would stop the connection, so it counts as 1 (see [`is_zero`]); more than requested
 /// are not used. A request of 0 counts as 1 as well.

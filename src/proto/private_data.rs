@@ -93,7 +93,7 @@ impl PrivateData {
         ]
     }
 
-    /// Finds the first well-formed message in `bytes`, at whatever offset it starts.
+    /// Finds the first well-formed message in `bytes`, at any offset.
     ///
     /// Other layers put bytes of their own before it and the connection manager pads behind it. A
     /// candidate of another version, or one that runs over the end, is no message and the search

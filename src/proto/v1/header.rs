@@ -11,7 +11,7 @@
 //! | 4 `RDMA_ERROR` | [`RdmaError`] |
 //!
 //! The types 2 and 3 are reserved, all others undefined. The version word of an `RDMA_ERROR`
-//! repeats the rejected message's version word, so it is decoded whatever that word holds.
+//! repeats the rejected message's version word, so it is decoded with any value of that word.
 
 use super::super::{
     chunk::ChunkLists,
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(payload(&Message::new(&TV_V1_6)), Some(40));
     }
 
-    // TV-V1-7, 8, V1-11, V1-16: no payload, whatever follows the lists.
+    // TV-V1-7, 8, V1-11, V1-16: no payload, with any bytes behind the lists.
     #[test]
     fn nomsg() {
         for words in [TV_V1_7.as_slice(), TV_V1_8.as_slice()] {
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(payload(&message.cut(28)), Some(0));
     }
 
-    // TV-M-3, V1-8: any other version, whatever the type but RDMA_ERROR.
+    // TV-M-3, V1-8: any other version, in any type but RDMA_ERROR.
     #[test]
     fn versions() {
         for version in [0, 2, 0x0100_0000, u32::MAX] {

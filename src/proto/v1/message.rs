@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(encode_system_error(7, 16, none), Err(EncodeError::NoRoom));
     }
 
-    // V1-32: a call that a server can reply to whatever else it has to do.
+    // V1-32: a call that a server can reply to immediately.
     #[test]
     fn null_calls() {
         let program = Program {

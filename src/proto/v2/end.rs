@@ -157,7 +157,7 @@ pub(crate) enum Operation {
     Update { size: u32, finished: bool },
 }
 
-/// The reason why the peer is not asked for another size.
+/// The reason why no other size is requested from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAsked {
     /// The peer does not support requests.
@@ -269,7 +269,7 @@ impl End {
     ///
     /// # Errors
     ///
-    /// The reason why it is never asked.
+    /// The reason why it is never requested.
     pub(crate) fn ask(&mut self, want: u32) -> Result<(), NotAsked> {
         let want = want & !3;
         if self.unsupported.all || self.unsupported.request {

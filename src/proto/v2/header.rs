@@ -13,7 +13,7 @@
 //!
 //! An error has no direction word: the layout of `ERR_VERS` is the same in all versions, and errors
 //! are sent to requesters alone (V2-39, V2-40). Its version word repeats the rejected message's
-//! version word, or is the peer's own, so it is decoded whatever that word holds (V2-13).
+//! version word, or is the peer's own, so it is decoded with any value of that word (V2-13).
 
 use super::{
     super::{
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(body(&message), Ok(expected));
     }
 
-    // TV-M-25, V2-47, V2-58, XC-4: lengths of `rdma_optinfo`, whatever the operation.
+    // TV-M-25, V2-47, V2-58, XC-4: lengths of `rdma_optinfo`, for any operation.
     #[test]
     fn optional_lengths() {
         for operation in [1, 99] {
@@ -437,7 +437,7 @@ mod tests {
         }
     }
 
-    // V2-18, V1-8: any other version, whatever the type but an error.
+    // V2-18, V1-8: any other version, in any type but an error.
     #[test]
     fn versions() {
         for version in [0, 1, 3, 0x0200_0000, u32::MAX] {

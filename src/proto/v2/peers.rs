@@ -11,7 +11,7 @@
 
 use core::net::IpAddr;
 
-/// An hour: the peer has said so.
+/// An hour: the peer has answered.
 const CERTAIN: u64 = 3600;
 
 /// Ten minutes: the peer may not have received the offer.
@@ -20,7 +20,7 @@ const SUSPECTED: u64 = 600;
 /// Two connections that are lost at long Sends within a minute, ...
 const AGAIN: u64 = 60;
 
-/// ... and for ten minutes the peer is asked for no larger Receives, nor believed to have any.
+/// ... and for ten minutes no larger Receives are requested from the peer, nor believed to exist.
 const NO_GROWTH: u64 = 600;
 
 /// A peer.

@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    // XC-72, XC-97: a size that was asked for is not exceeded until it is answered.
+    // XC-72, XC-97: a requested size is not exceeded until it is answered.
     #[test]
     fn caps() {
         assert_eq!(Requests::default().cap(), None);

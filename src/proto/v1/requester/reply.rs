@@ -20,7 +20,7 @@ use super::{
 /// Bytes of the smallest RPC reply: xid, REPLY, MSG_DENIED, AUTH_ERROR and a reason.
 pub(super) const MIN_RPC_REPLY: u64 = 20;
 
-/// The chunks for the reply that a call went out with.
+/// The chunks for the reply that a call offered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offered<'a> {
     /// The segments of the Write chunk; empty when none was offered.

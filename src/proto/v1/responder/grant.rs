@@ -6,7 +6,7 @@
 //! of them are not for calls: one for each reverse call that has been sent, and one for a message
 //! that is no call.
 
-/// The Receives besides the Receives for calls and for replies in the reverse direction.
+/// The Receives that serve neither calls nor replies in the reverse direction.
 const SPARE: u32 = 1;
 
 /// The grant to a client that requested `requested` calls. `posted` Receives are posted, `reverse`

@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    // PD-25, PD-32: the only handle of a call, in whichever list it is.
+    // PD-25, PD-32: the only handle of a call, in any of the lists.
     #[test]
     fn handles() {
         let read = Message::new(&TV_V1_3);

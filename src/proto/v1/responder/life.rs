@@ -33,7 +33,7 @@ enum State {
     Reading = 0,
     /// Its arguments are complete, and no thread has it yet.
     Ready = 1,
-    /// The upper layer has it, and there is no reply.
+    /// The upper layer has it, without a reply yet.
     Held = 2,
     /// Its reply waits for room in the send queue.
     HeldWaiting = 3,
@@ -73,7 +73,7 @@ impl CallLife {
     /// A call whose arguments are being read.
     pub(crate) const READING: Self = Self(State::Reading);
 
-    /// A call whose arguments are complete; it goes into the inbox of its connection.
+    /// A call whose arguments are complete, for the inbox of its connection.
     pub(crate) const READY: Self = Self(State::Ready);
 
     /// The life that `word` stores. Only words that [`Self::word`] has returned are stored.
@@ -137,8 +137,8 @@ impl CallLife {
         }
     }
 
-    /// The reply is to be posted; stored before it is, since the Send may complete at once. Returns
-    /// `None` for a call without a reply to post.
+    /// The reply is to be posted; stored before it is, since the Send may complete immediately.
+    /// Returns `None` for a call without a reply to post.
     pub(crate) const fn posted(self) -> Next {
         match self.0 {
             State::Held | State::HeldWaiting => {
@@ -159,7 +159,7 @@ impl CallLife {
         }
     }
 
-    /// The connection is closed: drops the call from the inbox, or its reply from those that wait.
+    /// The connection is closed: drops the call from the inbox, or its reply from the waiting ones.
     /// Also drops a call from the inbox that is rejected. Returns `None` for a call in neither.
     pub(crate) const fn dropped(self) -> Next {
         match self.0 {

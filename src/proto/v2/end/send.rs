@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(odd, Some(Odd::Unmatched));
     }
 
-    // XC-43, XC-93, XC-95: what is never asked for.
+    // XC-43, XC-93, XC-95: sizes that are never requested.
     #[test]
     fn not_asked() {
         let mut client = client(2);

@@ -10,7 +10,7 @@
 //!     Steady(s) --- want g > s ---> Growing(s -> g, last = number of the newest posted Receive)
 //!     Growing   --- completed >= last ---> Steady(g), g is announced
 //!     Growing   --- no memory ---> a smaller g, or Steady(s)
-//!     any       --- the peer asks for a smaller size ---> Steady(smaller)
+//!     any       --- the peer requests a smaller size ---> Steady(smaller)
 //! ```
 //!
 //! While it grows, an end posts only Receives of the new size. It shrinks only at the peer's
@@ -59,7 +59,7 @@ pub(crate) enum Size {
         to: u32,
         /// The number of the last Receive that was posted before.
         last: u32,
-        /// Set if the peer has asked for it, and waits for an update.
+        /// Set if the peer has requested it, and waits for an update.
         asked: bool,
     },
 }

@@ -3,7 +3,7 @@
 //! The client's side: one offer on each connection, and what follows from its answer.
 //!
 //! ```text
-//!     Connected --- the rule or the memory says version 1 ---> Up(1)
+//!     Connected --- the rule or the memory requires version 1 ---> Up(1)
 //!     Connected --- otherwise: NULL in version 2 ---> Offered
 //!     Offered   --- answer in version 2 ---> Up(2)
 //!     Offered   --- ERR_VERS with 1, BAD_HEADER, answer in version 1 ---> Up(1)
@@ -37,7 +37,7 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Answer {
-    /// An RPC reply, whatever its status.
+    /// An RPC reply with any status.
     Reply,
     /// `ERR_VERS`, by its place: its version word may be any.
     Versions { low: u32, high: u32 },
