@@ -136,6 +136,7 @@ check "build with helpers as calls" plain_helpers
 check "flags of GCC that Kbuild leaves out" skipped_flags
 check "no unsafe code outside the wrapper layers" unsafe_rooms
 check "no room uses one above it" selftests/lint/arrows.py src
+check "no room has more indirect words than its limit" selftests/lint/prose.py
 check "no panic paths in kernel code" panic_paths
 check "no calls to panic in the module" panic_calls
 check "lines of kernel code up to 100 columns" line_lengths
