@@ -98,7 +98,7 @@ def firewall(pair: Pair, says: Says) -> None:
     pair.server.run("tc qdisc del dev eth0 ingress")
 
 
-@complaint("A mount says: Protocol error")
+@complaint("A mount fails: Protocol error")
 def no_device(pair: Pair, says: Says) -> None:
     """An interface without one."""
     pair.client.run("rdma link delete rxe0")
@@ -116,7 +116,7 @@ def no_route(pair: Pair, says: Says) -> None:
     bring_up(pair, HERE)
 
 
-@complaint("A mount in a container says: Protocol error", limit=90)
+@complaint("A mount in a container fails: Protocol error", limit=90)
 def container(pair: Pair, says: Says) -> None:
     """The device stays in the namespace that it was made in, unless namespaces share devices."""
     pair.client.run("rdma system set netns exclusive; ip netns add container; ip link set eth0 netns container")
@@ -157,7 +157,7 @@ def over_tcp(pair: Pair, says: Says) -> None:
     pair.umount()
 
 
-@complaint("A mount says: an incorrect mount option was specified")
+@complaint("A mount fails: an incorrect mount option was specified")
 def not_loaded(pair: Pair, says: Says) -> None:
     """Nothing is loaded, and nothing can be."""
     pair.unload_module()
@@ -168,7 +168,7 @@ def not_loaded(pair: Pair, says: Says) -> None:
     says.in_text(said)
 
 
-@complaint("insmod says: Device or resource busy", r"rpcrdma_rs: the name \"rdma\" is taken")
+@complaint("insmod fails: Device or resource busy", r"rpcrdma_rs: the name \"rdma\" is taken")
 def taken(pair: Pair, says: Says) -> None:
     """The in-tree module was first."""
     pair.unload_module()
@@ -180,7 +180,7 @@ def taken(pair: Pair, says: Says) -> None:
     says.in_log()
 
 
-@complaint("rmmod says that the module is in use")
+@complaint("rmmod fails: the module is in use")
 def in_use(pair: Pair, says: Says) -> None:
     """A mount keeps it, and a rule does."""
     pair.mount("3")
@@ -343,7 +343,7 @@ LOCKDOWN = "/sys/kernel/security/lockdown"
 
 
 @complaint(
-    "insmod says: Operation not permitted",
+    "insmod fails: Operation not permitted",
     r"Lockdown: .*",
     r".*module verification failed.*",
     limit=120,
