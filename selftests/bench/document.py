@@ -17,21 +17,20 @@ Performance
 
 ``make bench`` runs the same operations over this module and over the in-tree one, in the same client guest and against
 the same in-tree server, and counts the instructions that the client executes: kernel and user space, drivers and
-soft-RoCE included. Such figures do not depend on the load of the machine. They say nothing about time spent waiting,
-for which there is the section `By the clock`_, and nothing about real RDMA hardware, which does in silicon much of the
-work that is counted here.
+soft-RoCE included. Such figures do not depend on the load of the machine. They do not cover time spent waiting (see
+`By the clock`_) or real RDMA hardware, which does in silicon much of the work counted here.
 
 This page was made on {date} by ``{command}`` with Linux {kernel}. Ratios are ours / in-tree, of medians; the spread is
 the distance between the smallest and the largest sample. A row is measured again unless most of its samples agree.
 
-The in-tree module means to signal one Send in many; once it has registered memory, a slip of its count makes it signal
-every second one, or every one. The column ``/ repaired`` compares with the same module without the slip (one line,
+The in-tree module intends to signal one Send in many; once it has registered memory, a counting bug makes it signal
+every second Send, or every Send. The column ``/ repaired`` compares with the same module without the bug (one line,
 which ``make bench`` changes in a copy). ``its host`` compares the host parts of both.
 
-Each of the following lines has a limit, and the rows outside of it with their figures, the worst first. The limit of
-the own instructions is {small:.2f} for calls without payload or with up to 8 KiB of it, and of 1 MiB in contiguous
-memory, {large:.2f} for all others. No page of the RPC rows follows the one before it in memory, unless a row says that
-it is contiguous; NFS rows have what the allocator hands out.
+Each of the following lines has a limit, and lists the rows outside of it with their figures, the worst first. The limit
+of the own instructions is {small:.2f} for calls without payload or with up to 8 KiB of it, and of 1 MiB in contiguous
+memory, {large:.2f} for all others. No two successive pages of the RPC rows are adjacent in memory, unless the row is
+named contiguous; NFS rows use the pages that the allocator returns.
 
 {verdict}
 
@@ -47,13 +46,14 @@ transport is its code alone.
 The stages bound a connection: the work of sunrpc and the transport to send, under the lock of the transport, and their
 work in handlers of completions, both without the adapter. This module has one such handler for each connection; the
 in-tree one has two, for Sends and for Receives, that may run side by side, and the column has their sum. In rows of
-reconnects the connection manager's are among them.
+reconnects the handlers of the connection manager are among them.
 
-Locks are those that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix.
-Doorbells are those of the send queue and of the receive queue; ``Sends each`` is the number of Sends for each of the
-first, to which local invalidations that are posted by themselves belong. A burst is the operations for each run of a
-handler. Doorbells, completions, registrations and bytes are per operation: the bytes of the registered memory, those
-that the transport copies into the buffers of Sends and out of those of Receives, and those that the adapter copies.
+Locks are the locks that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix.
+Doorbells are counted for the send queue and for the receive queue; ``Sends each`` is the number of Sends for each
+doorbell of the send queue, including doorbells of separately posted local invalidations. A burst is the operations for
+each run of a handler. Doorbells, completions, registrations and bytes are per operation: bytes of registered memory,
+bytes that the transport copies into the buffers of Sends and out of the buffers of Receives, and bytes that the adapter
+copies.
 
 ::
 
@@ -62,7 +62,7 @@ that the transport copies into the buffers of Sends and out of those of Receives
 The transport's own instructions
 ================================
 
-By function, those of at least {least} instructions, in rows that stand for many.
+By function, from {least} instructions up, in representative rows.
 
 ::
 
@@ -73,11 +73,11 @@ By the clock
 
 {clock}
 
-Measured without counting, in turns of a few seconds. The ratios are means over the turns, each compared with the one of
-the other transport next to it, with their 95 % confidence intervals. The last column compares this module with itself,
-loaded once more: its distance from 1 is the error of the method.
-The memory of a connection is that of fifteen more of a mount, and of up to a thousand clients with one each; busy ones
-have moved payloads in both directions.
+Measured without counting, in turns of a few seconds. The ratios are means over pairs of adjacent turns of the two
+transports, with their 95 % confidence intervals. The last column compares this module with itself, loaded once more:
+its distance from 1 is the error of the method. The memory of a connection is measured with fifteen more connections of
+a mount, and with up to a thousand clients with one connection each; busy connections have moved payloads in both
+directions.
 
 ::
 
@@ -86,9 +86,10 @@ have moved payloads in both directions.
 
 
 TUNED = """
-Inline sizes of 16 KiB, on both sides, against those of 4 KiB. The columns of one client compare it with itself, and
-``ours/in-tree`` this module with 16 KiB with the in-tree one with 4 KiB; with ``both 16 KiB`` both have the larger sizes.
-Copies count at a third of an instruction for each byte, since the emulated processor has none that copies with one.
+Inline sizes of 16 KiB, on both sides, compared with 4 KiB. The columns of one client compare it with itself, and
+``ours/in-tree`` this module with 16 KiB with the in-tree module with 4 KiB; with ``both 16 KiB`` both have the larger
+sizes. Copies count a third of an instruction for each byte, since the emulated processor has no instruction that copies
+a block.
 
 ::
 
@@ -98,8 +99,8 @@ Copies count at a third of an instruction for each byte, since the emulated proc
 # What the clock sees in native guests, and in others.
 NATIVE = """
 These guests are not emulated: their kernel is a process of the machine that measures (User-mode Linux), and the processor
-executes its code as it is. Each has one processor. Most of the cost of a call is that of soft-RoCE and of such a kernel,
-whose interrupts are signals and whose frames are system calls; it is the same for all clients.
+executes its code as it is. Each has one processor. Most of the cost of a call is spent in soft-RoCE and in such a
+kernel, whose interrupts are signals and whose frames are system calls; it is the same for all clients.
 """.strip()
 OTHER = "Where these guests are emulated, only the ratios mean anything."
 
