@@ -34,7 +34,6 @@ CEILINGS = {
     "selftests/setup": 13,
     "selftests/soak": 14,
     "selftests/tool": 16,
-    "selftests/vm": 16,
     "selftests/vng": 8,
     "src/bindings": 21,
     "src/client": 17,

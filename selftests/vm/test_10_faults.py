@@ -8,7 +8,7 @@ from harness.registry import test
 from .guest import pattern
 from .test_7_reconnect import MIB, PROVOKED
 
-# A module that is not ours to load says so at level error, as does ours when the name is taken.
+# The in-tree module's message at level error when it cannot load, and ours when the name is taken.
 REFUSED = (r'rpcrdma_rs: the name "rdma" is taken',)
 
 
@@ -18,7 +18,7 @@ REFUSED = (r'rpcrdma_rs: the name "rdma" is taken',)
     "H-2",
     "H-31",
     limit=180,
-    # The server may access memory that was invalidated with the call: its device says so, and so may ours.
+    # The server may access memory that was invalidated with the call: its device reports this, and ours may.
     allowed=(*PROVOKED, r"rxe\d+: qp#\d+ do_complete: non-flush error status = \d+"),
     cases=[{"vers": "3"}, {"vers": "4.2"}],
 )

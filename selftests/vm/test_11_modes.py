@@ -2,8 +2,8 @@
 """Every transfer mode on purpose, with every byte checked at both ends.
 
 NFS chooses its own sizes; these calls come from selftests/rpcload. The transport's counters tell which mode was used.
-They count segments, those of Long calls among those of Read lists. In-tree a call that found too few registrations
-counts once more when it is tried again.
+They count segments, including the segments of Long calls for Read lists. In-tree a call that found too few
+registrations counts once more when it is tried again.
 """
 
 import errno
@@ -27,9 +27,9 @@ SIZES = (1, 1000, 4000, 16 * KIB, 64 * KIB, 64 * KIB + 1, 256 * KIB, MIB - 3, MI
 CONTIGUOUS = 64 * KIB  # the most that head and tail take
 COUNTERS = ("read_chunks", "write_chunks", "reply_chunks", "nomsg_calls")
 
-# The largest of these sizes that goes inline at the default threshold of 4096. With 4000 bytes of data a call has 4060
-# bytes and a reply 4040, to which we add the header's 28 bytes; in-tree always leaves room for the largest
-# header with all segments that the device may need (212 bytes and more).
+# The largest of these sizes that is sent inline at the default threshold of 4096. With 4000 bytes of data a call has
+# 4060 bytes and a reply 4040, and we add the header's 28 bytes; in-tree always leaves room for the largest header
+# with all segments that the device may need (212 bytes and more).
 INLINE = {"ours": 4000, "in-tree": 1000}
 
 
@@ -147,7 +147,7 @@ def write_chunk(pair: Pair) -> None:
     try_all(pair, [(call, reply) for reply in sizes(WRITE_CHUNK)], reply_end(pair, True))
 
 
-# Bytes of which XDR pads the last word, within a page and over several.
+# Lengths whose last word XDR pads, within a page and over several.
 ODD = (5001, 12346, 100003)
 
 
@@ -201,7 +201,7 @@ def long_write(pair: Pair) -> None:
     try_all(pair, list(zip(sizes(LONG), reversed(sizes(WRITE_CHUNK)), strict=True)), reply_end(pair, True))
 
 
-# A Long call or a Reply chunk, and the registrations that it takes: three if there is a gap between head, pages and tail.
+# A Long call or a Reply chunk, and the registrations that it takes: three with a gap between head, pages and tail.
 PIECES = {
     "call=16384 call_in=pages": 1,
     "call=1048576 call_in=pages": 1,
@@ -248,14 +248,14 @@ def pieces(pair: Pair, remote: int) -> None:
     cases=[{"credits": 128}, {"credits": 4}],
 )
 def registrations(pair: Pair, credits: int) -> None:
-    """The queue has room for one with each credit, and for one message more of these, which have six; there are one and a
-    half registrations for each credit, and six at least. The sender has to wait now and then, with 4 credits for nearly
-    every call. That costs no connection, and ends."""
+    """The queue has room for one registration with each credit, and for one message more, which here has six; the
+    client has one and a half registrations for each credit, and at least six. The sender has to wait now and then, with
+    4 credits for nearly every call. That costs no connection, and ends."""
     ours = pair.options.client == "ours"
     words = "call=16384 call_in=pages call_base=512 reply=16384 reply_in=pages reply_base=512"
     with parameters(pair, credits=credits, reverse=0) if ours else nullcontext(), loaded(pair) as load:
         load.open()
-        # There is a buffer and a Receive for each call afterwards.
+        # Each call has a buffer and a Receive afterwards.
         load.one("run count=512 depth=128 call=500 reply=500").good()
         for seed in range(3):
             outcome = load.one(f"run count=256 depth=128 seed={seed} {words}", timeout=60).good()
@@ -270,7 +270,7 @@ def registrations(pair: Pair, credits: int) -> None:
 
 @test("reply shorter than its Reply chunk", "V1-50", "V1-99", "V1-100", "V1-102")
 def short_reply(pair: Pair) -> None:
-    """The chunk is for the largest reply; the one that comes is smaller, and ends anywhere in it."""
+    """The chunk is for the largest reply; the actual reply is smaller, and ends anywhere in it."""
     with loaded(pair) as load:
         load.open()
         sizes = (0, 1, 4000, 4096, 12345, 200000, 294900, 294912)

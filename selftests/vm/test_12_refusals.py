@@ -70,7 +70,7 @@ def rejected(pair: Pair) -> None:
     def told() -> list[str]:
         return re.findall(rf"port {port}: cannot connect: (.*);", pair.client.run("dmesg").out)
 
-    # The mount makes a new transport for each attempt, or goes on with the first one.
+    # The mount makes a new transport for each attempt, or keeps the first.
     patience = 40 * pair.options.slowness
     wait_until(lambda: len(told()) >= 4 or set(told()) - {rejection}, "not enough attempts", patience)
     job.kill()
@@ -120,8 +120,9 @@ def working(pair: Pair, what: str, when: str, calls: str, fatal: bool) -> None:
         load.one(f"run {WORDS[calls]}").good()
         device.refuse(what, when)
         said = len(pair.client.run("dmesg").out)
-        # Few at a time: a queue pair of rxe that fails while many packets come in may lock itself up, since it frees them
-        # under a lock that soft interrupts take, and freeing them lets those in. Only a pool must be exhausted.
+        # Few at a time: a queue pair of rxe that fails while many packets come in may lock itself up, since it frees
+        # them under a lock that soft interrupts take, and freeing lets soft interrupts run. Only a pool must be
+        # exhausted.
         depth = 64 if what == "alloc_mr" else 2
         outcome = load.one(f"run count=128 depth={depth} seed=1 {WORDS[calls]}", timeout=90).good()
         assert outcome.values["calls"] == 128, str(outcome)
@@ -136,7 +137,7 @@ def working(pair: Pair, what: str, when: str, calls: str, fatal: bool) -> None:
 
 @test("memory that can never be mapped", "V1-120", "H-37", "H-74", limit=150, device="rxe")
 def unmapped(pair: Pair) -> None:
-    """The call fails within seconds, with a line in the log; calls that register nothing go on, before that and after."""
+    """The call fails within seconds, with a line in the log; calls that register nothing succeed throughout."""
     client = pair.client
     with faults(pair) as device:
         pair.mount("3", "noac")
@@ -212,8 +213,8 @@ def pages_per_registration(pair: Pair, pages: int) -> None:
     ],
 )
 def too_small(pair: Pair, what: str, words: str) -> None:
-    """The log says why. A call of the largest size would need more segments than a chunk may have; and a registration that
-    is not made for one call must not be offered to the server to invalidate."""
+    """The log has the reason. A call of the largest size would need more segments than a chunk may have; and a
+    registration that is not made for one call must not be offered to the server to invalidate."""
     before = resources.rdma(pair.client)
     with faults(pair, words):
         said = len(pair.client.run("dmesg").out)
@@ -225,7 +226,7 @@ def too_small(pair: Pair, what: str, words: str) -> None:
         unchanged(pair, before)
 
 
-# What the module says, and rxe of requests whose queue pair is gone.
+# The messages of the module, and of rxe about requests whose queue pair is gone.
 KEPT = (r"rpcrdma_rs: rxe0: cannot end the requests of a queue pair \(-110\): it is destroyed with them",)
 
 
@@ -251,7 +252,7 @@ def kept(pair: Pair) -> None:
 
 @test("queues of {depth} requests", "H-4", "H-57", limit=90, device="rxe", cases=[{"depth": 500}, {"depth": 250}])
 def queues(pair: Pair, depth: int) -> None:
-    """The client asks for as many credits as the device has room for, and calls beyond them wait."""
+    """The client requests as many credits as the device has room for, and calls beyond them wait."""
     before = resources.rdma(pair.client)
     with faults(pair, f"max_qp_wr={depth}"), loaded(pair) as load:
         said = len(pair.client.run("dmesg").out)
@@ -307,7 +308,7 @@ def invalidated(pair: Pair, how: str) -> None:
             pair.client.run("kill -9 $(cat /tmp/listing)")
         limit = 20 * pair.options.slowness
         wait_until(lambda: device.held_invalidations() > 0, "nothing was invalidated locally", limit)
-        # Other calls go on, and by the time that one is over this one would have ended.
+        # Other calls continue, and when that one is over this one would have ended.
         assert ABSENT in ask(pair, "do-right")
         assert device.held_invalidations() == 1, f"{device.held_invalidations()} chains are kept back"
         assert job.result is None and not job.text, f"the caller did not wait: {job.text}"
@@ -324,7 +325,7 @@ def invalidated(pair: Pair, how: str) -> None:
 @test("a killed call does not wait for its local invalidation for ever", "V1-128", "H-31", limit=150, device="rxe")
 def overdue(pair: Pair) -> None:
     """No timer of the RPC layer is left when the caller is killed that waits for its reply to be delivered: the
-    connection ends instead, with which the invalidation does, and the next one works."""
+    connection, and with it the invalidation, ends instead, and the next connection works."""
     with (
         parameters(pair, remote_invalidation=0),
         faults(pair) as device,
@@ -340,7 +341,7 @@ def overdue(pair: Pair) -> None:
         limit = 20 * pair.options.slowness
         wait_until(lambda: device.held_invalidations() > 0, "nothing was invalidated locally", limit)
         pair.client.run("kill -9 $(cat /tmp/listing)")
-        # The limit is 10 seconds, or up to twice as long when there was another invalidation shortly before.
+        # The limit is 10 seconds, or up to twice as long shortly after another invalidation.
         done = pair.client.finish(job, "the killed caller", 40, check=False)
         assert done.rc == 137, f"{done}"
         device.hold_invalidations(False)

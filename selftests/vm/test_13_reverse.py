@@ -20,8 +20,8 @@ from peer.driver import Event, Peer, peer
 NULL, REPLY, STALL = 0, 1, 2
 SUCCESS, SYSTEM_ERR = 0, 5
 RDMA_MSG = 0
-GRANT = 16  # reverse calls that the client takes at once
-SLOTS = 32  # and those that it has memory for
+GRANT = 16  # reverse calls that the client accepts at a time
+SLOTS = 32  # and the reverse calls that it has memory for
 CREDITS = "/sys/module/rpcrdma_rs/parameters/credits"
 REPLY_LIMIT = 5.0  # seconds; with a call without a reply the client ends the connection after a minute
 
@@ -64,17 +64,17 @@ class Bed:
         return [replies[xid] for xid in xids]
 
     def call(self, procedure: int = NULL, **words: int) -> list[Event]:
-        """Makes reverse calls and waits for their replies, which are those of a call that went well."""
+        """Makes reverse calls and waits for their replies, which must report success."""
         replies = self.replies_to(self.server.order("call", procedure=procedure, **words))
         assert [e["rpc"]["status"] for e in replies] == [SUCCESS] * len(replies), replies
         return replies
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Waits for a state of the client that no event of the peer tells."""
+        """Waits for a state of the client that no event of the peer reports."""
         wait_until(condition, what, 20 * self.pair.options.slowness)
 
     def kept(self) -> list[Event]:
-        """The forward calls that the peer has not replied to at once."""
+        """The forward calls that the peer has not replied to immediately."""
         return self.server.of("misbehaves")
 
     def wait_kept(self, count: int) -> None:
@@ -110,7 +110,7 @@ def bed(pair: Pair, *options: str) -> Iterator[Bed]:
     core=True,
 )
 def no_credit_left(pair: Pair, grant: int) -> None:
-    """A server that replies to its clients only after the reply to its own call gets that one at once, although the
+    """A server that replies to its clients only after the reply to its own call gets that immediately, although the
     client has more calls to send than it may. Nor does the client send one of them because of the reverse call."""
     callers = 12
     with bed(pair, "--credits", str(grant)) as it:
@@ -128,15 +128,15 @@ def no_credit_left(pair: Pair, grant: int) -> None:
         assert outcome.values["calls"] == callers and it.connections() == 1, str(outcome)
 
 
-# With four credits there are 30 registrations then, of which each of these calls takes 15, and four requests.
+# Four credits then mean 30 registrations, 15 for each of these calls, and four requests.
 FEW_PAGES = "fast_reg_pages=20"
 MANY = "call=100 reply=100 reply_in=pages reply_room=1048576"
 
 
 @test("a reverse call gets through when all registrations are in use", "BI-2", "H-34", "H-74", limit=90, device="rxe")
 def no_registration_left(pair: Pair) -> None:
-    """As when all credits are in use. Calls that wait for registrations, which only replies give back, must not keep
-    the reply to a reverse call from going out, at whatever moment it comes; nor do they hold credits meanwhile."""
+    """As when all credits are in use. Calls that wait for registrations, which only replies return, must not delay the
+    reply to a reverse call, at any moment; nor do they hold credits while they wait."""
     callers = 6
     with faults(pair, FEW_PAGES), few_credits(pair), bed(pair) as it:
         it.server.order("hold")
@@ -162,7 +162,7 @@ def no_registration_left(pair: Pair) -> None:
 
 @test("reverse calls come while calls find no registration", "BI-2", "H-74", limit=120, device="rxe")
 def between_registrations(pair: Pair) -> None:
-    """Replies to reverse calls join those that are to be sent while a call is being built in vain."""
+    """Replies to reverse calls are queued while the building of a call fails."""
     with faults(pair, FEW_PAGES), few_credits(pair), bed(pair) as it:
         running = it.load.start(f"run count=600 depth=12 {MANY}")
         for _ in range(30):
@@ -178,7 +178,7 @@ def between_registrations(pair: Pair) -> None:
     device="rxe",
 )
 def grant_in_replies(pair: Pair) -> None:
-    """Each reply says that the client takes 16 calls at once, with any request of the server."""
+    """Each reply grants 16 calls, with any request of the server."""
     with bed(pair) as it:
         for credits in (1, 16, 64, 0xFFFFFFFF):
             for procedure, argument in ((NULL, None), (REPLY, 100)):
@@ -188,7 +188,7 @@ def grant_in_replies(pair: Pair) -> None:
 
 @test("a reverse call with credits 0", "BI-6", limit=60, device="rxe")
 def credits_zero(pair: Pair) -> None:
-    """It counts as one that asks for 1, and is served."""
+    """It counts as a request for 1, and is served."""
     with bed(pair) as it:
         it.call(NULL, credits=0)
         it.call(REPLY, argument=8, credits=0)
@@ -204,7 +204,7 @@ def credits_zero(pair: Pair) -> None:
     cases=[{"threshold": threshold} for threshold in THRESHOLDS],
 )
 def largest(pair: Pair, threshold: int) -> None:
-    """It goes out as it is: the message is as long as the longest that the server has said it can receive."""
+    """It is sent inline: the message has the largest size that the server has announced to receive."""
     with bed(pair, *THRESHOLDS[threshold]) as it:
         (reply,) = it.call(REPLY, argument=threshold - AROUND)
         assert reply["length"] == threshold, f"a message of {reply['length']} bytes"
@@ -219,7 +219,7 @@ def largest(pair: Pair, threshold: int) -> None:
     cases=[{"length": length} for length in (1028, 2000, 4096)],
 )
 def too_long(pair: Pair, length: int) -> None:
-    """The server gets a system error instead of silence, and the connection goes on."""
+    """The server gets a system error instead of silence, and the connection lives on."""
     with bed(pair) as it:
         (lost,) = it.server.order("call", procedure=REPLY, argument=length - AROUND)["xids"]
         # With one thread the reply to this call is behind the other one.
@@ -260,7 +260,7 @@ def too_many(pair: Pair) -> None:
         running = it.load.start("run count=4 depth=1")
         it.wait_kept(1)
         for number in range(2, 2 + SLOTS // GRANT):
-            # No more at once than the client has posted Receives for. Its next call shows that it has taken these in.
+            # At most as many as the client has posted Receives for. Its next call shows that it has received these.
             it.server.order("call", procedure=STALL, count=GRANT)
             it.server.order("step")
             it.wait_kept(number)
@@ -347,8 +347,8 @@ def few_credits(pair: Pair) -> Iterator[None]:
 
 @test("reverse calls as soon as a connection is up", "BI-11", "BI-12", limit=90, device="rxe")
 def at_once(pair: Pair) -> None:
-    """All calls that are granted, back to back, find Receives on every connection, besides those for replies. With four
-    credits there are hardly more."""
+    """All granted calls, back to back, find Receives on every connection, besides the Receives for replies. With four
+    credits the client has hardly more."""
     with few_credits(pair), bed(pair) as it:
         for number in (2, 3, 4):
             it.server.order("greet", procedure=REPLY, argument=500, count=GRANT)
@@ -370,7 +370,7 @@ def at_once(pair: Pair) -> None:
 )
 def last_reference(pair: Pair) -> None:
     """The client closes while a completion hands a reverse call over: the memory of the transport stays until that is
-    done. It is the kernel that tells if not."""
+    done. The kernel reports it otherwise."""
     rounds = 3
     before = resources.rdma(pair.client)
     with hold.holding(pair), bed(pair) as it:

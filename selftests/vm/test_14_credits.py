@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The number of calls that the client has outstanding, and the credits of abandoned calls.
 
-The peer (selftests/peer) grants credits by order, keeps replies back, and counts the calls that come meanwhile.
+The peer (selftests/peer) grants credits by order, keeps replies back, and counts the calls that arrive until then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .test_8_private_data import parameters
 from .test_9_hostile_server import ABSENT, FOREIGN, NFS, READDIR, ask, counters, hostile, odd, stale_handle
 
 LOOKUPS = "python3 -I -S /share/tools/lookups.py"
-# The peer has room for as many calls as a test has, of which none is long.
+# The peer has room for as many calls as a test has, all of them short.
 ROOM = ("--receives", "150", "--receive-size", "8192")
 # Replies that are kept back must not end the connection by a timeout of the RPC layer.
 PATIENT = "timeo=600"
@@ -36,7 +36,7 @@ def numbered(name: str, count: int, first: int = 0) -> list[str]:
 
 
 def most_at_once(pair: Pair, server: Peer, count: int, first: int = 0) -> int:
-    """Has `count` names looked up at the same time: how many calls the peer had at once, which holds its replies."""
+    """Looks `count` names up in parallel; returns the most calls that the peer, which holds replies, had at a time."""
     before = len(server.of("released"))
     out = together(pair, *numbered("do-hold", count, first))
     assert out.count(ABSENT) == count, out
@@ -73,7 +73,7 @@ def rise(pair: Pair, before: dict[str, int]) -> dict[str, int]:
     return {name: after[name] - before[name] for name in after if after[name] != before[name]}
 
 
-# A module that ends the connection because too many calls are abandoned says so.
+# The message of a module that ends the connection because too many calls are abandoned.
 ENDED = r"port \d+: ending the connection: "
 
 
@@ -87,7 +87,7 @@ ENDED = r"port \d+: ending the connection: "
     cases=[{"credits": 4, "count": 60}, {"credits": 128, "count": 400}],
 )
 def never(pair: Pair, credits: int, count: int) -> None:
-    """Calls are killed that never get a reply. Those for other names get one within a second, before each kill and
+    """Calls are killed that never get a reply. Calls for other names get one within a second, before each kill and
     after it: the credits of abandoned calls do not come back, but they do not stop the mount."""
     limit = 1.0 * pair.options.slowness
     with parameters(pair, credits=credits), hostile(pair, "--credits", "128", *ROOM) as server:
@@ -96,7 +96,7 @@ def never(pair: Pair, credits: int, count: int) -> None:
         assert done.rc == 0, f"{done}"
         print(f"       longest reply with {credits} credits, in seconds: {done.out.strip()}")
         came = {message["name"] for message in server.messages()}
-        # One may be killed before it is sent, in the moments in which the transport has no connection.
+        # One may be killed before it is sent, while the transport has no connection.
         missing = set(numbered("always-never", count)) - came
         assert len(missing) <= counters(pair)["exhausted_connections"], (
             f"never came to the peer: {sorted(missing)[:10]}"
@@ -116,8 +116,8 @@ def never(pair: Pair, credits: int, count: int) -> None:
     device="rxe",
 )
 def boundless(pair: Pair) -> None:
-    """The grant is cut down to the request: the peer sees no more calls at once than the client's credits word says."""
-    # With buffers as large as these the client asks for fewer credits than it has slots.
+    """The grant is cut down to the request: the peer never holds more calls than the client's credits word requests."""
+    # With buffers as large as these the client requests fewer credits than it has slots.
     large = {"max_inline_send": 262144, "max_inline_receive": 262144}
     with parameters(pair, **large), hostile(pair, "--credits", str(0xFFFFFFFF), *ROOM, mount=PATIENT) as server:
         most = most_at_once(pair, server, 100)
@@ -138,7 +138,7 @@ def small_device(pair: Pair) -> None:
 
 @test("one credit: one call at a time", "V1-25", "V1-27", limit=180, device="rxe")
 def single(pair: Pair) -> None:
-    """A grant of zero counts as one: calls go on, one by one."""
+    """A grant of zero counts as one: calls continue, one by one."""
     with hostile(pair, "--credits", "0", mount=PATIENT) as server:
         most = most_at_once(pair, server, 5)
         assert most == 1, f"{most} calls outstanding"
@@ -146,9 +146,9 @@ def single(pair: Pair) -> None:
 
 @test("Receives that came back are used before more are made", "V1-33", limit=180, device="rxe")
 def receives(pair: Pair) -> None:
-    """A connection begins with few buffers, and makes more until there are enough for its load; then it uses
-    those that came back, however many are waiting to be posted. Calls at once that are more get more, and none is sent
-    before there is a Receive for its reply: without that the connection would be lost."""
+    """A connection begins with few buffers, and allocates more until its load has enough; then it uses returned
+    buffers, however many are waiting to be posted. More parallel calls get more buffers, and each call is sent only
+    after a Receive for its reply is posted: otherwise the connection would be lost."""
     with hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
 
         def made() -> tuple[int, int]:
@@ -157,7 +157,7 @@ def receives(pair: Pair) -> None:
 
         first = enough = made()
         assert first[0] < 30 and first[1] < 30, f"Sends and Receives made: {first}"
-        # Whether a round has half of the buffers in use at once, and so more made, is a matter of time.
+        # A round may or may not have half of the buffers in use at a time, and so cause growth.
         quiet = 0
         for number in range(100, 3100, 100):
             assert most_at_once(pair, server, 30, number) == 30
@@ -217,7 +217,7 @@ def falling(pair: Pair) -> None:
         came(server, numbered("do-keep", 8))
         assert ABSENT in ask(pair, "do-grant-2")
         new = pair.client.spawn(f"{LOOKUPS} together {MOUNT_POINT} {' '.join(numbered('do-right', 3))}")
-        # They wait to be sent, or have been sent already; one may wait for attributes of the directory that another asks for.
+        # They wait to be sent, or have been sent already; one may wait for directory attributes of another.
         wait_until(lambda: tasks(pair) > 8 or ABSENT in new.text, "new calls were not made", patience)
         for replied in range(1, 9):
             server.let_go()

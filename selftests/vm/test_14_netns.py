@@ -36,7 +36,7 @@ rdma link delete rxe0 2>/dev/null || true
 """
 
 # The ways to lose a network. The connection manager then reports, in this order:
-# ENETUNREACH at once; the same; the same; ADDR_ERROR with ENODEV.
+# ENETUNREACH immediately; the same; the same; ADDR_ERROR with ENODEV.
 DOWN = {
     "link down": "{enter} ip link set eth0 down",
     "addresses removed": "{enter} ip addr flush dev eth0",
@@ -83,7 +83,7 @@ def mount(pair: Pair, enter: str, vers: str, options: str = "") -> None:
 
 
 def ends(pair: Pair, command: str) -> None:
-    """The command ends soon, with one of the errors that say that there is no network."""
+    """The command ends soon, with one of the errors for a missing network."""
     done = pair.client.run(f"timeout -s KILL {5 * pair.options.slowness:.0f} {command} 2>&1", 30, check=False)
     assert done.rc not in (0, 137), f"'{command}' ended with {done.rc} (137: it hung and was killed)\n{done.out}"
     assert re.search(r"Network is (unreachable|down)", done.out), done.out
@@ -118,7 +118,7 @@ def gone(pair: Pair, how: str, vers: str) -> None:
 
 @test("mount without a route ends", "V1-141", "H-51", limit=90, device="rxe")
 def no_route(pair: Pair) -> None:
-    """In a namespace that has no network at all, a mount says so instead of trying for ever."""
+    """In a namespace without any network, a mount fails with a message instead of trying for ever."""
     pair.client.run("ip netns add container")
     options = f"vers=4.2,proto=rdma,hard {SERVER.ipv4}:/ {MOUNT_POINT}"
     ends(pair, f"{INSIDE} mount -t nfs -o {options}")
@@ -160,7 +160,7 @@ def explicit(pair: Pair, vers: str) -> None:
     ],
 )
 def waits(pair: Pair, how: str, where: str, vers: str) -> None:
-    """A hard mount that was not told otherwise waits for its network, and goes on when that is back.
+    """A hard mount without other options waits for its network, and continues when that is back.
 
     So does any hard mount whose RDMA device is gone while the network is not: that is no error of the network.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The transport's counters: those that the tools know have the meaning of the in-tree module's; ours stand apart."""
+"""The transport's counters: the counters that the tools know have the in-tree module's meaning; ours are separate."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ cd /
 
 @dataclass(frozen=True)
 class Rule:
-    """The bounds of a number of ours beside that of the in-tree module after the same work, and the reason."""
+    """The bounds of a number of ours relative to the in-tree module's after the same work, and the reason."""
 
     why: str
     low: float = 0.0  # ours is at least `low` times theirs
@@ -67,14 +67,14 @@ class Rule:
     slack: int = 0  # give or take `slack`
 
     def holds(self, ours: int, theirs: int) -> bool:
-        """Tells whether the two numbers are within the bounds."""
+        """Returns `True` if the two numbers are within the bounds."""
         return self.low * theirs - self.slack <= ours and (self.high is None or ours <= self.high * theirs + self.slack)
 
 
 SAME = Rule("the same work", 1, 1)
-# Over rxe the in-tree module registers at most 32 pages at once, since the device says so of its Reads; ours takes as
-# many as a registration may have, which is enough for the largest payload. So 1 MiB is one segment here and eight there,
-# and more where a call was marshalled again.
+# Over rxe the in-tree module registers at most 32 pages at once, a limit that the device has for its Reads; ours takes
+# as many as a registration may have, which is enough for the largest payload. So 1 MiB is one segment here and eight
+# there, and more where a call was marshalled again.
 WIDER = Rule("a segment is a registration, and in-tree one has 32 pages at most over rxe", 1 / 10, 1)
 FEWER = Rule("so, and head, pages and tail of a Reply chunk can share a registration", 0, 1)
 RULES = dict.fromkeys(FIELDS, SAME) | {
@@ -88,7 +88,7 @@ RULES = dict.fromkeys(FIELDS, SAME) | {
     "read_chunks": WIDER,
     "write_chunks": WIDER,
     "reply_chunks": FEWER,
-    # In-tree, a call that finds too few registrations counts those it had, and all of them when it is sent after all.
+    # In-tree, a call that finds too few registrations counts the ones it had, and all of them when it is sent.
     "request_bytes": Rule("the same work, but calls that had to be marshalled again count twice in-tree", 0.8, 1),
     "hardway_bytes": Rule("the in-tree module enlarges a slot's buffers, ours allocates those of each call"),
     "failed_marshals": Rule("the in-tree module counts each time that it has no registration left and makes more"),

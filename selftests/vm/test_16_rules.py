@@ -159,7 +159,7 @@ def most_specific(pair: Pair) -> None:
             "port": {"peer": SERVER.ipv4, "port": server.port},
         }
         others = {"ipv6": {"peer": "::/0"}, "other": {"peer": SERVER.ipv4, "port": server.port, "device": "rxe1"}}
-        # The most specific one first, so that the order in which they are made does not decide.
+        # The most specific one first, so that the order of creation does not decide.
         rules = {
             name: stack.enter_context(rule(pair.client, name, **values))
             for name, values in (others | dict(reversed(patterns.items()))).items()
@@ -190,7 +190,7 @@ def invalidation_off(pair: Pair) -> None:
 
 @test("remote invalidation off: a server that invalidates", "PD-31", "H-30", limit=90, device="rxe")
 def invalidation_unwanted(pair: Pair) -> None:
-    """It was told not to: the handle is one of the call's, so that nothing is in doubt, and the counter tells of it."""
+    """Against our private data: the handle is one of the call's, so nothing is in doubt, and the counter rises."""
     with rule(pair.client, "off", port=1, remote_invalidation="off") as off:
         with peer(pair, "--private-data", "f6ab0e1801010000") as server, loaded(pair) as load:
             off.set(port=server.port)
@@ -218,7 +218,7 @@ STRICT = "it invalidates handles, and its private data does not say so"
 
 @test("strict: a server that invalidates without announcing it", "PD-31", limit=90, device="rxe", allowed=(STRICT,))
 def invalidation_strict(pair: Pair) -> None:
-    """The in-tree server invalidates with its R bit clear: the connection ends, and the log says why."""
+    """The in-tree server invalidates with its R bit clear: the connection ends, and the log has the reason."""
     with rule(pair.client, "strict", port=NFS_PORT, remote_invalidation="strict") as strict:
         pair.mount("3")
         file = f"{MOUNT_POINT}/strict"
@@ -254,7 +254,7 @@ def no_private_data(pair: Pair) -> None:
 
 @test("no reverse direction", limit=90, device="rxe")
 def no_reverse(pair: Pair) -> None:
-    """NFSv4.1 and later do not mount, and the log says why; NFSv3 does, and moves its data."""
+    """NFSv4.1 and later do not mount, and the log has the reason; NFSv3 does, and moves its data."""
     with rule(pair.client, "forward", port=NFS_PORT, reverse="off"):
         done = pair.client.run(
             f"mount -t nfs -o vers=4.2,proto=rdma,port={NFS_PORT},retry=0 {SERVER.ipv4}:/ {MOUNT_POINT}",
@@ -308,7 +308,7 @@ def check_data(pair: Pair, name: str) -> None:
 
 @test("a rule is changed during I/O and holds after each reconnect", "PD-19", "PD-20", limit=240, device="rxe")
 def changed_during_io(pair: Pair) -> None:
-    """A writer goes on through forty reconnects with other sizes each; its file is whole."""
+    """A writer continues through forty reconnects with other sizes each; its file is whole."""
     rounds = pair.options.scaled(40, 10)
     sizes = (1024, 65536, 4096, 16384)
     before = len(connections(pair.client, NFS_PORT))

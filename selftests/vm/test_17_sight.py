@@ -177,7 +177,7 @@ def tool_rules(pair: Pair) -> None:
 
 
 def recorded(pair: Pair, script: str) -> list[tuple[str, dict[str, str]]]:
-    """The events of a script: name and fields, in the order in which they happened."""
+    """The events of a script: name and fields, in order of time."""
     pair.client.run(f"echo >{TRACING}/trace; echo 1 >{TRACING}/events/rpcrdma_rs/enable")
     pair.client.run(script, 60)
     pair.client.run(f"echo 0 >{TRACING}/events/rpcrdma_rs/enable")
@@ -198,7 +198,7 @@ def recorded(pair: Pair, script: str) -> list[tuple[str, dict[str, str]]]:
     emulated="their trace clock ticks, so that events of two processors are not in order",
 )
 def followed(pair: Pair) -> None:
-    """By the number of the transport and the xid of a call; the handle that was offered is the one that is invalidated."""
+    """By the number of the transport and the xid of a call; the offered handle is also the invalidated one."""
     pair.server.run("head -c 65536 /dev/urandom >/export/traced")
     path, options = f"{MOUNT_POINT}/traced", "vers=3,proto=rdma,hard,nolock,mountproto=tcp"
     script = f"mkdir -p {MOUNT_POINT}; mount -t nfs -o {options} {SERVER.ipv4}:/export {MOUNT_POINT}\n"
@@ -236,7 +236,7 @@ NAMES = {
 
 @test("sysctls have the names of the in-tree module", limit=60, device="rxe")
 def sysctls(pair: Pair) -> None:
-    """They are the defaults, with their ranges; those without a meaning take the values that the in-tree module takes."""
+    """They are the defaults, with their ranges; sysctls without a meaning take the in-tree module's values."""
     client = pair.client
     for name, (parameter, value) in NAMES.items():
         before = client.run(f"cat /sys/module/rpcrdma_rs/parameters/{parameter}").out.strip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every name that the reference documents is there, and every name that is there is documented."""
+"""Every name that the reference documents exists, and every name that exists is documented."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARAMETERS = "/sys/module/rpcrdma_rs/parameters"
 
 
 def same(found: list[str], title: str) -> None:
-    """The names found are those of the section, in any order."""
+    """The names found are the names of the section, in any order."""
     documented = names(PAGE, title)
     missing, unknown = set(documented) - set(found), set(found) - set(documented)
     assert not missing and not unknown, f"{title}: documented only: {missing}; there only: {unknown}"
@@ -83,7 +83,7 @@ def connection(pair: Pair) -> None:
 
 
 def members(value: dict[str, object]) -> list[str]:
-    """The names of all members but counters and ends, of which there may be none."""
+    """The names of all members but counters and ends, which may be empty."""
     found = []
     for name, inner in value.items():
         if isinstance(inner, dict) and name != "counters":

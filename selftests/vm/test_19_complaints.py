@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The complaints of Documentation/troubleshooting.rst: each is provoked, and the quoted words are where it says."""
+"""The complaints of Documentation/troubleshooting.rst: each is provoked, and the quoted words found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROCE = 4791
 
 
 class Says:
-    """The words that the page says are found."""
+    """The words that the page quotes are found."""
 
     def __init__(self, pair: Pair, title: str):
         self.pair = pair
@@ -39,7 +39,7 @@ class Says:
         return self.pair.client.run("dmesg").out
 
     def in_log(self, *which: int) -> None:
-        """Waits until the log has said it; with numbers, only those of several sayings."""
+        """Waits until the log has the words; with numbers, only these of several quotations."""
         for pattern in [self.patterns[number] for number in which] or self.patterns:
             wait_until(
                 lambda pattern=pattern: re.search(pattern, self.log()[self.begin :]),
@@ -335,7 +335,7 @@ def abandoned(pair: Pair, says: Says) -> None:
 
 @test("every complaint of the page has a test")
 def complete(pair: Pair) -> None:
-    """There are twenty at least."""
+    """At least twenty."""
     assert set(ROWS) == TESTED and len(ROWS) >= 20, set(ROWS) ^ TESTED
 
 

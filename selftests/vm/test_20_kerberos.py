@@ -32,7 +32,7 @@ def mount(pair: Pair, vers: str, flavour: str, options: str = "") -> None:
 
 
 def reader(pair: Pair, flavour: str, vers: str) -> str:
-    """The command with which to read a file back.
+    """The command that reads a file back.
 
     nfsd of Linux 7.3 counts the pages of an NFSv4 reply before RPCSEC_GSS appends the checksum of krb5i, which lies in
     a page of its own where the data ends with a page. The next READ of the same thread overwrites that page while the
@@ -94,7 +94,7 @@ def small_inline(pair: Pair, flavour: str) -> None:
 
 @test("the context of a user ends, {flavour}", limit=120, cases=[{"flavour": flavour} for flavour in FLAVOURS])
 def expiry(pair: Pair, flavour: str) -> None:
-    """With a ticket of seconds the user's calls fail when it is over, and go on with the next; the connection stays."""
+    """With a ticket of seconds the user's calls fail when it expires, and succeed with the next, on one connection."""
     mount(pair, "4.2", flavour)
     pair.server.run(f"mkdir -p /export/alice; chown {kerberos.USER_ID} /export/alice")
     seconds = round(5 * pair.options.slowness)

@@ -94,7 +94,7 @@ def trunking(pair: Pair) -> None:
 
 @test("rpcctl: offline, online, remove", limit=120)
 def rpcctl(pair: Pair) -> None:
-    """A transport that is offline is not used, one that is removed is destroyed, and I/O goes on over the others."""
+    """A transport that is offline is not used, one that is removed is destroyed, and I/O continues over the others."""
     pair.mount("4.2", "nconnect=3")
     moves_data(pair, "before")
     names = re.findall(r"xprt-(\d+): rdma", pair.client.run("rpcctl xprt show").out)
@@ -104,7 +104,7 @@ def rpcctl(pair: Pair) -> None:
     moves_data(pair, "offline")
     pair.client.run(f"rpcctl xprt set xprt-{last} online")
     moves_data(pair, "online")
-    # rpcctl reads the state once more when it has removed the transport, and fails if that goes away as it looks.
+    # rpcctl reads the state again when it has removed the transport, and fails if the state disappears as it looks.
     gone = f"[ ! -e /sys/kernel/sunrpc/xprt-switches/*/xprt-{last}-rdma ]"
     pair.client.run(f"rpcctl xprt set xprt-{last} offline; rpcctl xprt remove xprt-{last} || {gone}")
     wait_until(lambda: len(transports(pair)) == 2, "the transport was not removed", 20 * pair.options.slowness)
@@ -133,7 +133,8 @@ def dstaddr(pair: Pair) -> None:
 
 @test("rpcbind tells the port", limit=120)
 def rpcbind(pair: Pair) -> None:
-    """sunrpc asks over TCP, and sets the port that the transport connects to. NFS never has it do so; NLM does, over TCP."""
+    """sunrpc queries rpcbind over TCP, and sets the port of the transport. NFS never makes it do so; NLM does, over
+    TCP."""
     words = f"{ECHO:#x} 1 tcp {SERVER.ipv4}.{ECHO_PORT >> 8}.{ECHO_PORT & 255}"
     tool = "python3 -I -S /share/tools/rpcbind.py"
     pair.server.run(f"{tool} set {words}")
@@ -187,11 +188,11 @@ CAUSES = {
     "The server's host does not answer": ("true", "true"),
     "Nothing listens at the server's port": ("true", "true"),
 }
-QUICK = 2  # seconds in which a mount without a device ends
+QUICK = 2  # time limit for a mount without a device, in seconds
 
 
 def first_mount(pair: Pair, cause: str, vers: str) -> tuple[str, float]:
-    """What mount.nfs says, and how long it takes; without repetitions, so that it ends at an error that is not final."""
+    """The output of mount.nfs, and its time; without repetitions, so that it ends at an error that is not final."""
     port = 20098 if cause.startswith("Nothing") else NFS_PORT
     address = "192.168.77.99" if "host does not answer" in cause else SERVER.ipv4
     path = "/export" if vers == "3" else "/"
@@ -211,7 +212,7 @@ def first_mount(pair: Pair, cause: str, vers: str) -> tuple[str, float]:
     cases=[{"cause": cause} for cause in CAUSES],
 )
 def errors(pair: Pair, cause: str) -> None:
-    """The error that the user guide says, and the in-tree module's beside it."""
+    """The error that the user guide names, and the in-tree module's beside it."""
     rows = {row.cells[0]: row.cells for row in list_table("user-guide.rst", "Errors of a new mount")}
     assert rows.keys() == CAUSES.keys(), "the table and the tests differ"
     _, ours, _, theirs, words = rows[cause]
@@ -278,7 +279,7 @@ def forced(pair: Pair) -> None:
         # The process that waited may not have ended yet.
         pair.client.run(f"umount -f {MOUNT_POINT} || umount -l {MOUNT_POINT}")
         done = pair.client.finish(job, "the call that waited", 30, check=False)
-        # NFS lets the number by which the kernel restarts a call get out to the user.
+        # NFS leaks the kernel's number for the restart of a call to the user.
         assert re.search("Input/output error|Unknown error 512", done.out), done
         nothing_left(pair)
         pair.client.run(server.mount_command("hard,timeo=6000"), 60)

@@ -2,8 +2,8 @@
 """Every field of a reply, with values it cannot have: each case gives the exact outcome of the call.
 
 One right reply is changed by edits (selftests/peer/edits.py). A case is its edits, the outcome of the call, and the
-counters that rise by one. All cases of a group happen under one mount, one after the other, so that each also shows that
-the client remembers nothing of those before it.
+counters that rise by one. All cases of a group happen under one mount, one after the other, so that each also shows
+that the client remembers nothing of earlier cases.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEPARATOR = "====="
 STRONGER = r"RPC: server \S+ requires stronger authentication"
 # Replies made wrong at random in each round (--rounds). Damage by them is best seen on the debug kernel.
 MUTATIONS = 2_500
-# Every way in which a reply can be wrong that the transport counts.
+# Every kind of wrong reply that the transport counts.
 WAYS = (
     *(
         "bad_replies",
@@ -43,10 +43,10 @@ WAYS = (
 # The outcomes of a call, with the verdicts that its caller gets, and the number of times that it is sent.
 FAILS = "fails"  # the transport ends it
 DROPPED = "dropped"  # the message is dropped, and the right one that follows counts
-TAKEN = "taken"  # nothing is wrong for a transport, nor for those above it
+TAKEN = "taken"  # nothing is wrong for a transport, nor for the layers above it
 RESENT = "resent"  # the RPC layer cannot read the delivered reply, and sends the call again, on another connection
 REFUSED = "refused"  # the RPC layer ends it with an error of its own, or NFS does
-DENIED = "denied"  # likewise, and the log says that the server wants stronger authentication
+DENIED = "denied"  # likewise, and the log has the server's wish for stronger authentication
 OUTCOMES = {
     FAILS: ({FAILED}, 1),
     DROPPED: ({ABSENT}, 1),
@@ -90,7 +90,7 @@ LISTS = [
     # A Write chunk without segments, with one, and two chunks.
     *each("5<1.{}", f"0 1.{SEGMENT} 0.1.0 1.{SEGMENT}.1.1.{SEGMENT}", FAILS),
     *each("5<1.{}", COUNTS, FAILS, "malformed"),
-    # A Reply chunk. One without segments says nothing.
+    # A Reply chunk. One without segments has no meaning.
     *each("6=1,7<{}", "0", TAKEN),
     *each("6=1,7<{}", f"1.{SEGMENT} 2.{SEGMENT}.{SEGMENT}", FAILS),
     *each("6=1,7<{}", COUNTS, FAILS, "malformed"),
@@ -146,7 +146,7 @@ REPLY_CHUNK = [
     *each("9={}", "1 4 100 7fffffff 80000000 ffffffff", FAILS),
     *each("4<1.{}", f"0.{SEGMENT}", FAILS),
     *each("5<1.{}", f"0 1.{SEGMENT}", FAILS),
-    # Everything in the chunk, of which no length can be right.
+    # Everything in the chunk, and no length of it can be right.
     *each("3=1{}", ",cut~48 ,pad~4", FAILS),
     *each("3=1,9={},cut~48", "1 10 13 15 ffffffff", FAILS),
     *each("3=1,6=0,7-5{}", ",cut~28", FAILS, "malformed"),
@@ -298,7 +298,7 @@ def mutated(pair: Pair) -> None:
     """Calls of all shapes, each with a random wrong reply before the right one: each of them ends in some way, and calls
     after them succeed."""
     count = MUTATIONS * max(1, pair.options.rounds)
-    # With any credits in a reply, there are Receives for all that the client asks for.
+    # With any credits in a reply, the peer has Receives for all credits that the client requests.
     receives = ("--receives", "160", "--receive-size", "8192", "--credits", "64")
     options = ("--private-data", "f6ab0e1801010303", *receives, "--mutate", str(count))
     ways = dict.fromkeys(WAYS, 0)

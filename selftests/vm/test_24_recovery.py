@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Recovery of a mount, again and again: the time until it goes on, and no byte lost.
+"""Recovery of a mount, again and again: the time until it continues, and no byte lost.
 
 A program writes numbered records to a file. A fault is provoked and removed, and from then on counts the time until the
 next record is on the server. The times are printed; Documentation/user-guide.rst has them.
@@ -92,7 +92,7 @@ def nfsd(pair: Pair, _: Rule) -> None:
 
 
 def administrator(_: Pair, asked: Rule) -> None:
-    """The administrator asks for another connection."""
+    """The administrator requests another connection."""
     asked.reconnect()
 
 
@@ -109,7 +109,7 @@ CASES: list[tuple[Callable[[Pair, Rule], None], float]] = [
 
 
 def recovery(pair: Pair, what: str, vers: str) -> None:
-    """Each time the mount goes on by itself, within the time that the timers in force explain; all records are there."""
+    """Each time the mount continues by itself, within the time that the timers explain; no record is missing."""
     with rule(pair.client, "recovery", port=NFS_PORT) as asked:
         again_and_again(pair, asked, what, vers)
 
@@ -150,7 +150,7 @@ test(
 
 @test("recovery: silent, all credits in use", "V1-123", "V1-41", "H-45", limit=600, allowed=PROVOKED, device="rxe")
 def silent(pair: Pair) -> None:
-    """A server that takes calls and does not reply: they and those that wait for a credit complete after a timeout."""
+    """A server that takes calls and does not reply: these and the waiting calls complete after a timeout."""
     credits, others, timeout = 4, 4, 3
     times = []
     with hostile(pair, "--credits", str(credits), mount=f"hard,timeo={10 * timeout}") as server:
@@ -201,9 +201,9 @@ def power(pair: Pair, vers: str) -> None:
     pair.umount()
     longest = f"longest {max(times):.1f} s, after {outages[times.index(max(times))]:.1f} s of absence"
     print(f"# power, vers={vers}: until it goes on, in {len(times)} rounds: {longest}")
-    # A call that the server's device has acknowledged waits for its own timeout, 60 s: nothing else tells the client that
-    # the server went. Else a Send is not acknowledged, and the pause between attempts has grown to at most twice the time
-    # that the server was away; and then nfsd may let clients in only after ten seconds.
+    # A call that the server's device has acknowledged waits for its own timeout, 60 s: nothing else shows the client
+    # that the server is gone. Else a Send is not acknowledged, and the pause between attempts has grown to at most
+    # twice the time that the server was away; and then nfsd may let clients in only after ten seconds.
     assert max(times) < max(CALL_TIMEOUT, 2 * max(outages)) + 20, (times, outages)
 
 

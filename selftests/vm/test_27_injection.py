@@ -55,10 +55,10 @@ def disconnects(pair: Pair, vers: str) -> None:
 
 
 class Allocations:
-    """Lets the n-th allocation that the module asks for, or has asked for by others, fail.
+    """Makes the n-th allocation fail, of the module or of others on its behalf.
 
-    The kernel lets every `interval`-th fail, and its count never goes back. But it stands still once none is left to fail,
-    at a multiple of the interval. So the interval for n more is the count and n; the guest keeps the count.
+    The kernel makes every `interval`-th fail, and its count never decreases. But the count stops when no failure is
+    left, at a multiple of the interval. So the interval for n more is the count and n; the guest keeps the count.
     """
 
     COUNT = "/tmp/allocations"
@@ -73,7 +73,7 @@ class Allocations:
         arm(self._client, SLAB, count, 1)
 
     def failed(self) -> bool:
-        """Tells whether that allocation has failed."""
+        """Returns `True` if that allocation has failed."""
         return left(self._client, SLAB) == 0
 
 
@@ -83,7 +83,7 @@ def numbers(pair: Pair) -> range:
 
 
 def starving(pair: Pair, function: str = "") -> dict[str, object]:
-    """The settings of failslab: only the module's own allocations, or those of a function, in any context.
+    """The settings of failslab: only the allocations of the module, or of a function, in any context.
 
     None of vmalloc()'s own, which the module does not call, but rxe for its queues: that warns with a call trace.
     """
@@ -102,7 +102,7 @@ def starving(pair: Pair, function: str = "") -> dict[str, object]:
 
 @test("any allocation of a mount fails", "H-85", limit=900, allowed=STARVED, device="rxe", needs=("lost memory",))
 def mounting(pair: Pair) -> None:
-    """The mount says so or gets over it; nothing is left behind, and the next one works."""
+    """The mount fails with a message or succeeds; nothing is left behind, and the next mount works."""
     client = pair.client
     idle = resources.rdma(client)
     outcomes: Counter[str] = Counter()
@@ -136,7 +136,7 @@ def mounting(pair: Pair) -> None:
     needs=("lost memory",),
 )
 def connecting(pair: Pair) -> None:
-    """An existing mount goes on: the transport tries to connect again."""
+    """An existing mount continues: the transport tries to connect again."""
     client = pair.client
     pair.mount("3")
     client.run(f"head -c 300000 /dev/urandom >{MOUNT_POINT}/starved")
@@ -168,7 +168,7 @@ def connecting(pair: Pair) -> None:
     needs=("lost memory",),
 )
 def requests(pair: Pair) -> None:
-    """A call for which there is none is made as soon as there is memory, although no other call ends meanwhile."""
+    """A call without a request gets one as soon as memory is free, although no other call ends."""
     client = pair.client
     with injection(pair, SLAB, **starving(pair)), hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
         # The number that a transport begins with; one after the other, so that it has made no more.
@@ -198,7 +198,7 @@ def requests(pair: Pair) -> None:
 def no_receive_left(pair: Pair) -> None:
     """Calls that wait for Receives, which only the replies to others give back, must not keep the reply to a reverse call
     from going out."""
-    # More than there are Receives once the client has been told of the reverse direction.
+    # More than the Receives of a client that knows of the reverse direction.
     callers = 100
     with injection(pair, SLAB, **starving(pair, "BufferSpec4make")), bed(pair, "--credits", "128", *ROOM) as it:
         arm(pair.client, SLAB, 1, FOR_EVER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Names and attributes: long results of a size that is not known beforehand, for which there are Reply chunks."""
+"""Names and attributes: long results of a size that is not known beforehand, which use Reply chunks."""
 
 from harness.mountstats import transport
 from harness.pair import MOUNT_POINT, Pair

@@ -25,7 +25,7 @@ def delegations(pair: Pair, name: str) -> list[str]:
 
 
 def take_delegation(pair: Pair, name: str, count: int) -> str:
-    """Reads files until nfsd grants a delegation, which it does once the callback path is up; tells of which file.
+    """Reads files until nfsd grants a delegation, after the callback path is up; returns the name of the file.
 
     For half a minute nfsd grants none of a file that it has recalled one of. It keeps these in a Bloom filter of 256 bits and,
     after the recalls of these tests, takes one file in ten for such a one: so there has to be more than one.
@@ -144,7 +144,7 @@ def recalls_under_load(pair: Pair, credits: int) -> None:
 def recalls_with_disconnects(pair: Pair, count: int) -> None:
     """A recall that is lost with its connection is made again: none is lost, and none has an effect twice."""
     count = pair.options.scaled(count, 20)
-    # The client returns a delegation by itself that it has not used for some seconds, so only some are taken at once,
+    # The client itself returns a delegation that it has not used for some seconds, so only some are taken at a time,
     # and again until as many have been recalled.
     batch = count // 10
     pair.server.run(f"cd /export; for i in $(seq {count}); do echo $i >d-$i; done")

@@ -16,7 +16,7 @@ from harness.registry import test
 from .guest import pattern
 
 MIB = 1 << 20
-# rxe says so about a peer that does not reply any more, as in these tests.
+# rxe's message about a peer that no longer replies, as in these tests.
 PROVOKED = (r"rxe\d+: qp#\d+ make_send_cqe: non-flush error status = \d+", r"rxe\d+: qp#\d+ .*retry.*exceeded")
 
 
@@ -66,7 +66,7 @@ def cable(pair: Pair, vers: str) -> None:
     size = pair.options.scaled(64, 8) * MIB + 99
     pair.mount(vers)
     job = start_writer(pair, size, "cable")
-    # The device notices only when it has something to send: this goes on also when the writer is done.
+    # The device notices only when it has something to send: this continues when the writer is done.
     pair.client.run("touch /tmp/ticking")
     ticker = pair.client.spawn(
         f"while [ -e /tmp/ticking ]; do echo x >{MOUNT_POINT}/tick; sync {MOUNT_POINT}/tick; done"
@@ -90,7 +90,7 @@ def cable(pair: Pair, vers: str) -> None:
     core=True,
 )
 def device(pair: Pair, side: str, vers: str) -> None:
-    """The removal does not wait for the other side, and I/O goes on over the device that comes back."""
+    """The removal does not wait for the other side, and I/O continues over the device that returns."""
     guest = pair.server if side == "server" else pair.client
     pair.server.run("rm -f /export/broken")
     size = pair.options.scaled(64, 8) * MIB + 7
@@ -174,9 +174,9 @@ def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
     pair.client.run(f"ip neigh replace {SERVER.ipv4} lladdr {SERVER.mac} nud permanent dev eth0")
     with pair.unplugged():
         if moment == "pause":
-            # Attempts fail at once: with EHOSTUNREACH, after which no mount option keeps sunrpc from trying again.
+            # Attempts fail immediately, with EHOSTUNREACH: no mount option keeps sunrpc from trying again after that.
             pair.client.run(f"ip route add unreachable {SERVER.ipv4}/32")
-        # The connection ends at once with its device.
+        # The connection ends immediately with its device.
         pair.client.run(f"rdma link delete rxe0; echo 1 >{TRACE}; rdma link add rxe0 type rxe netdev eth0")
         user = pair.client.spawn(f"stat {MOUNT_POINT}/nothing")
         limit = 60 * pair.options.slowness
@@ -184,7 +184,7 @@ def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
             wait_until(lambda: state(pair) == ATTEMPT, "there was no attempt to connect", limit)
         else:
             # Pauses get longer: a module that sits this one out is late by far, 10 seconds and more. Over NFSv4.2 several
-            # tasks ask for a connection, and between the first attempts there is no pause.
+            # tasks request a connection, and no pause separates the first attempts.
             least = 3 if vers == "3" else 5
             wait_until(lambda: attempts(pair) >= least and state(pair) == PAUSE, "there was no such pause", limit)
         pair.client.run("pkill -KILL -x stat")
@@ -200,15 +200,15 @@ def two_seconds(pair: Pair) -> float:
 
 
 def timed(pair: Pair, script: str) -> list[float]:
-    """Runs a script that says `now` between its steps; returns the seconds of guest time that each took."""
+    """Runs a script that prints `now` between its steps; returns the seconds of guest time that each took."""
     now = "now() { cut -d' ' -f1 /proc/uptime; }"
     times = [float(line) for line in pair.client.run(f"{now}\nnow\n{script}\nnow", 150).lines]
     return [end - start for start, end in pairwise(times)]
 
 
 # Makes NFS let go of the transport. The kill of the users and `umount -f` do not, with NFSv4.2: the SEQUENCE that renews
-# the lease goes on, and then DESTROY_SESSION and DESTROY_CLIENTID wait for a server too, each until a major timeout, which
-# is 180 seconds. None of that is the transport's. After this they end at once, with EIO.
+# the lease continues, and then DESTROY_SESSION and DESTROY_CLIENTID wait for a server too, each until a major timeout,
+# which is 180 seconds. None of that is the transport's. After this they end immediately, with EIO.
 SHUT_DOWN = f"""
 device=$(awk '$5 == "{MOUNT_POINT}" {{ print $3 }}' /proc/self/mountinfo)
 echo 1 >/sys/fs/nfs/$device/shutdown
@@ -258,7 +258,7 @@ def silence(pair: Pair, moment: str, vers: str) -> None:
     cases=[{"moment": moment, "vers": vers} for moment in ("attempt", "pause") for vers in ("3", "4.2")],
 )
 def removal(pair: Pair, moment: str, vers: str) -> None:
-    """A device is removed at once while its user tries to connect; the mount goes on over the one that comes back."""
+    """A device is removed while its user tries to connect, without delay; the mount uses the device that returns."""
     pair.mount(vers)
     with unreachable(pair, moment, vers):
         (took,) = timed(pair, "rdma link delete rxe0")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Private data (RFC 8797): the client's own, its reading of the peer's, and the thresholds that it keeps to.
 
-The peer tells the bytes that it received, and the client's kernel log the client's reading. A kept threshold is seen from
-outside: data that fits goes inline, other data by a chunk, and no message is longer.
+The peer reports the bytes that it received, and the client's kernel log the client's reading. A kept threshold is seen
+from outside: data that fits is sent inline, other data by a chunk, and no message is longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEADERS = 400
 REPLY_FIELD = 196  # bytes of private data that a reply of the InfiniBand connection manager carries
 REQUEST_FIELD = 56  # bytes that its request has left for the consumer
 
-# rxe says so about a peer that has gone, which is how the tests make the client reconnect.
+# rxe's message about a lost peer, by which the tests make the client reconnect.
 PROVOKED = (r"rxe\d+: qp#\d+ make_send_cqe: non-flush error status = \d+", r"rxe\d+: qp#\d+ .*retry.*exceeded")
 
 
@@ -79,7 +79,7 @@ def check_thresholds(pair: Pair, server: Peer, call: int, reply: int) -> None:
 
 
 def check_log(server: Peer, sent: str, received: str, call: int, reply: int) -> None:
-    """The log tells of one connection, with these values."""
+    """The log reports one connection, with these values."""
     (logged,) = server.connections()
     found = (logged.sent, logged.received, logged.call, logged.reply)
     assert found == (sent, received, call, reply), f"the log says {logged}"
@@ -127,7 +127,7 @@ for title, rows, accepted, expected in ACCEPTS:
 
 @test("RDMA Reads in flight are as many as the device takes", "V1-38", limit=60, device="rxe", core=True)
 def reads_in_flight(pair: Pair) -> None:
-    """The request to connect says so to the server, and that we begin none ourselves."""
+    """The request to connect carries the number to the server, and zero for Reads of our own."""
     with capturing(pair.client, "reads-in-flight") as capture:
         pair.mount("3")
         pair.umount()
@@ -197,7 +197,7 @@ def settings(pair: Pair, send: int, receive: int, remote: int, peer_send: int, p
 
 
 def check_capture(capture: Capture, server: Peer, sent: str, announced: str) -> None:
-    """On the wire were the same private data, and messages as long as those that the peer has received."""
+    """The wire carried the same private data, and messages as long as the peer has received."""
     port = f"infiniband.cm.req.ip_cm.dport == {server.port}"
     requests = capture.decode(
         "infiniband.cm.req", "infiniband.cm.req.serviceid.dport", "infiniband.cm.req.ip_cm.private"

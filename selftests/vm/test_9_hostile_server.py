@@ -3,7 +3,7 @@
 
 The peer (selftests/peer) serves a directory whose names are orders: the reply to a look-up of `do-MODE` is itself in that
 mode. So the misbehaviour happens under a mount, where counters can be read. After each test the client holds nothing of
-it any more; the last one uses the in-tree server, over the same module.
+it; the last test uses the in-tree server, over the same module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGE_SIZE = 4096
 
 # The client's messages when it ends a connection by its own decision.
 FOREIGN = r"port \d+: ending the connection: it invalidated a handle that is not the call's"
-# A broken connection, as the device tells it.
+# A broken connection, as the device reports it.
 DEVICE = r"rxe\d+: qp#\d+ (make_send_cqe|do_complete): non-flush error status = \d+"
 SECOND = r"port \d+: ending the connection: a second reply to the same call"
 STRANGE = r"port \d+: ending the connection: too many replies to unknown calls"
@@ -64,7 +64,7 @@ def nothing_left(pair: Pair) -> None:
 
 @contextmanager
 def hostile(pair: Pair, *options: str, mount: str = "") -> Iterator[Peer]:
-    """A mounted peer for the block, of which nothing is left after it."""
+    """A mounted peer for the block; nothing of it is left afterwards."""
     with peer(pair, "--private-data", "f6ab0e1801010303", *options) as server, server.mounted(mount):
         yield server
         tells_no_address(server)
@@ -133,7 +133,7 @@ def odd(risen: dict[str, int]) -> dict[str, int]:
 
 
 def dropped(pair: Pair, mode: str, counter: str) -> None:
-    """A message without meaning is dropped without a reply; the connection and the call go on."""
+    """A message without meaning is dropped without a reply; the connection and the call continue."""
     with hostile(pair) as server:
         told, risen, sent = misbehave(pair, server, mode)
         assert ABSENT in told, told
@@ -151,7 +151,7 @@ for drop, rows, rising in DROPS:
 
 
 def bad_reply(pair: Pair, mode: str) -> None:
-    """A reply that contradicts its call ends the call with an error, once, and the log says why; the connection goes on."""
+    """A reply that contradicts its call ends the call with one error and a line in the log; the connection lives on."""
     with hostile(pair) as server:
         told, risen, sent = misbehave(pair, server, mode)
         assert FAILED in told, told
@@ -181,7 +181,7 @@ BAD = r"port \d+: .*\b({word})\b"
 
 
 def unreadable(pair: Pair, mode: str, counter: str, word: str) -> None:
-    """It can only be the reply to that call, for which no other will come: the call ends with an error, once."""
+    """It can only be the reply to that call, and no other will come: the call ends with an error, once."""
     with hostile(pair) as server:
         told, risen, sent = misbehave(pair, server, mode)
         assert FAILED in told, f"after {sent} times: {told}, {odd(risen)}"
@@ -307,7 +307,7 @@ def unwritten(pair: Pair, segments: int) -> None:
     device="rxe",
 )
 def unwritten_again(pair: Pair) -> None:
-    """As above, but the memory is a head alone, in which the reply to the call before stood."""
+    """As above, but the memory is only a head, which still contains the reply to the last call."""
     with peer(pair, "--private-data", "f6ab0e1801010000") as server, loaded(pair) as load:
         load.open(f"port={server.port}")
         # The first reply leaves its call's registration to the second call.
@@ -577,8 +577,8 @@ def handles(pair: Pair) -> None:
 
 @test("garbage", "V1-15", "V1-20", "V1-105", "V1-108", "V1-139", "H-24", limit=120, device="rxe")
 def garbage(pair: Pair) -> None:
-    """Messages without meaning, in all more than there are Receives, cost none: later messages are heard. No more come at
-    once than the client has given credits for."""
+    """Messages without meaning, in all more than the client has Receives, cost none: later messages are received. At
+    most as many arrive at a time as the client has granted credits for."""
     with hostile(pair) as server:
         for number in range(10):
             before = counters(pair)
@@ -637,7 +637,7 @@ def disconnect(pair: Pair) -> None:
     cases=[{"outcome": outcome, "vers": vers} for outcome in ("reject", "disconnect") for vers in ("3", "4.2")],
 )
 def no_connection(pair: Pair, outcome: str, vers: str) -> None:
-    """A server that accepts no connection, or ends each at once: the mount fails, or is killed, without harm."""
+    """A server that accepts no connection, or ends each immediately: the mount fails, or is killed, without harm."""
     with peer(pair, "--private-data", "f6ab0e1801010303", "--connections", outcome) as server:
         command = server.mount_command("timeo=20,retrans=1", vers)
         pair.client.run(f"! timeout -s KILL 15 {command}", 20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tells this machine's rpcbind where a program is (RFC 1833).
+"""Registers a program's port with this machine's rpcbind (RFC 1833).
 
 Usage in a guest: `rpcbind.py set|unset PROGRAM VERSION NETID UNIVERSAL-ADDRESS`.
 """

@@ -13,12 +13,12 @@ SIZE = 8192
 
 
 def record(number):
-    """The bytes of a record, no two of which are alike."""
+    """The bytes of a record; no two records are alike."""
     return b"".join(struct.pack("<II", number, word) for word in range(SIZE // 8))
 
 
 def write(path, state):
-    """Appends records, and tells how far it is."""
+    """Appends records, and reports its progress."""
     number = 0
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_SYNC, 0o644)
     told = os.open(state, os.O_WRONLY | os.O_CREAT, 0o644)
