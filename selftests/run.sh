@@ -5,11 +5,11 @@
 #
 #   run.sh PART...      parts: host tool packaging native vm-stock vm kunit vng native-debug kunit-debug vm-debug
 #
-# `native` has all VM tests in native guests, `vm-stock` those on Debian's kernel that native guests do not run, and the core;
-# `vm` has all on the kernel that KERNEL names, stock by default. `kunit` runs natively, for KUnit is in no distribution's
-# kernel. The native kernel, which clang builds with other options than Debian's, is made by the parts that need it.
-# `native-debug` and `kunit-debug` have the client on the native kernel that looks for bugs, with less data; `vm-debug` has what
-# these lack on the debug kernel.
+# `native` has all VM tests in native guests, `vm-stock` on Debian's kernel the tests that native guests do not run, and
+# the core; `vm` has all on the kernel that KERNEL names, stock by default. `kunit` runs natively, for KUnit is in no
+# distribution's kernel. The native kernel, which clang builds with other options than Debian's, is made by the parts
+# that need it. `native-debug` and `kunit-debug` have the client on the native kernel that looks for bugs, with less
+# data; `vm-debug` has what these lack on the debug kernel.
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
 # say which files' tests they have left out; that line is repeated before the last one. TAP=DIRECTORY gets their results in
@@ -55,7 +55,7 @@ vm() {
 		${RESUME:+--resume} ${TAP:+--tap "$TAP/$name.tap"} "$@" ${TESTS:-}
 }
 
-# Makes the native kernel, if there is the time for it, and then runs a command. An unfinished build is continued by the next
+# Makes the native kernel, if the time allows, and then runs a command. An unfinished build is continued by the next
 # run.
 natively() {
 	local minutes=15

@@ -76,7 +76,7 @@ def started(lab: Lab) -> Iterator[Lab]:
 
 
 def compared(names: str, args: argparse.Namespace, options: BenchOptions) -> list[clients.Client]:
-    """The clients that the command line asks for; the guests boot with ours, the first."""
+    """The clients that the command line names; the guests boot with ours, the first."""
     found = clients.chosen(names.split(","), BUILT / "repaired/rpcrdma.ko", options.module, args.other)
     if missing := [client.name for client in found if client.module and not client.module.exists()]:
         sys.exit(f"error: there is no module of {' or '.join(missing)}")
@@ -110,8 +110,8 @@ def timed(args: argparse.Namespace) -> BenchOptions:
         kernel=kernel,
         module=module,
         accel="native",
-        # Each has a processor of this machine for itself, if there are two. With more of its own, a change of the interrupt
-        # flag would cost a system call, which would be most of what a clock sees.
+        # Each has a processor of this machine for itself, if the machine has two. With more of its own, a change of the
+        # interrupt flag would cost a system call, which would be most of what a clock sees.
         smp=1,
         client_guest={"processor": processors[0]},
         server_guest={"processor": processors[-1]},

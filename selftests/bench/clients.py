@@ -15,11 +15,11 @@ MODULES = {"ours": "rpcrdma_rs", "in-tree": "rpcrdma"}
 
 @dataclass(frozen=True)
 class Client:
-    """One of them. Of the same family are those whose module has the same name."""
+    """One of them. Clients whose modules have the same name are of the same family."""
 
     name: str
     family: str
-    module: Path | None = None  # none: the one that is in the guest anyway
+    module: Path | None = None  # none: the module that is in the guest anyway
 
     def place(self, pair: Pair) -> None:
         """Puts the module into the client's share."""
@@ -29,7 +29,7 @@ class Client:
             shutil.copy(self.module, there / f"{MODULES[self.family]}.ko")
 
     def load(self, pair: Pair) -> None:
-        """Loads the module; those it depends on were loaded with the one in the guest."""
+        """Loads the module; its dependencies were loaded with the guest's own module."""
         if self.module is None:
             pair.load_module()
         else:

@@ -11,10 +11,10 @@
  * "inside the adapter" at the adapter's functions.
  *
  * The file has a line "KIND ADDRESS" for each function, with KIND one of adapter,
- * send, reply, switch for the one that changes tasks, and exit for the one that
- * a task does not return from; and a line "register ADDRESS" for the adapter's
- * function that registers. It is removed when it has been read. Written is
- * "s KIND INSTRUCTIONS ENTRIES" for each kind.
+ * send, reply, switch for the function that changes tasks, and exit for a
+ * function that a task does not return from; and a line "register ADDRESS" for
+ * the adapter's function that registers. It is removed when it has been read.
+ * Written is "s KIND INSTRUCTIONS ENTRIES" for each kind.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +124,7 @@ static void settle(void)
 	settled = now;
 }
 
-/* Tells the code of blocks which address to wait for. */
+/* Sets the address that the code of blocks waits for. */
 static void arm(void)
 {
 	live()->awaited = current->depth ? current->frames[current->depth - 1].ret : 0;

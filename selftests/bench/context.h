@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The context in which the guest's kernel executes: in the software adapter and
+ * The context that the guest's kernel executes in: in the software adapter and
  * its network, or else under the lock that serializes a connection's sends, or in
  * the handler of its completions.
  */

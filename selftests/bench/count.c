@@ -24,7 +24,7 @@
  * in the file OUT.contexts).
  *
  * Arguments: out=OUT, and copy=ADDRESS:REGISTER any number of times for
- * functions of the kernel that copy as many bytes as REGISTER says.
+ * functions of the kernel that copy as many bytes as REGISTER holds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static char contexts[4096];
 static unsigned int files;
 static bool counting;
 
-/* blocks[0] is user space, of which instructions are counted. */
+/* blocks[0] is user space, whose instructions are counted. */
 static struct block blocks[BLOCKS];
 static uint32_t block_count = 1;
 static uint32_t hash[HASH_SIZE];

@@ -66,7 +66,7 @@ EVENTS: dict[str, Callable[[Tally], float]] = {
     "frames sent": entries_of("rxe_xmit_packet"),
     "frames received": entries_of("rxe_rcv"),
     "bytes copied by transport": bytes_by("transport"),
-    # Under the lock of the transport it copies into the buffers of Sends, in handlers of completions out of those of Receives.
+    # It copies into the buffers of Sends under the lock of the transport, out of the buffers of Receives in handlers.
     "bytes copied into sends": entries_of("(copied by send)"),
     "bytes copied from receives": entries_of("(copied by reply)"),
     "bytes copied by rxe": bytes_by("rxe"),

@@ -137,7 +137,7 @@ class Lab:
         if setting.delay:
             for guest in self.pair.guests:
                 guest.run(DELAY.format(delay=setting.delay // 2))
-        # Builds of ours from before there were rules have no place for them.
+        # Builds of ours that are older than rules have no place for them.
         ruled = setting.rules and self.client.run(f"[ -d {ROOT} ]", check=False).rc == 0
         if ruled:
             self.client.run(MAKE_RULES.format(root=ROOT, count=setting.rules), 120)
@@ -198,10 +198,10 @@ def counted(options: Options) -> tuple[Options, Counting]:
     """Options with a client guest that counts.
 
     Its time is made of instructions (-icount), so that the number of timer ticks follows from the work, however slow the
-    emulator is: eight nanoseconds each, which is about how fast it is, and with which the kernel's calibration of its
-    timer at boot, a loop of 0.1 s, is short enough. It has one CPU, and none that copies with one long instruction, as
-    which any copy would cost nothing. Its network driver frees sent buffers when it sends again: an interrupt for that
-    comes when the host gets round to it, which differed between runs by two percent of all instructions.
+    emulator is: eight nanoseconds each, about its real speed, and short enough for the kernel's calibration of its
+    timer at boot, a loop of 0.1 s. Its one CPU is of a model without a long instruction for copies: as one instruction
+    any copy would cost nothing. Its network driver frees sent buffers when it sends again: an interrupt for that comes
+    when the host gets round to it, which differed between runs by two percent of all instructions.
     """
     options.work.mkdir(parents=True, exist_ok=True)
     driver = next(options.modules.rglob("rdma_rxe.ko*"))

@@ -26,7 +26,7 @@ class Body:
 
     start: int
     offsets: list[int] = field(default_factory=list)
-    # The number of those before each that take a lock, and that are atomic; one more than there are offsets.
+    # The numbers of instructions before each that take a lock, and that are atomic; one more than the offsets.
     locks: list[int] = field(default_factory=lambda: [0])
     atomics: list[int] = field(default_factory=lambda: [0])
 

@@ -75,7 +75,7 @@ def delayed(microseconds: int) -> rows.Setting:
 
 
 LOADS = loads(((4096, 1), (4096, 16), (65536, 8), (1 << 20, 4)))
-# Those that only --more asks for.
+# The loads that only --more adds.
 MORE_LOADS = [
     *loads(((8192, 16),)),
     Load((Job("mixed", 4096, 16),)),
@@ -97,7 +97,7 @@ MORE_LOADS = [
 
 
 def select(patterns: list[str], more: bool) -> list[Load]:
-    """The loads whose names contain one of the patterns, of all; without any, those that are measured by default."""
+    """The loads whose names contain one of the patterns, of all; without any, the default loads."""
     if not patterns:
         return [*LOADS, *MORE_LOADS] if more else LOADS
     return [

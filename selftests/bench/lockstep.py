@@ -4,8 +4,8 @@
 The number of interrupts, polls and task switches for a reply depends on its frames coming one by one or together, and that
 on the host's scheduling of two emulators. The number of timer ticks that the client sees depends on its time spent waiting.
 So a client that has nothing left to do is stopped, clock and all; frames for it are held back until the server has nothing
-left to do, either; then it gets them all at once and goes on. The server is stopped meanwhile: the emulated client takes
-seconds to reply to requests for many megabytes, which the server would repeat before that.
+left to do, either; then it gets all of them and runs again. The server is stopped while the client runs: the emulated
+client takes seconds to reply to requests for many megabytes, which the server would repeat before that.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class Lockstep:
         return frames[CLIENT.tap]
 
     def _wait_for_client(self, frames: int) -> None:
-        """Waits until the client does something, or there is something for it to do."""
+        """Waits until the client does something, or has something to do."""
         while not self._stop.is_set() and sent()[CLIENT.tap] == frames and self._idle(self._client):
             time.sleep(PAUSE)
 
     def _idle(self, guest: Guest) -> bool:
         """True when no thread of an emulator runs or wants to: one that waits for a processor counts as running.
 
-        One thread may set another going before it is looked at and after the other was, so there are two looks.
+        One thread may set another going before it is looked at and after the other was, so it looks twice.
         """
         return not any(state(path) in "RD" for _ in range(2) for path in self._threads[guest].iterdir())
 

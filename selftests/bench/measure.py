@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Goes through the rows, transport by transport and back again, and notes the cost of each."""
+"""Runs the rows, transport by transport and back again, and records the cost of each."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def clock(seconds: float) -> str:
 
 
 class Measurement:
-    """All rows, `visits` times per transport; those whose samples do not agree then, a few times more."""
+    """All rows, `visits` times per transport; rows whose samples then disagree, a few times more."""
 
     def __init__(self, lab: Lab, rows: list[Row], visits: int, results: Path, by_function: Path):
         self.lab = lab

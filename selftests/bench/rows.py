@@ -79,7 +79,7 @@ TUNED_NFS3 = Setting(f"NFSv3 {TUNED}".rstrip(), vers="3", inline=TUNED_SIZE)
 RULED = Setting("RPC echo with rules", program="echo", rules=1000)
 
 SMALL = 0.90  # the limit of small calls, which have nothing but the cost of a call
-LARGE = 1.00  # that of calls whose pages outweigh it
+LARGE = 1.00  # the limit of calls whose pages outweigh it
 
 FORGET = "sync; echo 3 >/proc/sys/vm/drop_caches"
 
@@ -157,7 +157,7 @@ def nfs(setting: Setting) -> list[Row]:
     inward, outward = (f"run sh -c '{copy(*ends)}; sync'" for ends in ((TREE, COPY), (COPY, OUT)))
     there = f"[ -e {COPY} ] || cp -r {TREE} {COPY}; rm -rf {OUT}; {FORGET}"
     clear = f"rm -rf {COPY} {OUT}; {FORGET}"
-    # The programs come from a file system of the host, the cost of which is not to be counted.
+    # The programs come from a file system of the host, whose cost is not to be counted.
     programs = "for program in cp mkdir xargs; do $program --version >/dev/null; done; sync"
     there, clear = (f"{script}; {programs}" for script in (there, clear))
     return [
@@ -250,7 +250,7 @@ ROWS: list[Row] = [
     *nconnect(NFS3_4),
     *nconnect(NFS42_4),
 ]
-# Those that only --more and patterns ask for.
+# The rows that only --more and patterns add.
 MORE: list[Row] = [
     *tuned(),
     *nconnect(NFS3_16),
@@ -263,7 +263,7 @@ MORE: list[Row] = [
 def select(patterns: list[str], more: bool = False) -> list[Row]:
     """The rows whose names contain one of the patterns, of all rows; without any, all that are measured by default.
 
-    With a row of larger inline sizes comes the one that it is compared with.
+    A row of larger inline sizes brings the row that it is compared with.
     """
     if not patterns:
         return [*ROWS, *MORE] if more else ROWS

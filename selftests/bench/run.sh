@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Compares the transport under test with the in-tree one: builds the counting plugin, the load and a third client, runs the
-# comparison, draws its plots. Usage: run.sh [PATTERN...] (run.sh --help tells the options)
+# comparison, draws its plots. Usage: run.sh [PATTERN...] (run.sh --help lists the options)
 
 set -euo pipefail
 

@@ -2,15 +2,15 @@
 """Measures by the clock: operations in a second and their latency, connection times, memory of a connection.
 
 These depend on the machine and its other load, so only ratios mean anything. The clients take turns: in each visit every
-client is loaded, has every load for two seconds, and is unloaded; the next visit goes through the clients backwards.
+client is loaded, has every load for two seconds, and is unloaded; the next visit takes the clients backwards.
 
 Two ways inside one module could alternate in slices of 300 ms within one run of fio. Two modules cannot. sunrpc takes one
-transport of an identifier at a time, whatever the network namespace, and a mount holds the module of its connections, so
-that the other one is loaded only after an unmount. In two guests at a time the modules would differ by guest as well.
-Paired turns measure the same ratio:
+transport of an identifier at a time, whatever the network namespace, and a mount holds the module of its connections,
+so that the other module is loaded only after an unmount. In two guests at a time the modules would differ by guest as
+well. Paired turns measure the same ratio:
 
 - Order and drift. A ratio compares two turns of the same visit. With A B B A, a drift that is linear over two visits adds
-  to the logarithm of one ratio and takes the same from that of the next. Slices cancel faster drifts, too; here, those of
+  to the logarithm of one ratio and subtracts the same from the next. Slices cancel faster drifts, too; here, drifts of
   less than two visits remain as scatter, and no order remains as a bias.
 - Place. A module lands at other addresses each time it is loaded, and that changes how often the emulator misses its
   tables. Slices have one place for a whole run, the same error in each of them; turns draw a new place each, so this error
@@ -52,7 +52,7 @@ RECONNECTS = 4
 BUSY = 8  # requests of 1 MiB on each of them at a time
 CROWD = (1, 16, 64, 256, 1000)  # clients with a connection each, at which numbers memory is measured
 BUSY_CROWDS = (16, 64, 256)  # that --more adds, each with its connections busy
-JUDGED_CROWD = 16  # with fewer, the memory is mostly that of the kernel's allocator
+JUDGED_CROWD = 16  # with fewer, the memory is mostly the kernel allocator's
 CROWD_VISITS = 1
 CROWD_GUEST = 8192  # MiB that a guest needs for them
 BUSY_CROWD = (
@@ -66,13 +66,13 @@ IOPS = ": IOPS"  # at the end of a value's name
 MEMORY_VISITS = 2
 LEAST_IOPS = 0.98  # ours / in-tree: no load may lie below it with its whole interval
 LEAST_MEAN = 1.02  # ours / in-tree, the mean of all loads
-ERROR = 0.01  # by which ours / ours may differ from 1
+ERROR = 0.01  # most that ours / ours may differ from 1
 MOST_MEMORY = 0.15  # ours / in-tree, of an idle connection
 # At the beginning of a value's name.
 IDLE_MEMORY = "memory of an idle connection"
 BUSY_MEMORY = "memory of a busy connection"
-FEWEST = 4  # turns of which there is an interval
-CHANCE = 0.95  # by which the true ratio lies in it
+FEWEST = 4  # turns that an interval needs
+CHANCE = 0.95  # that the true ratio lies in it
 
 
 Values = dict[str, dict[str, list[float]]]  # by what, then by transport
@@ -204,7 +204,7 @@ def connections_of(what: str, connections: int) -> str:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ours / another client's, and the interval in which it lies by a chance of 95 %."""
+    """Ours / another client's, and its interval with a confidence of 95 %."""
 
     value: float
     low: float
@@ -226,8 +226,8 @@ def ratio(values: dict[str, list[float]], other: str = "in-tree") -> Ratio | Non
 def mean(logs: list[float]) -> Ratio:
     """The geometric mean of turns, and its interval by Student's distribution.
 
-    To draw the same few turns again and again takes their scatter for that of all turns: with eight, such an interval
-    missed the true value one time in ten, twice as often as it says.
+    Drawing the same few turns again and again takes their scatter for the scatter of all turns: with eight, such an
+    interval missed the true value one time in ten, twice as often as it claims.
     """
     middle, reach = fmean(logs), 0.0
     if len(logs) >= FEWEST:
@@ -239,7 +239,7 @@ def mean(logs: list[float]) -> Ratio:
 def student(freedom: int, steps: int = 100_000) -> float:
     """The value that Student's t does not exceed on either side by the chance of an interval.
 
-    t is sqrt(freedom) * tan(angle), where the density of the angle is that of cos(angle) to the power freedom - 1.
+    t is sqrt(freedom) * tan(angle), and the density of the angle is proportional to cos(angle) ** (freedom - 1).
     """
     width = math.pi / 2 / steps
     areas = list(accumulate(math.cos((n + 0.5) * width) ** (freedom - 1) for n in range(steps)))
@@ -256,7 +256,7 @@ def overall(values: Values, other: str = "in-tree") -> Ratio | None:
 
 
 def table(values: Values) -> str:
-    """Medians, and the ratios of the turns; with them that of ours to itself, which ought to be 1."""
+    """Medians, and the ratios of the turns; also the ratio of ours to itself, which ought to be 1."""
     text = [f"{'by the clock':54} {'ours':>10} {'in-tree':>10} {'ratio (95 %)':>23} {'ours / ours':>23}"]
     for what, both in values.items():
         ours, theirs = (median(both[client]) for client in ("ours", "in-tree"))

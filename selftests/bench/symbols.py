@@ -69,8 +69,8 @@ DIRECTORIES = [
 
 
 # The functions that begin a context (context.c): the software adapter with its network, the work of a connection under the
-# lock that serializes its sends, its work for completions; and those that change and end tasks. All of the adapter's
-# module belongs to the first.
+# lock that serializes its sends, its work for completions; and the functions that change and end tasks. All of the
+# adapter's module belongs to the first.
 CONTEXTS = {
     "__common_interrupt": "adapter",
     "net_rx_action": "adapter",
@@ -98,7 +98,7 @@ UNKNOWN = Function("?", "", "rest")
 
 
 class Symbols:
-    """The functions of the kernel image, and those of the modules as they are loaded now."""
+    """The functions of the kernel image, and of the modules as they are loaded now."""
 
     def __init__(self, kernel: Path, image: str):
         self._objects = objects(kernel)
@@ -120,14 +120,14 @@ class Symbols:
             if row[1] not in "tTwW" or not address >> 63 or row[2].startswith(("__pfx_", "__cfi_")):
                 continue
             module = row[3][1:-1] if len(row) > 3 else ""
-            # Of several names for one address the one that does not look internal is the clearest.
+            # Of several names for one address a name that does not look internal is the clearest.
             if address not in found or found[address].name.startswith("_"):
                 found[address] = Function(name, module, self.part(name, module))
         ordered = sorted(found.items())
         return [address for address, _ in ordered], [function for _, function in ordered]
 
     def contexts(self) -> list[tuple[str, int]]:
-        """The addresses that begin a context, by kind, and that of the function that registers memory."""
+        """The addresses that begin a context, by kind, and the address of the function that registers memory."""
         found, names = [], set()
         for table in (self._image, self._modules):
             for address, function in zip(*table, strict=True):
@@ -188,7 +188,7 @@ def return_sites(module: Path, callee: str) -> dict[tuple[str, int], str]:
         if begin := re.match(r"([0-9a-f]{16}) <(\S+)>:$", line):
             start, caller = int(begin[1], 16), begin[2]
         elif (found := re.match(r"\s+([0-9a-f]+): R_X86_64_(?:PLT|PC)32\s+(\S+?)-0x4$", line)) and found[2] == callee:
-            # The address is that of the operand, the last four bytes of the instruction.
+            # The address of the operand, the last four bytes of the instruction.
             sites[caller, int(found[1], 16) + 4 - start] = f"{callee}<{caller}"
     return sites
 

@@ -21,7 +21,7 @@ SHOWN = 20  # functions that are not the transport's in a row's profile
 PAIR = ("ours", "in-tree")  # the two that every table has
 TUNED = "inline 16 KiB "  # in the name of a row whose inline sizes are larger than by default
 
-# The limits of each row; that of the own instructions comes with the row.
+# The limits of each row; the limit of the own instructions comes with the row.
 HOST_PART = 0.95  # ours / in-tree
 HOST_PART_OF_OTHERS = 1.00  # ours / another client
 TOTAL = 1.005  # ours / any client
@@ -83,7 +83,7 @@ class Line:
         return float(self.samples["ours"][0]["own limit"])
 
     def locks(self) -> float:
-        """Locks that our transport takes for each call, of which an operation may make several."""
+        """Locks that our transport takes for each call; an operation may make several calls."""
         return self.middle("ours", "own locks") / max(1.0, self.middle("ours", "sends posted"))
 
     @property
@@ -201,7 +201,7 @@ def untuned(name: str) -> str:
     return name.replace(TUNED, "", 1)
 
 
-# Ours with larger inline sizes / ours with those of the default, the same of the in-tree client, and the one / the other.
+# Ours with larger inline sizes / ours with the default, the same of the in-tree client, and ours / in-tree.
 TUNED_RATIOS = (("ours", "ours"), ("in-tree", "in-tree"), ("ours", "in-tree"))
 
 
@@ -229,8 +229,8 @@ def tuned(records: list[Record]) -> str:
 
 
 def profile(records: list[Record], functions: list[Record]) -> str:
-    """The instructions of each row: by part of the kernel and event, then the transports' functions, and
-    those of the rest of which the two transports differ most."""
+    """The instructions of each row: by part of the kernel and event, then the transports' functions, and the other
+    functions in which the two transports differ most."""
     text = []
     for line in lines(records):
         text.append(line.name)
@@ -273,7 +273,7 @@ def apart(records: list[Record]) -> list[str]:
 
 
 def judged(what: str, figures: dict[str, float], limit: float, digits: int = 3) -> list[str]:
-    """A line with the number of figures within a limit, and lines with those outside."""
+    """A line with the number of figures within a limit, and lines with the figures outside."""
     figures = {name: round(figure, digits) for name, figure in figures.items()}
     largest = sorted(figures.items(), key=lambda item: -item[1])
     over = [f"{name} {figure:.{digits}f}" for name, figure in largest if figure > limit]
@@ -292,7 +292,7 @@ def named(what: str, names: list[str]) -> list[str]:
 
 
 def ratios(lines: list[Line], other: str, column: str) -> dict[str, float]:
-    """Ours / another client's, by row; rows in which theirs is zero are left out."""
+    """Ours / another client's, by row; rows without a figure of theirs are left out."""
     return {line.name: ratio for line in lines if (ratio := line.ratio(other, column)) is not None}
 
 

@@ -10,7 +10,7 @@ out=out/bench
 venv=/cache/bench-$(sha256sum $here/requirements.txt | cut -c1-12)
 
 if [ "${1:-}" = plots ]; then
-	# Without the library, or when nothing was counted, there are none.
+	# No plots without the library, or when nothing was counted.
 	if [ ! -e "$venv/.complete" ] || [ ! -e $out/results.csv ]; then
 		exit 0
 	fi

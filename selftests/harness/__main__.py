@@ -107,7 +107,7 @@ def options_of(args: argparse.Namespace) -> Options:
     if options.client == "ours" and not options.module.exists():
         sys.exit(f"error: {options.module} is not there: build the module first")
     if options.client == "ours":
-        # One run tests one module, even if another is built meanwhile.
+        # One run tests one module, even if another is built during it.
         options.work.mkdir(parents=True, exist_ok=True)
         options.module = Path(shutil.copy(options.module, options.work / "rpcrdma_rs.ko"))
     return options
@@ -117,7 +117,7 @@ def main() -> int:
     """Runs one command."""
 
     def stop(number: int, _frame: object) -> None:
-        # Once is enough: another one would only cut the clean-up short.
+        # Once is enough: a second signal would only cut the clean-up short.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt(number)

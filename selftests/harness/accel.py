@@ -32,7 +32,7 @@ def choose(options: Options) -> str:
 
 
 def boots(options: Options) -> bool:
-    """Tells whether a guest boots as far as its agent."""
+    """Returns `True` if a guest boots as far as its agent."""
     guest = Guest("probe", options)
     try:
         guest.start()

@@ -13,7 +13,7 @@ KMSG_RECORD = 8192
 
 
 def open_port():
-    """The port that QEMU named `agent`; without udev there are no names under /dev. Or the line of a guest without ports."""
+    """The port that QEMU named `agent`; without udev /dev has no names. Or the line of a guest without ports."""
     base = "/sys/class/virtio-ports"
     for node in os.listdir(base) if os.path.exists(base) else ():
         with open(f"{base}/{node}/name", encoding="ascii") as f:

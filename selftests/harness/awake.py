@@ -30,7 +30,7 @@ while True:
 
 
 def virtual() -> bool:
-    """Tells whether this machine is a virtual one."""
+    """Returns `True` if this machine is a virtual one."""
     return " hypervisor" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
 
 

@@ -155,7 +155,7 @@ class Channel:
 
     @property
     def closed(self) -> bool:
-        """Tells whether the guest is gone."""
+        """Returns `True` if the guest is gone."""
         return self._closed
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ class Options:
     resume: bool = False  # leave out tests that have passed before
     until: float = math.inf  # seconds since the epoch; no test begins later
     first_failure: bool = False  # and none after one has failed
-    stretch: float | None = None  # the factor on all time limits; by default that of the kernel
+    stretch: float | None = None  # the factor on all time limits; by default the kernel's
     smp: int = 2
     memory: int = 1280  # MiB per guest
     processor: int | None = None  # of this machine, which the guest stays on
@@ -52,7 +52,7 @@ class Options:
 
     @property
     def slowness(self) -> float:
-        """The factor by which the time limits are stretched.
+        """The factor that stretches the time limits.
 
         The limits are written for an idle machine and are there to end hangs; a machine that shares its processors
         with others has been seen to take five times as long.

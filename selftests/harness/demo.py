@@ -34,7 +34,7 @@ class Demo:
         print(f"\n== {text} [{time.monotonic() - self.start:.0f} s]")
 
     def promise(self, kept: bool, text: str) -> None:
-        """Tells a fact that has to be so."""
+        """Prints a fact that must be true."""
         print(f"   {'yes' if kept else 'NO '}  {text}")
         if not kept:
             self.broken.append(text)

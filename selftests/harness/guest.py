@@ -117,7 +117,7 @@ class Guest:
         (self.share / "hung-task").write_text(f"{round(HUNG_TASK * self.options.slowness)}\n")
 
     def start(self) -> None:
-        """Starts the process; `wait_ready` tells when the guest takes commands."""
+        """Starts the process; `wait_ready` waits until the guest takes commands."""
         agent = str(self.directory / "agent.sock")
         self._channel = Channel(agent)
         with ExitStack() as files:
@@ -157,7 +157,7 @@ class Guest:
             f"{clock_parameters(options)} {options.kernel_parameters}"
         )
         command = ["qemu-system-x86_64", "-accel", accel, "-cpu", cpu]
-        # One core per socket: the table that tells a kernel without ACPI of its processors lists one per socket.
+        # One core per socket: the table of processors for a kernel without ACPI lists one per socket.
         command += ["-smp", f"{options.smp},sockets={options.smp}", "-m", f"{options.memory}M"]
         command += ["-machine", "pc,acpi=off,graphics=off"]
         command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", self.name]
@@ -232,7 +232,7 @@ class Guest:
             raise GuestTimeout(f"{text}\noutput:\n{indent(job.text)}\n{self.console_tail()}") from None
         if check and result.rc != 0:
             error = CommandFailed(self, what, result)
-            if result.rc > 128:  # Ended by a signal: the kernel says where.
+            if result.rc > 128:  # Ended by a signal: the kernel log has the place.
                 log = self.run("dmesg | tail -n 10", check=False).out
                 error.add_note(f"end of the kernel log of {self.name}:\n{indent(log)}")
             raise error
@@ -312,7 +312,7 @@ class Guest:
 
     @property
     def alive(self) -> bool:
-        """Tells whether the process runs."""
+        """Returns `True` if the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:

@@ -29,7 +29,7 @@ class Faults:
         return int(self._pair.client.run(f"cat {FILES}/{what}").out)
 
     def hold_invalidations(self, hold: bool) -> None:
-        """Has local invalidations kept back from now on, or posts those that are."""
+        """Keeps local invalidations back from now on, or posts the ones kept back."""
         self._pair.client.run(f"echo {hold:d} >{FILES}/hold_local_inv")
 
     def keep_queue_pairs(self, keep: bool) -> None:

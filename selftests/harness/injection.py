@@ -25,13 +25,13 @@ def left(guest: Guest, kind: str) -> int:
 
 
 def disarm(guest: Guest, kind: str) -> None:
-    """Nothing fails any more."""
+    """Ends all failures."""
     guest.run(f"echo 0 >{ROOT}/{kind}/probability")
 
 
 @contextmanager
 def injection(pair: Pair, kind: str, **settings: object) -> Iterator[None]:
-    """Prepares a kind of failure for the block, which says when. If the block fails, the guests are dropped anyway."""
+    """Prepares a kind of failure for the block, which chooses the time. If the block fails, the guests are dropped."""
     writes = [f"echo {value} >{name.replace('_', '-')}" for name, value in {"verbose": 0, **settings}.items()]
     pair.client.run(f"cd {ROOT}/{kind}\n" + "\n".join(writes))
     yield

@@ -18,7 +18,7 @@ REPORTS = re.compile(
     r"|harness: kernel messages were lost"
 )
 
-# Messages at warning level or above that are no finding. Each says why.
+# Messages at warning level or above that are no finding, each with the reason.
 ALLOWED: list[re.Pattern[str]] = [
     # Once per boot, about the first module of ours that is loaded; the server guest gets it from some tests only.
     re.compile(r": loading out-of-tree module taints kernel\.$"),
@@ -51,11 +51,11 @@ def parse(guest: str, records: list[str]) -> list[Message]:
 
 
 def findings(messages: list[Message], allowed: list[re.Pattern[str]] | None = None) -> list[Message]:
-    """The messages that fail a test; `allowed` adds those that one test provokes on purpose to the list above."""
+    """The messages that fail a test; `allowed` adds the ones that a test provokes on purpose to the list above."""
     passing = ALLOWED + (allowed or [])
     return [m for m in messages if is_finding(m) and not any(pattern.search(m.text) for pattern in passing)]
 
 
 def is_finding(message: Message) -> bool:
-    """Tells whether this message would have to be explained."""
+    """Returns `True` if this message needs an explanation."""
     return message.level <= WARNING or bool(REPORTS.search(message.text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Asks a debug kernel for memory that nothing points to any more."""
+"""Scans a debug kernel for memory without a pointer to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AGE = 5  # seconds
 
 
 def available(guest: Guest) -> bool:
-    """Tells whether the kernel has it and it is on."""
+    """Returns `True` if the kernel has it and it is on."""
     return guest.run(f"test -e {FILE} && echo clear >{FILE}", check=False).rc == 0
 
 

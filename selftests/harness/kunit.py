@@ -36,7 +36,7 @@ def suites(guest: Guest) -> set[str]:
 
 
 def run(options: Options) -> int:
-    """Boots a guest, loads the module, and tells every result."""
+    """Boots a guest, loads the module, and prints every result."""
     guest = Guest("kunit", options, modprobe="install rpcrdma /bin/false\n")
     shutil.copy(options.module, guest.share / options.module.name)
     try:
@@ -55,7 +55,7 @@ def run(options: Options) -> int:
 
 
 def report(results: dict[str, str], messages: list[klog.Message], unloaded: bool) -> int:
-    """Prints the results; 0 if there were tests and all is well."""
+    """Prints the results; 0 if tests ran and all is well."""
     cases = [case for suite, text in results.items() for case in parse(suite, text)]
     for case in cases:
         print(f"{case.verdict:6} {case.suite}: {case.name}")

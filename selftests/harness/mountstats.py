@@ -76,7 +76,7 @@ def line_of(block: str) -> list[int]:
 
 
 def transport(guest: Guest, mount_point: str) -> dict[str, int]:
-    """The transport's numbers by name, with those that only our transport has."""
+    """The transport's numbers by name, with the numbers that only our transport has."""
     options = guest.run(f"grep ' {mount_point} ' /proc/mounts").out
     port = re.search(r"\bport=(\d+)", options)
     return named(of_mount(guest, mount_point)[0]) | own(guest, int(port[1]) if port else None)
@@ -93,12 +93,12 @@ def own(guest: Guest, port: int | None = None) -> dict[str, int]:
 
 
 def parse_own(text: str, port: int | None = None) -> dict[str, int]:
-    """The same, from the text of the files; empty if there is none."""
+    """The same, from the text of the files; empty without files."""
     counters: dict[str, int] = {}
     for block in re.split(r"^peer ", text, flags=re.M)[1:]:
         peer, *lines = block.splitlines()
         if port is None or peer.endswith(f" port {port}"):
-            # Other lines than those of counters have words.
+            # Lines other than counters have words.
             for name, number in re.findall(r"^(\w+) (\d+)$", "\n".join(lines), re.M):
                 counters[name] = counters.get(name, 0) + int(number)
     return counters

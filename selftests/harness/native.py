@@ -2,7 +2,7 @@
 """Guests that are processes of this machine: their kernel is of the architecture um, and its code runs as it is.
 
 They need no virtualisation. What is measured on them by the clock is the cost of native code, where an emulator's clock shows
-mostly the emulator. Their RDMA devices, their link and their servers are those of the other guests.
+mostly the emulator. Their RDMA devices, their link and their servers are the same as in other guests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 INIT = "/repo/selftests/harness/native-init.sh"
 QUEUE = 64  # frames that the network adapter takes at a time
-SCRIPT = 1 << 10  # characters, of which each takes two bytes on the serial line
+SCRIPT = 1 << 10  # characters; each takes two bytes on the serial line
 NUMBERS = itertools.count()  # of scripts, so that no two have the same name
 # Messages of their kernel that are no finding: the adapter does not tell its speed, its driver may say that it has taken all
 # frames when it has taken as many as it may, and it drops segments of TCP that the host has joined.

@@ -42,5 +42,5 @@ def missing(needs: tuple[str, ...], options: Options) -> str:
 
 
 def lacking_natively(needs: tuple[str, ...]) -> bool:
-    """Tells whether native guests lack one of these."""
+    """Returns `True` if native guests lack one of these."""
     return any("native" not in NEEDS[name].kernels for name in needs)

@@ -31,8 +31,8 @@ TOOLS = REPO / "selftests/vm/guest"
 
 DRIVERS = {"rxe": "rdma_rxe", "siw": "siw"}
 
-# A frame that does not fit into the adapter's queue costs soft-RoCE the queue pair whose it is, and that of the connection
-# manager, whose messages are such frames, does not come back.
+# A frame that does not fit into the adapter's queue breaks its queue pair of soft-RoCE. The queue pair of the
+# connection manager, whose messages are such frames, does not recover.
 NETWORK = """
 modprobe {driver}
 ip link set eth0 mtu {mtu} txqueuelen 10000 up
@@ -199,7 +199,7 @@ class Pair:
         return [m for guest in self.guests for m in klog.parse(guest.name, guest.kernel_records())]
 
     def reboot_server(self, disk: Path) -> None:
-        """Cuts the server's power, and boots another one that has its export on this disk."""
+        """Cuts the server's power, and boots another server with its export on this disk."""
         self.server.stop()
         self.server = Server(self.server.options, disk)
         self.guests[0] = self.server
@@ -228,9 +228,9 @@ class Pair:
         return self.bridged(CLIENT, ("down",), ("up",))
 
     def overlooked(self) -> bool:
-        """Tells whether siw has overlooked a call, which lies unread in a socket of the server.
+        """Returns `True` if siw has overlooked a call, which lies unread in a socket of the server.
 
-        When siw accepts a connection it replies first, and only then asks to be told of data in the socket. A call that
+        When siw accepts a connection it replies first, and only then registers for data in the socket. A call that
         comes in between stays there until the client ends the connection.
         """
         if self.options.device != "siw":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Skip(Exception):
-    """Raised by a test that does not apply to this run; the text says why."""
+    """Raised by a test that does not apply to this run; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def test(
 
     `requirements` are the IDs it covers, `limit` its seconds on the fast kernel, `allowed` patterns of kernel messages
     that it provokes, `device` the RDMA device it needs, `cases` keyword arguments for one test each, which
-    the name may use. `needs` names what not every kernel has (harness/needs.py), `emulated` says why native guests do not run
-    it, and `core` has it run on Debian's kernel, too, where most tests run in native guests alone.
+    the name may use. `needs` names what not every kernel has (harness/needs.py), `emulated` is the reason why native
+    guests do not run it, and `core` makes it run on Debian's kernel, too, where most tests run in native guests alone.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -124,7 +124,7 @@ def test(
 
 
 def position(name: str) -> tuple[int, str]:
-    """The sort key of a file: its place in ORDER, then those that are not listed, by name."""
+    """The sort key of a file: its place in ORDER, then unlisted files, by name."""
     return ORDER.index(name) if name in ORDER else len(ORDER), name
 
 

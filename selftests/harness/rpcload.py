@@ -90,7 +90,7 @@ class Load:
         outcomes, before = [], counters(first)
         for command, block in zip(running.commands, blocks, strict=True):
             after = counters(block)
-            # Another connection of the same transport goes on counting, another transport begins at zero.
+            # Another connection of the same transport continues the count, another transport begins at zero.
             counted = {name: value - before.get(name, 0) for name, value in after.items()}
             outcomes.append(outcome(command, block, counted))
             before = after
@@ -118,7 +118,7 @@ class Load:
 
 
 def counters(text: str) -> dict[str, int]:
-    """The transport's counters by name; empty when there is no transport."""
+    """The transport's counters by name; empty without a transport."""
     found = re.search(r"^\txprt:\s+rdma (.*)$", text, re.M)
     return named([int(n) for n in found[1].split()]) | parse_own(text) if found else {}
 

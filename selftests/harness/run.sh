@@ -3,7 +3,7 @@
 #
 # Runs the VM test harness inside the tool tree, in a network namespace of its own:
 #
-#   run.sh test [PATTERN...] | kunit | demo | list | boots      (run.sh COMMAND --help tells the options)
+#   run.sh test [PATTERN...] | kunit | demo | list | boots      (run.sh COMMAND --help lists the options)
 #
 # The kernel is chosen on the outside, where the cache is; the harness gets its path.
 

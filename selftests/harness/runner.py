@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs tests: keeps guests up between the tests of one file, judges kernel logs, tells results."""
+"""Runs tests: keeps guests up between the tests of one file, judges kernel logs, prints results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .registry import Skip, Test
 from .tap import Tap
 
 
-# The messages with which the kernel loads our module, and the module itself.
+# The kernel's messages when it loads our module, and the module's own.
 OURS = re.compile(r"rpcrdma_rs\b")
 
 
@@ -56,7 +56,7 @@ class Runner:
         self.earlier = Earlier(options) if options.resume else None
 
     def run(self, tests: list[Test]) -> int:
-        """Runs the tests; 0 if all passed and there was one."""
+        """Runs the tests; 0 if all passed, and at least one ran."""
         left_out: list[Test] = []
         if self.earlier is not None:
             before = len(tests)
@@ -199,7 +199,7 @@ class Runner:
         return text
 
     def _reported(self) -> bool:
-        """Tells whether a kernel has a report. One that cannot be asked any more counts as that."""
+        """Returns `True` if a kernel has a report, or no longer answers."""
         if self.pair is None:
             return False
         try:
@@ -248,7 +248,7 @@ def by_file(some: list[Test], tests: list[Test]) -> str:
 def bring_up(options: Options, boots: int = 2) -> Pair:
     """A started pair whose boot messages have no reports; other messages of the boot do not count.
 
-    A report that came before our module was there is the kernel's own, and costs another boot. So does a QEMU that ends by
+    A report from before our module was loaded is the kernel's own, and costs another boot. So does a QEMU that ends by
     itself, or whose guest stands still: two emulated processors now and then trip over each other while they boot.
     """
     pair = Pair(options)

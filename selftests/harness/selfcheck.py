@@ -115,7 +115,7 @@ BOOTS = [
 
 
 def nothing_fails(options: Options) -> bool:
-    """Tells whether a run without a test is a failure."""
+    """Returns `True` if a run without a test is a failure."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         status = Runner(options).run([])
@@ -123,7 +123,7 @@ def nothing_fails(options: Options) -> bool:
 
 
 def time_is_up(options: Options) -> bool:
-    """Tells whether no test begins after the time given, and the output says so: the second one here would fail."""
+    """Returns `True` if no test begins after the time given, and the output names it: the second would fail."""
     output = io.StringIO()
     tests = [Test(function.__name__, "selfcheck", function, (), 8.0) for function in (passes, asserts)]
     with contextlib.redirect_stdout(output):
@@ -154,7 +154,7 @@ def skips(_pair: Pair) -> None:
 
 
 def written(options: Options) -> bool:
-    """Tells whether the file has all results: of tests that pass, fail, are skipped, and are left out after a failure."""
+    """Returns `True` if the file has all results: of tests that pass, fail, are skipped, and are left out."""
     path = options.work / "selfcheck.tap"
     chosen = (("selfcheck", passes), ("selfcheck", skips), ("other", asserts), ("other", passes))
     tests = [Test(function.__name__, group, function, (), 8.0) for group, function in chosen]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Holds up reverse calls, for tests: a transport that calls xprt_enqueue_bc_request() does not get
- * further until its rpc_xprt has no reference any more, or two seconds have passed. So a test can
- * have a reverse call meet the end of its transport, a matter of nanoseconds otherwise. It also has
- * checks of verifiers fail, which nothing else does with a server that is right.
+ * further until the last reference to its rpc_xprt is gone, or two seconds have passed. So a test
+ * can have a reverse call meet the end of its transport, a matter of nanoseconds otherwise. It also
+ * has checks of verifiers fail, which nothing else does with a server that is right.
  *
  * In /sys/module/hold/parameters:
  *	holding		1 while a call is held
@@ -13,7 +13,7 @@
  *	verifier	checks of a verifier of RPCSEC_GSS that are still to fail, if auth_rpcgss was
  *			loaded before this
  *
- * It needs a kernel with CONFIG_KPROBES, and a processor besides the one that it keeps busy.
+ * It needs a kernel with CONFIG_KPROBES, and a second processor, since it keeps one busy.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -183,7 +183,7 @@ static const struct kernel_param_ops hold_ops = {
 
 module_param_cb(hold_local_inv, &hold_ops, NULL, 0600);
 
-/* Keeps a chain of local invalidations back; false if it is to be posted at once. */
+/* Keeps a chain of local invalidations back; false if it is to be posted now. */
 static bool hold(struct ib_qp *qp, const struct ib_send_wr *first)
 {
 	const struct ib_send_wr *wr;
@@ -293,8 +293,8 @@ static int faulty_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents,
 			    unsigned int *offset)
 {
 	/*
-	 * Some drivers allocate here and may sleep (hns_roce), those of the tests do not. On the debug
-	 * kernel this tells of a caller that holds a spinlock.
+	 * Some drivers allocate here and may sleep (hns_roce), the drivers of the tests do not. On the
+	 * debug kernel this detects a caller that holds a spinlock.
 	 */
 	might_sleep();
 	return due(&map_mr_sg) ? 0 : original->map_mr_sg(mr, sg, nents, offset);

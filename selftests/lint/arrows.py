@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks that rooms of the module use only rooms below them (Documentation/architecture.rst).
 
-Usage: arrows.py SRC [--circles]. A file uses the paths of its `use` items and those that begin with `crate`, tests left
+Usage: arrows.py SRC [--circles]. A file uses the paths of its `use` items and paths that begin with `crate`, tests left
 out; of names that are passed on, the origin counts. Not more than two files may use each other in a circle; --circles
 lists those, too.
 """

@@ -22,19 +22,7 @@ from pathlib import Path
 LIMIT = 5
 # The limits of rooms that have more. Entries may only be lowered; an entry is removed when its room meets LIMIT.
 CEILINGS = {
-    "selftests/bench": 12,
-    "selftests/harness": 10,
-    "selftests/hold": 13,
     "selftests/host": 15,
-    "selftests/mutations": 13,
-    "selftests/package": 10,
-    "selftests/peer": 11,
-    "selftests/realdma": 15,
-    "selftests/rpcload": 11,
-    "selftests/setup": 13,
-    "selftests/soak": 14,
-    "selftests/tool": 16,
-    "selftests/vng": 8,
     "src/bindings": 21,
     "src/client": 17,
     "src/cm": 11,
@@ -81,12 +69,13 @@ def comments(text: str) -> Iterator[Line]:
 
 
 def python(text: str) -> Iterator[Line]:
-    """The docstrings and comments of Python."""
+    """The docstrings and comments of Python. The docstring of a unit test is its name."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+        is_test = isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) and not is_test:
             yield from enumerate(node.body[0].value.value.splitlines(), node.body[0].lineno)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tells about the defects, and puts them into a copy of the sources.
+"""Lists the defects, and puts them into a copy of the sources.
 
 Usage: python3 -m mutations --check | --list [PATTERN...] | --apply NUMBER SRC
 """
@@ -42,7 +42,7 @@ def problems(defect: Defect) -> list[str]:
 
 
 def kernel(defect: Defect) -> str:
-    """The kernel of the guests in which the test runs that has to find a defect."""
+    """The kernel of the guests that run the test that has to find a defect."""
     tests = [] if defect.found_by == HOST else select(TESTS, [defect.found_by])
     return "stock" if any(test.emulated or lacking_natively(test.needs) for test in tests) else "native"
 

@@ -2,7 +2,7 @@
 """The defects: each breaks one rule, and names the tests that have to find it.
 
 A defect is a set of edits. The text that an edit replaces stands exactly once in src, in any file, so that code may move
-without a change here; `python3 -m mutations --check`, which lint runs, says when it does not.
+without a change here; `python3 -m mutations --check`, which lint runs, fails when it does not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Defect:
-    """`broken` are requirements and hazards; `found_by` is a pattern of VM tests, of which one must fail, or HOST."""
+    """`broken` are requirements and hazards; `found_by` is a pattern of VM tests, one of which must fail, or HOST."""
 
     name: str
     broken: str

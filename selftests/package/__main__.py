@@ -95,7 +95,7 @@ class Machine:
         self.passed = self.failed = 0
 
     def run(self) -> int:
-        """Runs all tests; the later ones go on after a failure."""
+        """Runs all tests, the later ones also after a failure."""
         try:
             self.server.start()
             self.server.wait_ready()
@@ -163,7 +163,7 @@ class Machine:
         print(f"ok     {title}")
 
     def masked(self) -> None:
-        """The mask is that of the guide."""
+        """The mask is the guide's."""
         line = self.guest.run(f"cat {MASK}").out.strip()
         check(line == "blacklist rpcrdma_rs", f"{MASK} is the guide's; it says: {line}")
         wait_until(lambda: loaded(self.guest) != "", "a module is loaded", 30 * self.options.slowness)
@@ -171,7 +171,7 @@ class Machine:
         move_data(self.guest, self.server, "rpcrdma")
 
     def switched(self) -> None:
-        """With the mask, and while the other is in use, it only says so."""
+        """With the mask, and while the other is in use, it only prints a message."""
         said = self.guest.run(POSTINST, 60).out
         check("masks the module" in said, said)
         self.guest.run(f"rm {MASK}")
@@ -191,7 +191,7 @@ class Machine:
         unmount(self.guest)
 
     def at_boot(self) -> None:
-        """rdma-core asks for xprtrdma and svcrdma."""
+        """rdma-core requests xprtrdma and svcrdma."""
         wait_until(lambda: loaded(self.guest) != "", "a module is loaded", 30 * self.options.slowness)
         expect(self.guest, "rpcrdma_rs")
 
@@ -213,7 +213,7 @@ class Machine:
         move_data(self.guest, self.server, "rpcrdma_rs")
 
     def purged(self) -> None:
-        """The mount goes on meanwhile; afterwards the in-tree module is as if nothing had been."""
+        """The mount stays usable; afterwards the in-tree module is as if nothing had been."""
         said = self.guest.run(PURGE, 300).out
         check("stays in memory until the next boot" in said, said)
         self.guest.run("echo 3 >/proc/sys/vm/drop_caches")

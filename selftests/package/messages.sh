@@ -17,8 +17,8 @@ release=7.3.4+deb13-amd64
 rustc='rustc 1.85.1 (4eb161250 2025-03-15)'
 gcc='x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0'
 
-# expect NAME STATUS PATTERN COMMAND...: the command ends with the status, and all that it says on standard error is one
-# line, which matches the pattern; nothing, if the pattern is empty.
+# expect NAME STATUS PATTERN COMMAND...: the command ends with the status, and all that it prints on standard error is
+# one line, which matches the pattern; nothing, if the pattern is empty.
 expect() {
 	local name=$1 status=$2 pattern=$3 rc=0 said
 	shift 3

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Makes a bare Debian root file system as its users have it: no compiler but what a headers package brings, two kernels (the
-# newest of backports, which has Rust, and that of the release, which has not), and what makes them boot in a guest.
+# newest of backports, which has Rust, and the release's, which lacks it), and what makes them boot in a guest.
 # Usage: root.sh DIRECTORY. Needs root and the registry.
 
 set -euo pipefail

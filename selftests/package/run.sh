@@ -4,9 +4,9 @@
 # Tests the package that `make deb` made as its users meet it: installs it with apt on a bare Debian machine, then boots that
 # machine's own kernels. The last line is 'N passed, N failed'. Usage: run.sh
 #
-# The machine is a root file system in the cache, and the installation, most of which is compiling, runs in a copy of it
-# here: an emulated guest takes fifteen times as long. DKMS builds for the kernels that are installed, not for the one
-# that runs. Then the copy becomes the disk of a guest.
+# The machine is a root file system in the cache, and the installation, mostly compiling, runs in a copy of it here: an
+# emulated guest takes fifteen times as long. DKMS builds for the kernels that are installed, not for the running one.
+# Then the copy becomes the disk of a guest.
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../setup/lib.sh"
@@ -31,7 +31,7 @@ if ! intact "$bare"; then
 	stage package "making a bare Debian machine with two kernels (1.5 GB)" 120 \
 		'du -sm "$bare.partial" | cut -f1 | sed "s/$/ MB of 1500/"' -- make_bare
 fi
-# The kernel of backports, and that of the release, which has no Rust.
+# The kernel of backports, and the release's, which has no Rust.
 { read -r new && read -r old; } <"$bare/releases"
 
 need_space 10 "a copy of the machine and its disk"

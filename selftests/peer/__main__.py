@@ -13,9 +13,9 @@ The first and the last do so once: sent again, the same LOOKUP gets the right re
 call of all, `--first-of-each MODE` to the first call of each connection.
 
 With `--mutate COUNT` each of COUNT calls, but NULL, gets a random wrong reply, and the right one once the client is
-silent (see mutator.py); meanwhile there are events of connections only.
+silent (see mutator.py); until then it reports events of connections only.
 
-Besides NFSv3 it serves the program of rpcload_echo.ko, to which names mean nothing. There, and for reverse calls, orders
+Besides NFSv3 it serves the program of rpcload_echo.ko, which ignores names. There, and for reverse calls, orders
 come from a named pipe, `--orders PATH` (see orders.py).
 """
 
@@ -133,7 +133,7 @@ class Server:
             reply = wire.rpc_reply(header["xid"], status=wire.PROC_UNAVAIL)
         lasts = (self.last_handle, self.last_middle)
         query = modes.Query(header, reply, self.credits, unused(header), header, *lasts)
-        # Calls of NULL are those by which a client connects.
+        # A client connects with calls of NULL.
         if self.mutator.left and (call is None or call["proc"]):
             self.mutate(connection, query)
             return
@@ -239,7 +239,7 @@ class Server:
                     self.manage(listener)
                 elif connection == self.asked:
                     os.read(self.asked, 1)
-                    # The connection of the reply may have ended meanwhile.
+                    # The connection of the reply may have ended by now.
                     if self.kept:
                         self.let_go()
                 elif connection is self.orders:
@@ -265,7 +265,7 @@ class Server:
 
 
 def unused(header):
-    """The lists to return for those a call offered, with nothing placed in any chunk."""
+    """The lists to return for the offer of a call, with nothing placed in any chunk."""
     empty = [[(s["handle"], 0, s["offset"]) for s in chunk] for chunk in header["write"]]
     reply = None if header["reply"] is None else [(s["handle"], 0, s["offset"]) for s in header["reply"]]
     return wire.lists(write=empty, reply=reply)

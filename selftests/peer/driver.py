@@ -25,7 +25,7 @@ EVENT_LIMIT = 20.0
 # Each peer has a port of its own, away from the in-tree server's, so that a port in the log belongs to one peer.
 PORTS = itertools.count(20100)
 
-# Nothing is cached, so that each look-up asks the peer; one without a reply ends.
+# Nothing is cached, so that each look-up reaches the peer; one without a reply ends.
 OPTIONS = "soft,timeo=100,retrans=2,retry=0,noacl,lookupcache=none,noac"
 
 LOG_LINE = re.compile(
@@ -50,7 +50,7 @@ class Logged:
 
 
 def connections(client: Guest, port: int) -> list[Logged]:
-    """The connections to a port of the server that the client's log tells of, oldest first."""
+    """The connections to a port of the server in the client's log, oldest first."""
     text = client.run("dmesg").out
     found = [match for match in LOG_LINE.finditer(text) if int(match["port"]) == port]
     return [
@@ -111,7 +111,7 @@ class Peer:
         return found[0]
 
     def order(self, order: str, **words: int | list[str] | None) -> Event:
-        """Has an order carried out (see orders.py); the event that says so."""
+        """Sends an order (see orders.py); returns the event that confirms it."""
         self._number += 1
         number = self._number
         line = json.dumps({"order": order, "number": number, **words})
@@ -151,7 +151,7 @@ class Peer:
         self.pair.client.run(f"umount {where} || umount -f {where}", 60)
 
     def connections(self) -> list[Logged]:
-        """The connections to this peer that the client's log tells of."""
+        """The connections to this peer in the client's log."""
         return connections(self.pair.client, self.port)
 
     def tail(self, count: int = 25) -> str:

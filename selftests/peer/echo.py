@@ -50,7 +50,7 @@ def reply(call, arguments):
 
 
 def is_right(results):
-    """Tells whether these are the results of a reverse REPLY, or those of a procedure that has none."""
+    """Returns `True` if these are the results of a reverse REPLY, or of a procedure without results."""
     if not results:
         return True
     reader = wire.Reader(results)

@@ -63,7 +63,7 @@ class Listener:
 
 
 class Area:
-    """Registered memory, which outlives its connection: clients that are cut off come again at once."""
+    """Registered memory, which outlives its connection: clients that are cut off return immediately."""
 
     _free = []
 
@@ -93,7 +93,7 @@ class Area:
 class Connection:
     """One connection, from the connect request on."""
 
-    closed = []  # those that wait for their last event to be acknowledged
+    closed = []  # connections whose last event is not acknowledged yet
     _domains = {}  # by the address of the device's context
 
     def __init__(self, event, number, receives, receive_size):
@@ -144,7 +144,7 @@ class Connection:
         verbs.accept(self.id, byref(param))
 
     def send(self, message, handle=None):
-        """Sends a message. The client may be gone: then the completion says so."""
+        """Sends a message. If the client is gone, the completion reports it."""
         while self._outstanding >= MAX_SENDS - 1:
             self._completed(self.ops.poll_cq(self._cq), None)
         if self._at + len(message) > self._out.size:

@@ -65,7 +65,7 @@ class Query:
     credits: int
     chunks: bytes | None = None  # the lists that the right reply returns
     offered: dict = field(default_factory=dict)  # the call's own lists, "write" and "reply"
-    last_handle: int | None = None  # a handle of an earlier call, which is not valid any more
+    last_handle: int | None = None  # a handle of an earlier call, no longer valid
     last_middle: int | None = None  # the handle of the segment in the middle of that call
     xid: int = field(init=False)
 
@@ -132,7 +132,7 @@ def nomsg(q, chunks):
 
 
 def written(q, more, count=1):
-    """The right reply, but it says that the Write chunk is full to `more` bytes beyond its end, and that `count` times."""
+    """The right reply, but with a Write chunk full to `more` bytes beyond its end, `count` times."""
     chunk = [(s["handle"], s["length"] + more, s["offset"]) for s in q.offered["write"][0]]
     return [q.reply(chunks=wire.lists(write=[chunk] * count))]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The part of NFSv3 that a client needs to mount, look up, write and read: counters are only visible under a mount.
 
-There is one directory, whose handle the real mount daemon gave to the client, and in it one file. Data is neither kept
-nor delivered: a READ ends with an error. The tests look at the way in which the client sends its calls.
+It has one directory, whose handle the real mount daemon gave to the client, and in it one file. Data is neither kept
+nor delivered: a READ ends with an error. The tests examine the client's way of sending its calls.
 """
 
 import wire
@@ -42,7 +42,7 @@ def lookup(args):
 
 
 def write(args):
-    """Says that all was written; how the bytes came does not matter."""
+    """Replies that all was written; how the bytes came does not matter."""
     args.opaque()
     args.hyper()
     return wire.words(0, 0, 0, args.word(), FILE_SYNC, 1, 2)
@@ -91,7 +91,7 @@ def reply(call, arguments):
 
 
 def looked_up(call, arguments):
-    """The name that a LOOKUP asks for, or None."""
+    """The name in a LOOKUP, or None."""
     if call is None or (call["prog"], call["vers"], call["proc"]) != (PROGRAM, VERSION, LOOKUP):
         return None
     reader = wire.Reader(arguments)

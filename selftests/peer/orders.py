@@ -6,7 +6,7 @@
     greet       the same, as soon as the next connection is established
     hold        from now on keeps the replies to ECHO calls back
     release     sends these replies, and holds no more
-    step        sends these replies, and goes on holding
+    step        sends these replies, and continues to hold
     misbehave   replies to the next ECHO calls in these `modes` (see modes.py), one each
     error       sends an RDMA_ERROR with an xid
     disconnect  ends the newest connection
@@ -98,7 +98,7 @@ class Orders:
         return self._modes.pop(0) if self._modes else None
 
     def error(self, xid):
-        """Says that a message with this xid could not be decoded."""
+        """Replies that a message with this xid could not be decoded."""
         self._newest.send(wire.error(xid, self._credits, wire.ERR_CHUNK))
 
     def disconnect(self):

@@ -220,11 +220,11 @@ class Ops:
         return wc if self._poll_cq(cq, 1, byref(wc)) > 0 else None
 
     def request_event(self, cq):
-        """Asks for an event at the next completion."""
+        """Requests an event at the next completion."""
         self._req_notify(cq, 0)
 
     def post_send(self, qp, addr, length, lkey, handle=None):
-        """Posts a signalled Send, which invalidates `handle` if there is one."""
+        """Posts a signalled Send, which invalidates `handle` if given."""
         sge = Sge(addr, length, lkey)
         wr = SendWr(sg_list=ctypes.pointer(sge), num_sge=1 if length else 0, opcode=WR_SEND, send_flags=SEND_SIGNALED)
         if handle is not None:

@@ -3,20 +3,20 @@
  * Makes soft-RoCE a device that knows memory by DMA addresses alone, as adapters behind an IOMMU or
  * with bounce buffers do.
  *
- * rxe uses the addresses of the kernel itself, so that a mapping goes unnoticed that is missing, is
- * made for the wrong direction, is not synchronised, or is undone too early. While this module is
- * loaded each new rxe device gets a DMA device of ours. Memory that is mapped for that has a copy
+ * rxe uses the addresses of the kernel itself, which hides a mapping that is missing, is made for
+ * the wrong direction, is not synchronised, or is undone too early. While this module is loaded
+ * each new rxe device gets a DMA device of ours. Memory that is mapped for that has a copy
  * elsewhere, and the device reads and writes only the copy: synchronising and unmapping copy the
  * data, and memory that is not synchronised holds old data. Besides, each mapping has an owner, and
  * memory that is handed to the device has to be the device's: a Send whose memory was mapped or
  * synchronised since the last one, a Receive whose memory was given back, a registration whose
- * direction is that of its rights. With the parameter "moves" copies do not keep the place in their
- * page, so that a list without a gap has addresses with some, as with bounce buffers.
+ * direction fits its rights. With the parameter "moves" copies do not keep the place in their page,
+ * so that a list without a gap has addresses with some, as with bounce buffers.
  *
  * Mistakes are in the kernel log, as errors, and counted in the module parameter "wrong". The
  * parameter "mappings" is the number of mappings. Load it before the device is made; it stays.
  *
- * Needs a kernel in which devices may have DMA operations of their own (CONFIG_ARCH_HAS_DMA_OPS).
+ * Needs a kernel whose devices may have DMA operations of their own (CONFIG_ARCH_HAS_DMA_OPS).
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -53,7 +53,7 @@ struct mapping {
 
 /* Mappings by the number of the page of their copy; the lock protects their contents, too. */
 static DEFINE_XARRAY_FLAGS(all, XA_FLAGS_LOCK_IRQ);
-/* The direction in which the memory of a registration is mapped. */
+/* The direction of the mapping of a registration's memory. */
 static DEFINE_XARRAY_FLAGS(directions, XA_FLAGS_LOCK_IRQ);
 
 static struct platform_device *dma_device;
@@ -93,7 +93,7 @@ static bool writes(enum dma_data_direction dir)
 	return dir == DMA_FROM_DEVICE || dir == DMA_BIDIRECTIONAL;
 }
 
-/* The mapping that all of a range is in; NULL if there is none. */
+/* The mapping that contains all of a range, or NULL. */
 static struct mapping *find(u64 addr, size_t size)
 {
 	struct mapping *m;
@@ -297,7 +297,7 @@ static void check_registration(const struct ib_reg_wr *wr)
 		      wr->access, xa_to_value(entry));
 }
 
-/* A request of those that kernel users of an rxe device post. */
+/* A request as kernel users of an rxe device post it. */
 union request {
 	struct ib_send_wr wr;
 	struct ib_ud_wr ud;

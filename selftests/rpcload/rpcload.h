@@ -20,7 +20,7 @@
  *	    REPLY = 1: (u32 len) -> (opaque data<>)
  *	    STALL = 2: () -> (), which replies when the client's file "stall" is 0
  *
- * The data of REPLY is that of seed len.
+ * The data of REPLY has the seed len.
  */
 #ifndef RPCLOAD_H
 #define RPCLOAD_H
@@ -128,7 +128,7 @@ static inline u32 rpcload_check(const u8 *from, u32 len, u32 seed, u32 offset)
 	return len;
 }
 
-/* The same for bytes in pages, of which the first starts at base. */
+/* The same for bytes in pages; the first page starts at base. */
 static inline void rpcload_fill_pages(struct page **pages, u32 base, u32 len, u32 seed, u32 offset)
 {
 	while (len) {

@@ -201,7 +201,7 @@ static bool encode_args(struct rpcload_call *call, struct xdr_stream *xdr)
 	    xdr_stream_encode_u32(xdr, call->call.len) < 0 ||
 	    !encode_bytes(call, xdr, split->head, 0))
 		return false;
-	/* From here on the stream goes to the tail. */
+	/* From here on the stream is in the tail. */
 	if (split->pages || split->tail)
 		xdr_write_pages(xdr, call->call_pages, call->call.base, split->pages);
 	if (call->call.ddp)
@@ -278,9 +278,9 @@ void rpcload_call_prepare(struct rpcload_call *call, u32 number)
 
 	/*
 	 * In words: what an argument begins with, the data in the head and in the tail, the word at
-	 * the end, and the padding of the pages, which goes in front of the tail. A result has one
-	 * word less before its data. Exact sizes matter: the transport takes the room for a reply
-	 * for what may come, and plans for that.
+	 * the end, and the padding of the pages, which stands in front of the tail. A result has one word
+	 * less before its data. Exact sizes matter: the transport takes the room for a reply for what may
+	 * come, and plans for that.
 	 */
 	*proc = (struct rpc_procinfo) {
 		.p_proc		= RPCLOAD_ECHO,

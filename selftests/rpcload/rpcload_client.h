@@ -25,7 +25,7 @@ struct rpcload_shape {
 	u32 in;		/* enum rpcload_place */
 	u32 ddp;
 	u32 base;	/* where in its page the data begins */
-	u32 room;	/* replies: bytes of data that there is room for */
+	u32 room;	/* replies: room for data, in bytes */
 };
 
 /* The bytes of data in each part of the buffer. */
@@ -67,7 +67,7 @@ struct rpcload_call {
 	u32 flags;
 
 	/* The outcome. */
-	u32 status;	/* as the server says */
+	u32 status;	/* from the server */
 	bool wrong;	/* the reply differs from the expected one */
 };
 

@@ -12,7 +12,7 @@
 static struct rpc_clnt **clients;
 static u32 client_count;
 
-/* Adds clients. After an error there are fewer; those that were made stay. */
+/* Adds clients. After an error fewer exist; the clients already made stay. */
 int rpcload_crowd_open(const struct rpc_create_args *args, u32 count)
 {
 	struct rpc_clnt **more;
@@ -48,7 +48,7 @@ u32 rpcload_crowd_size(void)
 	return client_count;
 }
 
-/* Makes a run over one client after another. The times are those of the last. */
+/* Makes a run over one client after another. Reports the times of the last. */
 int rpcload_crowd_run(const struct rpcload_params *params, struct rpcload_result *result)
 {
 	struct rpcload_result all = {};

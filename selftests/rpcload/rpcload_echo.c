@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An RPC service over RDMA for tests: it checks its arguments and replies as the call asks it to.
+ * An RPC service over RDMA for tests: it checks its arguments and replies as the call requests.
  *
  * It runs on the server side of sunrpc and its transport of class "rdma", so that what is tested
  * is the client on the other side. rpcload.h describes the program.
@@ -72,7 +72,7 @@ static bool decode_echo(struct svc_rqst *rqstp, struct xdr_stream *xdr)
 		return false;
 	if (args->len > RPCLOAD_MAX_DATA || args->reply_len > RPCLOAD_MAX_DATA)
 		return false;
-	/* The argument may begin in the head, go on in the pages and end in the tail. */
+	/* The argument may begin in the head, continue in the pages and end in the tail. */
 	if (!xdr_stream_subsegment(xdr, &args->data, args->len))
 		return false;
 	return xdr_stream_decode_u32(xdr, &args->end) >= 0;
@@ -130,7 +130,7 @@ static bool encode_bytes(struct xdr_stream *xdr, const struct echo_args *args, u
 	return true;
 }
 
-/* Puts n bytes of the result into the reply's pages; the rest goes to the tail. */
+/* Puts n bytes of the result into the reply's pages, the rest into the tail. */
 static bool encode_pages(struct svc_rqst *rqstp, struct xdr_stream *xdr,
 			 const struct echo_args *args, u32 n, u32 offset)
 {
@@ -210,7 +210,7 @@ static int dispatch(struct svc_rqst *rqstp)
 
 /*
  * Everybody may call: this is a service for two guests that are alone in their network. sunrpc ends
- * connections when there are many whose peers have not shown that they may call.
+ * connections if too many have peers that have not shown that they may call.
  */
 static enum svc_auth_status authenticate(struct svc_rqst *rqstp)
 {

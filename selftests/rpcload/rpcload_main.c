@@ -8,8 +8,8 @@
  *
  *   open addr=ADDRESS [port=20050] [rpcbind=0|1] [program=echo|nfs] [auth=null|unix]
  *	[reverse=THREADS] [idle=0|1]
- *	Makes a client and connects it. Program nfs is version 3 of NFS, of which only NULL is
- *	called; its default port is 20049. With rpcbind=1 sunrpc asks rpcbind for the port. With
+ *	Makes a client and connects it. Program nfs is version 3 of NFS, whose NULL alone is
+ *	called; its default port is 20049. With rpcbind=1 sunrpc gets the port from rpcbind. With
  *	reverse the server may make calls over the connection, which that many threads serve
  *	(rpcload.h describes the program). With idle=1 the connection ends when it is idle.
  *   idle seconds=N
@@ -37,14 +37,14 @@
  *	..._ddp		marks the pages as fit for direct placement, so that the transport may take
  *			them for a Read chunk (call) or a Write chunk (reply); needs ..._in=pages.
  *	..._base	where in its page the data begins.
- *	reply_room	room for a reply larger than the one that comes; not with reply_ddp=1.
+ *	reply_room	room for a reply larger than the actual one; not with reply_ddp=1.
  *	reply_end	whether a word follows the result.
  *	verify		whether both sides check their data; the times then include our part of
  *			that. Without it neither side spends time on the data.
  *	answer		whether a call waits for its reply; if not, it is over when it was sent. The
  *			service replies all the same. Only with proc=null.
  *	flip		spoils one byte of the argument or of the result, to be found by verify=1.
- *	vary		gives each call sizes of its own up to those given, and places and marks
+ *	vary		gives each call sizes of its own up to the given, and places and marks
  *			of its own. They follow from the seed.
  *
  *   So the transfer modes are had on purpose:
@@ -60,13 +60,13 @@
  * wrong.
  *
  * Reading the file gives lines NAME=VALUE about the last command: "command", and "error" (0 or a
- * negative errno), with "reason" if there is more to say; after open and reconnect "connect_ns",
+ * negative errno), with "reason" if more is known; after open and reconnect "connect_ns",
  * "connects" (connections made since open) and "idle_seconds" (0 if it stays for ever); after crowd
  * "clients" and "connect_ns" (of all); after run "calls" (made, whether or not they failed),
  * "errors", "call_mismatches" (as the server reported them), "reply_mismatches", "mismatches"
  * (their sum), "total_ns" (from the start of the first call to the end of the last), and "min_ns",
  * "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns" (of the calls that did not fail). With each=1
- * all times are those of the last client.
+ * all times are the last client's.
  *
  * The file stats, next to it, holds the counters of the transport, as in
  * /proc/self/mountstats. Both files wait for a command that is under way.
@@ -131,7 +131,7 @@ static void __printf(1, 2) say(const char *fmt, ...)
 	va_end(args);
 }
 
-/* Says why a command is refused; returns the error for it. */
+/* Records why a command is refused; returns the error for it. */
 static int __printf(2, 3) refuse(int err, const char *fmt, ...)
 {
 	va_list args;
@@ -306,9 +306,9 @@ static int do_open(char *line)
 	arguments = args;
 	say_connect(ktime_get_ns() - start);
 	/*
-	 * From the first reply with its flavor, which that of the call above is not, sunrpc learns
-	 * how long the header of a reply is. Until then it makes the head of receive buffers too
-	 * short, and data that is placed directly does not follow the header any more.
+	 * From the first reply with its flavor (the call above has another) sunrpc learns how long the
+	 * header of a reply is. Until then it makes the head of receive buffers too short, and data that
+	 * is placed directly no longer follows the header.
 	 */
 	err = rpc_call_sync(client, &null_call, 0);
 	if (!err && threads)
@@ -372,7 +372,7 @@ static int do_reconnect(char *line)
 		return no_client();
 	xprt = get_xprt();
 	start = ktime_get_ns();
-	/* From here on nothing is sent over the connection there is. */
+	/* From here on nothing is sent over the present connection. */
 	if (xprt)
 		xprt_force_disconnect(xprt);
 	xprt_put(xprt);

@@ -101,7 +101,7 @@ static int dispatch(struct svc_rqst *rqstp)
 	return 1;
 }
 
-/* The server is the one that the client has chosen to connect to. */
+/* The client has chosen to connect to this server. */
 static enum svc_auth_status authenticate(struct svc_rqst *rqstp)
 {
 	return SVC_OK;
@@ -204,7 +204,7 @@ int rpcload_reverse_start(struct rpc_xprt *xprt, u32 threads)
 	return err;
 }
 
-/* Ends the service, if there is one. */
+/* Ends the service, if any. */
 void rpcload_reverse_stop(struct rpc_xprt *xprt)
 {
 	rpcload_reverse_stall(false);

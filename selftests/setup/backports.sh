@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Runs a command for which apt-get and apt-cache know the packages of Debian's backports, whatever this machine is, and
-# leaves nothing behind. Needs no root. Usage: backports.sh SUITE COMMAND...
+# Runs a command with an apt-get and apt-cache that know the packages of Debian's backports, on any machine, and leaves
+# nothing behind. Needs no root. Usage: backports.sh SUITE COMMAND...
 
 set -euo pipefail
 

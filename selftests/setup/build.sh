@@ -28,7 +28,7 @@ flock 8
 mapfile -t tools < <("$SETUP/enter.sh" packaging/kernel-tools.sh "$kernel")
 
 modules=(rpcload ibfault hold realdma)
-# The others need kprobes, which those kernels have not.
+# The others need kprobes, which native kernels lack.
 [[ $variant != native* ]] || modules=(rpcload ibfault)
 built_for=$(realpath "$CACHE/${kernel#/cache/}")
 

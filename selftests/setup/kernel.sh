@@ -14,8 +14,8 @@ make -s -C "$src" O="$out" LLVM=-19 allnoconfig
 (cd "$out" && "$src/scripts/kconfig/merge_config.sh" -m -O "$out" "$out/.config" "$@" >/dev/null)
 make -s -C "$src" O="$out" LLVM=-19 olddefconfig
 
-# An option that olddefconfig drops silently would be missed only much later. Those that are gone because they can
-# no longer be switched off are not missing.
+# An option that olddefconfig drops silently would be missed only much later. Options that are gone because they can no
+# longer be switched off are not missing.
 missing=$(cat "$@" | grep -E '^CONFIG_[A-Z0-9_]+=' | grep -v '=n$' | grep -vxFf "$out/.config" || true)
 if [ -n "$missing" ]; then
 	echo "these options were asked for and are not set:"

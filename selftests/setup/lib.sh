@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Shared by the set-up scripts: the place of the cache, reports of progress and failures, the way in which a cache entry is
-# made so that an interrupted build is never mistaken for a finished one.
+# Shared by the set-up scripts: the place of the cache, reports of progress and failures, and the making of cache
+# entries, so that an interrupted build is never mistaken for a finished one.
 
 set -euo pipefail
 

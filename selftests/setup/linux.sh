@@ -7,7 +7,7 @@
 #   linux.sh DIRECTORY SUITE SERIES...
 #
 # The first series that the suite's backports still carry is taken. .version is the version of Linux, .package-version
-# that of the packages.
+# the version of the packages.
 
 set -euo pipefail
 

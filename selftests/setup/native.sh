@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Inside the tree: configures and builds the kernel that runs as a process. Usage: native.sh SOURCE OUTPUT FRAGMENT...
-# An option of a later fragment counts, not that of an earlier one. The patches in native/ go on a copy of the source.
+# An option of a later fragment overrides an earlier one. The patches in native/ are applied to a copy of the source.
 
 set -euo pipefail
 

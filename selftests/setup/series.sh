@@ -15,7 +15,7 @@ packages=rustc,rust-src,bindgen,make,flex,bison,bc,libelf-dev,libssl-dev,pahole,
 # Releases move on: a tree older than a week is made again.
 make_tree() {
 	rm -rf --one-file-system "$dir" "$dir.partial"
-	# A mirror may lag behind the date up to which such a release vouches for its lists; signatures are checked anyway.
+	# A mirror may lag behind the last date that such a release vouches for its lists; signatures are checked anyway.
 	mmdebstrap --variant=minbase --include="$packages" \
 		--aptopt='Acquire::Retries "3"' --aptopt='Acquire::Check-Valid-Until "false"' \
 		--customize-hook='mkdir -p "$1/repo" "$1/cache" "$1/guestroot"' \
@@ -38,7 +38,7 @@ kdir=$(cd "$dir" && find usr/src -maxdepth 1 -name 'linux-headers-*-amd64' | sor
 [ -n "$kdir" ] || die "$suite has no kernel headers"
 passed=0 failed=0
 
-# A kernel that is too old must be told so in one line; there is nothing to build then.
+# A kernel that is too old must be refused with one line; nothing is built then.
 refusal=$(inside packaging/check-kdir.sh --prepare "/$kdir" 2>&1 || true)
 if [[ $refusal == *"is the oldest that the module builds for"* ]]; then
 	echo "ok     $suite is not built for: $refusal"

@@ -9,7 +9,7 @@
 #                           kernel-debug, kernel-native, kernel-native-debug
 #   setup.sh --ready STEP   exits with status 0 if nothing would have to be done
 #
-# `stock` is the kernel that Debian's backports ship; the others are built here. Those of `kernel-native` and
+# `stock` is the kernel that Debian's backports ship; the others are built here. The kernels of `kernel-native` and
 # `kernel-native-debug` are programs.
 #
 # Everything lands in a cache outside the repository ($RPCRDMA_CACHE), each entry named after a hash of its
@@ -33,7 +33,7 @@ kernel_name() {
 	} | echo "kernel-$variant-$(key_of)"
 }
 
-# Two entries, of which the slow one changes seldom: the kernel for the guests, and the build directory for modules.
+# Two entries, since the slow one changes seldom: the kernel for the guests, and the build directory for modules.
 stock_name() {
 	echo "kernel-stock-$({
 		kdir_name
@@ -187,7 +187,7 @@ fi
 
 ready() { "${1//-/_}_ready"; }
 
-# One set-up at a time makes one entry; entries that exist do not wait for those that make others.
+# One set-up at a time makes one entry; entries that exist do not wait for set-ups that make others.
 step() {
 	ready "$1" && return
 	exec 9>"$CACHE/.lock-$1"

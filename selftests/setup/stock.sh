@@ -21,7 +21,7 @@ BOOT="9pnet_virtio 9p overlay virtio_net virtio_rng"
 # And after that. Modules of the kernel that these depend on come along.
 WANTED="rdma_rxe nfsd nfsv3 nfsv4 rpcsec_gss_krb5 rpcrdma rdma_cm rdma_ucm ib_uverbs bonding dummy veth
 	virtio_blk ext4 sch_netem sch_ingress cls_matchall cls_u32 act_gact"
-# What Kerberos asks the kernel's cryptography for by name.
+# The algorithms that Kerberos requests from the kernel's cryptography by name.
 WANTED+=" cts cmac authenc krb5enc camellia_generic"
 
 case "$dir" in
@@ -33,7 +33,7 @@ headers=$packages/usr/src/linux-headers-$release
 shipped=$packages/usr/lib/modules/$release
 installed=$dir/install/lib/modules/$release
 
-# The files of some modules and of what they depend on, in the order in which they can be loaded.
+# The files of some modules and of their dependencies, in loading order.
 closure() {
 	local module
 	for module; do

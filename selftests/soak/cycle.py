@@ -20,7 +20,7 @@ PROVOKED = re.compile(
     r"nfs: server .* (not responding|OK)|rpcrdma(_rs)?\b|svcrdma|[Nn][Ff][Ss][Dd]: |lockd: |rxe\d*: |infiniband rxe0"
     r"|rdma_rxe: |link is not ready|NFS: |sunrpc: |fail_sunrpc|FAULT_INJECTION|callbacks suppressed|python3: page allocation"
 )
-# What the kernel says from the first to the last of these is about the memory that it gets back.
+# The kernel's messages from the first to the last of these are about the memory that it reclaims.
 STARVING, FED = "invoked oom-killer", "Out of memory: Killed"
 PAIRS_OF_HANDS = 2  # events at the same time
 LIMIT = 60  # seconds for each step of the end, before stretching

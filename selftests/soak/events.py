@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What happens to a mount under load. Each event draws its details, says what it does, and does it."""
+"""What happens to a mount under load. Each event draws its details, prints what it does, and does it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def restart(scene: Scene) -> None:
 
 
 def device(scene: Scene) -> None:
-    """The client's device goes, and another comes."""
+    """The client's device is removed, and another is added."""
     scene.say("device removed")
     scene.pair.client.run("rdma link delete rxe0; sleep 0.2; rdma link add rxe0 type rxe netdev eth0", LIMIT)
 
@@ -89,7 +89,7 @@ def recall(scene: Scene) -> None:
 
 
 def look(scene: Scene) -> None:
-    """Everything that tells about connections is read."""
+    """Everything that shows connections is read."""
     scene.say("debugfs and statistics read")
     files = "/sys/kernel/debug/rpcrdma_rs /sys/kernel/debug/sunrpc"
     script = f"cat /proc/self/mountstats; find {files} -type f -exec cat {{}} +"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Hunts for races in native guests. Usage: run.sh [--minutes N] [--seed N] (run.sh --help tells the options). The last line is
-# 'N passed, N failed', of cycles.
+# Hunts for races in native guests. Usage: run.sh [--minutes N] [--seed N] (run.sh --help lists the options). The last
+# line is 'N passed, N failed', of cycles.
 
 set -euo pipefail
 

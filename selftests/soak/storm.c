@@ -8,7 +8,8 @@
  * its file is left behind.
  *
  * Status 1: an error that no unmount explains. 2: wrong data. The last line counts the processes
- * that were killed, and those that ended by an error that a forced or lazy unmount may cause.
+ * that were killed, and the processes that ended by an error that a forced or lazy unmount may
+ * cause.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

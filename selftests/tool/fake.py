@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command `rpcrdma`, loaded as a module, over directories that look like those of the kernel module."""
+"""The command `rpcrdma`, loaded as a module, over directories that look like the kernel module's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ late_replies 2
 closed 130 s ago, after 20 s: the server hung up
 failed 140 s ago: resolving the address: no route (-101)
 """
-# Of a server that says nothing, with a rule whose name is a number.
+# Of a server without private data, with a rule whose name is a number.
 SILENT = """\
 peer fe80:1111:2222:3333:4444:5555:6666:7777%enp129s0f0np0 port 20049
 state connected

@@ -85,7 +85,7 @@ ROWS = [
 
 
 def members(value: object, name: str = "") -> list[str]:
-    """The names of all members, with those that they are in; the names of counters are in a table of their own."""
+    """The names of all members, with the members that contain them; counters have a table of their own."""
     if isinstance(value, dict) and name != "counters":
         return [found for key, inner in value.items() for found in members(inner, f"{name}.{key}".lstrip("."))]
     if isinstance(value, list):

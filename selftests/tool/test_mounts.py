@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The mount that `explain` is asked about, and what it says of it."""
+"""The mount that `explain` gets, and its explanation."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class Statuses(ToolTest):
 
 
 class Help(ToolTest):
-    """What the help says of attributes."""
+    """The attributes in the help."""
 
     def attributes(self) -> dict[str, str]:
         """The attributes with their values, as the module's messages have them."""

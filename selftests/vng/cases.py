@@ -115,7 +115,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def asks_for_a_command(_bench: Bench) -> None:
-    """Without a terminal there is no shell, but an error."""
+    """Without a terminal it prints an error instead of starting a shell."""
     done = subprocess.run(
         [sys.executable, "-m", "vng"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -154,7 +154,7 @@ def command(bench: Bench) -> None:
 
 
 def shell(bench: Bench) -> None:
-    """A terminal gets a shell that begins with the mount in sight, and whose end is that of the guest."""
+    """A terminal gets a shell that begins with the mount in sight, and whose end ends the guest."""
     terminal = Terminal(bench)
     try:
         terminal.expect("vng:/repo# ")

@@ -27,7 +27,7 @@ VERSION = "4.2"
 # The tool tree does not change, so the guest may cache its files. The repository does: it is a file system of its own.
 ROOT_FLAGS = "trans=virtio,version=9p2000.L,msize=262144,cache=loose"
 
-# The status of a client that could not be set up, as that of env(1) and timeout(1); vng's own for one that died is 255.
+# The status for a client that could not be set up, as with env(1) and timeout(1); vng's own for one that died is 255.
 NOT_SET_UP = 125
 
 SET_UP = """set -e

@@ -7,7 +7,7 @@
 #   run.sh [OPTION...] -- COMMAND     a command there; its output and status are ours
 #
 # With KDIR in the environment, the client has the kernel that was built there, and the module that was built for it.
-# (run.sh --help tells the options)
+# (run.sh --help lists the options)
 
 set -euo pipefail
 
@@ -19,7 +19,7 @@ die() {
 	exit 1
 }
 
-# The options that a guest of vng, and soft-RoCE in it, need besides those of the module. All of them may be modules.
+# The options that a guest of vng, and soft-RoCE in it, need besides the module's. All of them may be modules.
 needed=(NET_9P_VIRTIO 9P_FS OVERLAY_FS VIRTIO_PCI VIRTIO_NET VIRTIO_CONSOLE SERIAL_8250_CONSOLE DEVTMPFS TMPFS UNIX RDMA_RXE)
 
 # Copies kernel and modules to where the guests can read them.
