@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compares what tools/rpcrdma2.lua shows of each message with what the decoder finds. Usage: dissector.py DIRECTORY
 
-The directory is that of the host test `dissection`: messages.pcap, and expected, with a line for each message.
+The directory comes from the host test `dissection`: messages.pcap, and expected, with a line for each message.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 plugins=$(tshark -G folders 2>/dev/null | sed -n 's/^Global Lua Plugins:[[:space:]]*//p')
 
-# tshark takes no script from the command line of root, which one is in the tree, but those of this directory.
+# tshark takes no script from the command line of root, the user in the tree, but takes the scripts of this directory.
 exec unshare --mount bash -c '
 	set -e
 	mount -t tmpfs none "$1"

@@ -2,7 +2,7 @@
 
 //! An explorer of words that threads share without a lock. It runs the module's own sources, built
 //! upon atomics whose operations are steps, in all interleavings and with all values that weakly
-//! ordered memory may return. Two runs that come to the same state go on as one.
+//! ordered memory may return. Two runs that reach the same state continue as one.
 //!
 //! It then makes each mistake in each operation in turn: without its ordering or its barrier, not
 //! atomic, or later than it should be; and forgets each step of a model. Each has to be found.
@@ -109,7 +109,7 @@ impl Lock {
     }
 }
 
-/// Tells whether the step at this place of a model is taken: one mistake forgets it.
+/// Returns `true` if the step at this place of a model is taken: one mistake forgets it.
 #[track_caller]
 pub(crate) fn remembers() -> bool {
     run::remembers(Location::caller())
@@ -141,7 +141,7 @@ impl Outcome {
         outcome
     }
 
-    /// Makes mistakes at once. Tells whether one of the scenarios finds them.
+    /// Makes mistakes together. Returns `true` if one of the scenarios finds them.
     fn finds(scenarios: &[&dyn Explore], mistakes: &[(Site, How)]) -> bool {
         let mut found = scenarios
             .iter()
@@ -199,8 +199,8 @@ impl Outcome {
         self
     }
 
-    /// Makes several mistakes at once, each of a kind and in the lines with this part, which one of
-    /// the scenarios must find.
+    /// Makes several mistakes together, each of a kind and in the lines with this part; one of the
+    /// scenarios must find them.
     pub(crate) fn together(mut self, parts: &[(How, &str)], scenarios: &[&dyn Explore]) -> Self {
         let mut mistakes = Vec::new();
         for (how, part) in parts {

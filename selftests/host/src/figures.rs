@@ -14,7 +14,7 @@ use std::{
 pub(crate) type Next<W> = Vec<(&'static str, W)>;
 
 /// Walks through all states that can be reached from `first`. `look` returns the steps from a
-/// state, of which those that change nothing are left out, or what is wrong with that state.
+/// state, or its defect; steps that change nothing are left out.
 ///
 /// # Errors
 ///

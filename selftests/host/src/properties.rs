@@ -74,7 +74,7 @@ impl Lists {
     }
 }
 
-/// Any lists; those of a Long message are never all empty.
+/// Any lists; the lists of a Long message are never all empty.
 fn lists() -> impl Strategy<Value = Lists> {
     (
         any::<u32>(),

@@ -231,7 +231,7 @@ pub(crate) mod xprt {
             }
         }
 
-        /// `Call::give_credit_back`. If the sender need not wait, it looks again at once.
+        /// `Call::give_credit_back`. If the sender need not wait, it looks again immediately.
         pub(crate) fn give_credit_back(&self, must_wait: impl FnOnce() -> bool) {
             self.lock.with(|| {
                 let waits = must_wait();
@@ -248,7 +248,7 @@ pub(crate) mod xprt {
             self.has_woken.store(true, SeqCst);
         }
 
-        /// Tells whether sunrpc has senders wait, for either reason.
+        /// Returns `true` if sunrpc makes senders wait, for either reason.
         pub(crate) fn has_senders_wait(&self) -> bool {
             self.is_space_wanted() || self.window_waits.load(Relaxed)
         }
@@ -269,7 +269,7 @@ pub(crate) mod xprt {
             }
         }
 
-        /// Tells whether a sender was woken. Only at the end of a run.
+        /// Returns `true` if a sender was woken. Only at the end of a run.
         pub(crate) fn has_woken(&self) -> bool {
             self.has_woken.load(SeqCst)
         }
@@ -332,7 +332,7 @@ pub(crate) mod stock {
             });
         }
 
-        /// Takes one, if there is one. Returns whether there was.
+        /// Takes one. Returns `false` if it is empty.
         pub(crate) fn take(&self) -> bool {
             self.lock.with(|| {
                 let free = self.free.load(Relaxed);

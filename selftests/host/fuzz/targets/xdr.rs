@@ -2,7 +2,7 @@
 
 //! Any sequence of moves of the cursors, compared with the same on plain slices (V1-1, V1-19).
 //!
-//! The first byte says how many moves there are, one byte each; they move over the rest.
+//! The first byte is the number of moves, one byte each; they move over the rest.
 
 #![no_main]
 

@@ -36,7 +36,7 @@ impl Two {
     }
 }
 
-/// Tells whether an interleaving fails the check.
+/// Returns `true` if an interleaving fails the check.
 fn can(threads: &'static [(&'static str, fn(&Two))], check: fn(&Two)) -> bool {
     let name = "litmus";
     let make = Two::new;
@@ -136,7 +136,7 @@ fn message_passing() {
     ));
 }
 
-/// No word goes back to a value that a thread has seen it leave.
+/// No word returns to a value that a thread has seen it leave.
 #[test]
 fn coherence() {
     assert!(!can(

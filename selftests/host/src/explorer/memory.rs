@@ -4,12 +4,12 @@
 //!
 //! Each word keeps all values that were stored into it, in their order. A load may return any of
 //! them that is not older than one that the thread has seen. An acquire operation adds the view of
-//! the writer at its release to the view of the thread, a full barrier adds those of all full
+//! the writer at its release to the view of the thread, a full barrier adds the views of all full
 //! barriers before it. A read-modify-write operation acts on the newest value. Two plain accesses
 //! to the same memory, one of them a write, must be ordered by release and acquire.
 //!
 //! Two reorderings are left out: no store passes an earlier load of its thread, and stores reach a
-//! word in the order in which they run.
+//! word in the order of their execution.
 
 /// The values that a thread has seen.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct View {
     steps: Vec<usize>,
 }
 
-/// Raises the numbers in `to` to those in `from`.
+/// Raises the numbers in `to` to the numbers in `from`.
 fn raise(to: &mut Vec<usize>, from: &[usize]) {
     to.resize(to.len().max(from.len()), 0);
     for (to, &from) in to.iter_mut().zip(from) {
@@ -203,7 +203,7 @@ impl Memory {
             self.fence(thread);
         }
         self.see(thread, word, newest, order);
-        // An acquire of this value is one of those before it, too.
+        // An acquire of this value also acquires the values before it.
         let view = self.words[word][newest].view.clone();
         self.append(thread, word, value, order, view);
         if order == Order::Full {
@@ -226,7 +226,8 @@ impl Memory {
         self.record(thread, 0);
     }
 
-    /// Accesses memory without atomics. Tells whether that is ordered with all that it has to be.
+    /// Accesses memory without atomics. Returns `true` if that is ordered with all that it has to
+    /// be.
     pub(super) fn access(&mut self, thread: usize, plain: usize, writes: bool) -> bool {
         let seen = &self.threads[thread].now.steps;
         let Plain { written, read } = &mut self.plain[plain];

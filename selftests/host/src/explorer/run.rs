@@ -19,7 +19,7 @@ use super::{
 pub(super) enum Op {
     Load(Order),
     Store(u64, Order),
-    /// Only if the word has the first value, if there is one.
+    /// Only if the word has the first value, if given.
     Exchange(Option<u64>, u64, Order),
     Barrier,
 }
@@ -207,7 +207,7 @@ pub(super) fn step(word: usize, op: Op, at: &'static Location<'static>) -> Resul
     done
 }
 
-/// Tells whether the step of a model at this place is taken.
+/// Returns `true` if the step of a model at this place is taken.
 pub(super) fn remembers(at: &'static Location<'static>) -> bool {
     let (run, thread) = current();
     let site = Site::at(at, Kind::Step, Order::Relaxed);

@@ -10,7 +10,7 @@ use crate::figures::Figures;
 
 #[derive(Default)]
 pub(super) struct Search {
-    /// The choices of this run: the one that is taken, of how many.
+    /// The choices of this run: the number taken, of how many.
     path: Vec<(usize, usize)>,
     /// The number of them that were taken so far.
     at: usize,
@@ -18,7 +18,7 @@ pub(super) struct Search {
     seen: HashMap<Vec<u32>, usize>,
     after: Vec<Vec<usize>>,
     last: Option<usize>,
-    /// Set if all that follows is known: the run goes to its end without a choice.
+    /// Set if all that follows is known: the run proceeds to its end without a choice.
     pub(super) free: bool,
     /// The operations that were seen.
     pub(super) sites: BTreeSet<Site>,
@@ -61,7 +61,7 @@ impl Search {
         taken
     }
 
-    /// Prepares the next run. Returns whether there is one.
+    /// Prepares the next run. Returns `false` after the last.
     pub(super) fn advance(&mut self) -> bool {
         (self.at, self.last, self.free) = (0, None, false);
         while let Some((taken, of)) = self.path.pop() {

@@ -46,7 +46,7 @@ fn item(number: u32, dropped: &Dropped) -> KBox<Item> {
     })
 }
 
-/// A chain of items with these numbers, unless there are none.
+/// A chain of items with these numbers, or `None` without any.
 fn chain(numbers: &[u32], dropped: &Dropped) -> Option<Items> {
     let numbers = numbers.iter().rev();
     numbers.fold(None, |rest, &number| {
@@ -54,7 +54,7 @@ fn chain(numbers: &[u32], dropped: &Dropped) -> Option<Items> {
     })
 }
 
-/// The numbers of the items, for which all ways through the chain agree.
+/// The numbers of the items. All ways through the chain must agree.
 fn numbers(chain: &mut Option<Items>) -> Vec<u32> {
     let Some(chain) = chain else {
         return Vec::new();
@@ -132,9 +132,9 @@ enum Action {
     Push(usize),
     /// Takes the first item, and drops it or puts it in front of another chain.
     Pop(usize, Option<usize>),
-    /// Puts a chain behind another one.
+    /// Puts a chain behind another.
     Join(usize, usize),
-    /// Takes an item out, if there are that many, and puts it in front of another chain.
+    /// Takes an item out, if the chain is that long, and puts it in front of another chain.
     TakeOut(usize, usize, usize),
     Destroy(usize),
     /// Through a pointer and all states.
@@ -227,7 +227,7 @@ impl World {
             Action::Convert(of) => {
                 self.chains[of] = self.chains[of].take().map(|chain| {
                     let head = chain.into_raw();
-                    // SAFETY: The head is that of a chain of boxes that nothing else owns; the
+                    // SAFETY: The head begins a chain of boxes that nothing else owns; the
                     // items of this test are in any state.
                     unsafe {
                         Chain::<Item, Registered>::from_raw(head)

@@ -19,7 +19,7 @@ fn private_data() -> impl Strategy<Value = PrivateData> {
     })
 }
 
-/// Bytes in which an identifier cannot start.
+/// Bytes that cannot contain the start of an identifier.
 fn foreign(len: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
     vec(
         any::<u8>().prop_filter("first byte of the identifier", |&byte| byte != 0xf6),
@@ -73,7 +73,7 @@ proptest! {
         prop_assert_eq!(found.reply, server.send.bytes().min(client.receive.bytes()));
     }
 
-    // PD-11, PD-12: the size that is announced is never more than the one there is.
+    // PD-11, PD-12: the announced size is never more than the real one.
     #[test]
     fn sizes(bytes: u32) {
         match InlineSize::from_bytes(bytes) {

@@ -3,8 +3,8 @@
 //! Everything that may happen to the life of one connection, in every order: the attempt that makes and publishes it,
 //! a handler of events and completions and a task, which both may find it lost, sunrpc, and the teardown.
 //!
-//! The life is that of the module; the loop that stores it, the lock under which sunrpc is told, and the callers around
-//! that, are modelled here, one step for each access to the word. In all orders:
+//! The life is the module's; the loop that stores it, the lock for the call of sunrpc, and the
+//! callers around it are modelled here, one step for each access to the word. In all orders:
 //!
 //! - a connection that is lost is closed, or the attempt to make it fails, and no party waits without end;
 //! - sunrpc is asked once at most, when it knows of the connection, and by no party after the teardown, when it would
@@ -51,9 +51,9 @@ enum Teardown {
     /// Takes the life.
     Load,
     Store(u32),
-    /// Waits for the party that tells sunrpc.
+    /// Waits for the party that calls sunrpc.
     Passes,
-    /// Waits for the handler, which is not called any more when that is over.
+    /// Waits for the handler, which is not called afterwards.
     Drains,
     Over,
 }
@@ -63,7 +63,7 @@ struct World {
     word: u32,
     /// The party that has the lock under which sunrpc is told.
     telling: Option<Party>,
-    /// Set when the connection cannot be used any more.
+    /// Set when the connection is no longer usable.
     broken: bool,
     attempt: Attempt,
     /// Set when the step that the attempt waits for has failed.
@@ -74,7 +74,7 @@ struct World {
     /// The number of times that sunrpc was asked to close the connection.
     asked: u8,
     teardown: Teardown,
-    /// Set if the teardown is that of an attempt.
+    /// Set if an attempt runs the teardown.
     of_attempt: bool,
 }
 
@@ -88,19 +88,20 @@ enum Mistake {
     PublishesLost,
     /// One that sunrpc has closed is taken into use.
     PublishesClosed,
-    /// A loss before the publication fails no attempt, and asks sunrpc at once.
+    /// A loss before the publication fails no attempt, and calls sunrpc immediately.
     AsksEarly,
-    /// A loss of a connection in use is taken for that of an attempt.
+    /// A loss of a connection in use is taken for the loss of an attempt.
     NeverAsks,
     /// The second loss counts as the first.
     CountsTwice,
-    /// A loss before the publication closes the life at once, so that the publisher finds nothing to do.
+    /// A loss before the publication closes the life immediately, so that the publisher finds
+    /// nothing to do.
     ClosesEarly,
-    /// The next life is stored over another one that came in between.
+    /// The next life overwrites a life that was stored in between.
     StoresBlindly,
     /// The teardown does not wait for a party that is telling sunrpc.
     TearsDownRegardless,
-    /// A party tells sunrpc after it has released the lock.
+    /// A party calls sunrpc after it has released the lock.
     TellsWithoutLock,
 }
 
@@ -149,7 +150,7 @@ impl World {
         Life::from_word(self.word)
     }
 
-    /// Tells whether sunrpc knows of the connection.
+    /// Returns `true` if sunrpc knows of the connection.
     fn is_known(&self) -> bool {
         matches!(self.attempt, Attempt::Publishes(_))
     }
@@ -389,7 +390,7 @@ impl Model {
         Ok(next)
     }
 
-    /// Tells whether it is right if nothing happens any more.
+    /// Returns `true` if all steps may end here.
     fn may_rest(&self, world: &World) -> bool {
         let is_over = world.teardown == Teardown::Over;
         match world.attempt {

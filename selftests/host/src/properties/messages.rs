@@ -34,7 +34,7 @@ fn owned(header: &Header<'_>, chunks: &ChunkLists<'_>, long: bool) -> Lists {
     }
 }
 
-/// Words of which many look like part of a header, cut at any byte.
+/// Words, many of which look like part of a header, cut at any byte.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     (any::<u32>(), vec(word(), 0..40), 0..4_usize, any::<bool>()).prop_map(
         |(xid, words, cut, plausible)| {
@@ -82,7 +82,7 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
             return Ok(());
         }
     };
-    // There is one way to write a header, so writing it again gives the bytes it came from.
+    // A header has one encoding, so writing it again gives the bytes it came from.
     match &header.body {
         Body::Msg { chunks, payload } => {
             let again = [owned(&header, chunks, false).bytes(), payload.to_vec()].concat();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The requests that sunrpc has to send over one transport, in every order of their tasks: a call whose memory cannot be
-//! mapped, a call that needs none, and the reply to a reverse call. The only credit is that of a fourth call, whose reply
-//! grants another one and whose task is frozen, so that it never gives its own back.
+//! mapped, a call that needs none, and the reply to a reverse call. A fourth call holds the only
+//! credit; its reply grants a second, and its task is frozen, so that it never gives its own back.
 //!
-//! The time that a call may fail is that of the module. sunrpc's queue, its window and its bit for senders that wait for
-//! a credit, and the sender's part in them, are modelled here. In all orders:
+//! The time that a call may fail is the module's. sunrpc's queue, its window and its bit for
+//! senders that wait for a credit, and the sender's part in them, are modelled here. In all orders:
 //!
 //! - no request waits behind the call that cannot be mapped: it is sent at the second attempt of its own task (H-74);
 //! - that call ends, in success if its memory can be mapped soon, else in failure (V1-110);
@@ -39,7 +39,7 @@ enum Request {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
-    /// The order in which requests are sent.
+    /// The order of sending.
     queue: Vec<usize>,
     requests: [Request; 3],
     credits: [bool; 3],
@@ -62,7 +62,7 @@ enum Mistake {
     KeepsCredit,
     /// It is tried again for ever.
     NeverFails,
-    /// It fails at once.
+    /// It fails immediately.
     FailsAtOnce,
     /// A grant that rises is stored, and nothing is woken.
     RisesQuietly,
@@ -200,7 +200,7 @@ impl Model {
                 Request::Delayed => new.requests[task] = Request::Queued,
                 Request::Sent => {
                     new.requests[task] = Request::Replied;
-                    // That of a reverse reply is none.
+                    // A reverse reply has none.
                     if task != REVERSE {
                         new.give_credit_back(task);
                     }

@@ -103,7 +103,7 @@ fn check(bytes: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
 }
 
 /// The short ways to read a usual reply lead to the same as the long one; and they read all replies
-/// without chunks, and those with one segment that keeps to the offer.
+/// without chunks, or with one segment that keeps to the offer.
 fn agrees(bytes: &[u8], reply: &Reply<'_>, offered: &Offered<'_>) {
     let checked = reply::check(reply, offered);
     let Some(short) = usual(bytes).or_else(|| usual_long(bytes)) else {

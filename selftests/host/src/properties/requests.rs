@@ -4,7 +4,7 @@
 //! may be killed at any time, the teardown of the connections, and a peer and a device that do their
 //! worst.
 //!
-//! The state is that of the module; its callers are modelled here, one step for each stretch under the
+//! The state is the module's; its callers are modelled here, one step for each stretch under the
 //! request's lock. In all orders:
 //!
 //! - the memory of a call is released, and its reply delivered, when no peer can reach the memory (V1-126,
@@ -16,7 +16,7 @@
 //! - abandoned calls are counted down as often as up (V1-41);
 //! - the task gets to its end, with a reply unless it is killed; also if sunrpc does not accept the first reply and
 //!   waits for another, which does not come (V1-123), on a connection that nothing but the timer of the call ends;
-//! - the timer ends no connection but the one that the call was sent on.
+//! - the timer ends no connection but the call's own.
 //!
 //! Each mistake that is seeded into the state breaks one of these.
 
@@ -40,11 +40,11 @@ struct Reply;
 type Request = RequestState<Mrs, Reply>;
 type Reach = Option<Mrs>;
 
-/// The handle that a reply has invalidated, as it says.
+/// The handle that a reply claims to have invalidated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Handle {
     None,
-    /// Of all registrations, where there are any.
+    /// Of all registrations, if any.
     Own,
     /// Of one of them; the peer can use the other one.
     Part,
@@ -52,7 +52,7 @@ enum Handle {
 }
 
 impl Handle {
-    /// Tells whether it is none of those of a call that exposes this.
+    /// Returns `true` if a call that exposes this has no such handle.
     fn is_foreign(self, exposed: &Reach) -> bool {
         match self {
             Handle::None => false,
@@ -139,7 +139,7 @@ enum Sender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Waits,
-    /// Encodes the call again, having left those that wait for a reply.
+    /// Encodes the call again, no longer among the calls that wait for a reply.
     Encodes,
     /// Was killed, and waits for the pins to go.
     Killed,
@@ -164,7 +164,7 @@ struct World {
     replied: bool,
     signal: bool,
     recorded: bool,
-    /// The connection of the registrations that are left for the next call; 0 if there are none.
+    /// The connection of the registrations that are left for the next call, or 0.
     kept: u64,
     /// Set when sunrpc has not accepted a reply, and waits for another.
     waits_again: bool,
@@ -216,19 +216,19 @@ enum Mistake {
     ReplyStays,
     /// It does not look at one whose reply came late.
     LateStays,
-    /// A connection is not found by its number any more while it is torn down.
+    /// A connection is not found by its number while it is torn down.
     FindsOnlyOpen,
-    /// What a reply has invalidated is left for the next call, although there is more to invalidate.
+    /// What a reply has invalidated is left for the next call, although more is to be invalidated.
     KeepsPart,
     /// Registrations are left for the next call that nobody has invalidated yet.
     KeepsValid,
-    /// A call takes others than those that are left for it.
+    /// A call takes registrations that are not left for it.
     TakesOthers,
     /// The teardown leaves them.
     KeepsForEver,
     /// The timer ends the connection only if the state of the call waits for a reply.
     TimesOutByState,
-    /// The timer ends whichever connection there is.
+    /// The timer ends the current connection, whichever it is.
     TimesOutAny,
 }
 
@@ -298,7 +298,8 @@ impl Model {
         act(request)
     }
 
-    /// Tells whether nothing goes wrong on this connection, so that a call that is not killed gets its reply.
+    /// Returns `true` if nothing goes wrong on this connection, so that a call that is not killed
+    /// gets its reply.
     fn is_tame(&self, generation: u64) -> bool {
         !self.killable && generation == 2
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rules: a search in the order in which they are kept finds the same one as a search through all.
+//! Rules: a search in their stored order finds the same rule as a search through all.
 
 use std::{cell::Cell, collections::BTreeMap, net::IpAddr};
 

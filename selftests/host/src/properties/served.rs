@@ -3,14 +3,15 @@
 //! Two received calls, in every order of the completions of their Receives, RDMA Reads and Sends, of two threads of the
 //! upper layer, of its cache, which defers a call, and of the end of the connection.
 //!
-//! Life and room are those of the module; inbox, line of waiting replies, the upper layer's dispatch and the callers are
-//! modelled here, one step for each stretch under a lock and each access to a word. In all orders:
+//! Life and room are the module's; inbox, line of waiting replies, the upper layer's dispatch and
+//! the callers are modelled here, one step for each stretch under a lock and each access to a word.
+//! In all orders:
 //!
 //! - the record of a call is recycled once, when the upper layer has released it and its Send has completed or was
 //!   dropped, and the device cannot reach its memory;
 //! - no call is served whose arguments are incomplete (V1-157), and each gets one reply at most;
 //! - a call in the inbox is served, and a reply that waits is posted, unless the connection closes (V1-36, V1-121);
-//! - no more is posted than there is room for, and all room comes back;
+//! - no more is posted than fits, and all room comes back;
 //! - a closed connection is drained and freed, and nothing of it is left.
 //!
 //! Each mistake that is seeded into life, room or their callers breaks one of these.
@@ -69,7 +70,7 @@ enum Completion {
 enum Handler {
     Idle,
     Push(Call),
-    /// It asks the upper layer to dispatch the connection.
+    /// It requests the upper layer to dispatch the connection.
     Enqueue,
     Sent(Call, Access),
     /// It posts the reply that has waited longest.
@@ -94,7 +95,7 @@ struct World {
     fifo: Vec<Call>,
     /// Chains that the device sends.
     chains: Vec<Option<Call>>,
-    /// Calls that the cache keeps, and those that are to be served again.
+    /// Calls that the cache keeps, and calls to be served again.
     deferred: Vec<Call>,
     revisits: Vec<Call>,
     was_deferred: bool,
@@ -131,7 +132,7 @@ enum Mistake {
     NeverRecycles,
     /// A reply that waits leaves a call behind that is not marked.
     DropsUnmarked,
-    /// The next life is stored over another one that came in between.
+    /// The next life overwrites a life that was stored in between.
     StoresBlindly,
     /// A call is marked after its reply is posted.
     MarksLate,
@@ -249,7 +250,7 @@ impl World {
         CallLife::from_word(self.words[call])
     }
 
-    /// svc_xprt_enqueue(): has the connection dispatched if there is anything to do.
+    /// svc_xprt_enqueue(): has the connection dispatched if it has anything to do.
     fn enqueue(&mut self) {
         let may_receive = self.room.is_short(1);
         let todo = (self.data || !self.revisits.is_empty()) && may_receive;
@@ -405,7 +406,7 @@ impl Model {
         Ok(())
     }
 
-    /// Checks a world in which nothing happens any more.
+    /// Checks a world at the end of all steps.
     fn rests(&self, world: &World) -> Result<(), String> {
         let calls = [READS, 1];
         if !calls

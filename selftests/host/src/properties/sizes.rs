@@ -94,7 +94,7 @@ proptest! {
         prop_assert!((1..=size.qp.recvs).contains(&size.qp.first_recvs));
         prop_assert!(size.qp.first_unsolicited <= size.qp.unsolicited);
         prop_assert!(size.qp.first_recvs > size.qp.first_unsolicited);
-        // H-34: no call needs more registrations than there are, or than the queue has room for.
+        // H-34: no call needs more registrations than exist, or than the queue has room for.
         prop_assert!((size.mrs.per_message..=size.mrs.most).contains(&size.mrs.first));
         prop_assert!(size.qp.chained >= size.mrs.most_per_message);
         prop_assert!(size.mrs.most >= size.mrs.most_per_message);
@@ -140,7 +140,7 @@ proptest! {
         prop_assert_eq!(wants.credits, MIN_CREDITS);
     }
 
-    // A device without fast registration gets none, and says so.
+    // A device without fast registration gets no size, with that reason.
     #[test]
     fn no_fast_registration(device in device(), own in own(), wants in wants()) {
         let device = DeviceLimits { mem_mgt_extensions: false, ..device };

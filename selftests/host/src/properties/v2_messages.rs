@@ -173,7 +173,7 @@ fn operation() -> impl Strategy<Value = Owned> {
     })
 }
 
-/// Encodes what decoded; padding and bytes that are ignored left out, there is one way to do so.
+/// Encodes what decoded. Apart from padding and ignored bytes it has one encoding.
 fn again(header: &Header<'_>) -> Vec<u8> {
     let Header {
         xid,
@@ -249,7 +249,7 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
                     prop_assert_eq!(error, is_error);
                     prop_assert!(!error || message.direction() == Direction::Reply);
                 }
-                // V1-114: no reply to an error, nor to a message that says it is a reply.
+                // V1-114: no reply to an error, nor to a message marked as a reply.
                 Received::Reject { xid, .. } => {
                     prop_assert!(!is_error && bytes.starts_with(&xid.to_be_bytes()));
                     let has_direction = matches!(bytes[12..16], [0, 0, 0, 0 | 1 | 5]);

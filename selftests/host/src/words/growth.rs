@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The growth of a connection while a sender waits, modelled after `client/connection/growth.rs`
-//! and `client/send.rs`. Each function names the one that it stands for.
+//! and `client/send.rs`. Each function names its original.
 //!
 //! A sender that waits is woken when buffers or registrations were added, or another attempt to
 //! allocate them is queued; no request for more is lost; and no attempt is made again and again
@@ -21,21 +21,21 @@ use crate::{
 /// The outcome of an attempt to allocate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Made {
-    /// There was no memory.
+    /// No memory.
     Nothing,
-    /// There was memory for some only.
+    /// Memory for some only.
     Some,
     All,
 }
 
-/// Buffers, under the lock of the queue pair, or registrations, under that of their pool; and the
-/// flag that asks for more.
+/// Buffers, under the lock of the queue pair, or registrations, under the lock of their pool; and
+/// the flag that requests more.
 struct Kind {
     wants: Atomic<bool>,
     /// The note of a sender that waits for replies. Without one it waits for Sends.
     shortage: Option<Shortage>,
     stock: Stock,
-    /// Those that may still be allocated. Only the work item and the end of a run use it.
+    /// The number that may still be allocated. Only the work item and the end of a run use it.
     unallocated: AtomicU32,
     is_made: AtomicBool,
     is_asked_for: AtomicBool,
@@ -239,7 +239,7 @@ impl Growth {
     }
 
     /// `Connection::run`. One mistake clears the flag of the buffers late, another makes no
-    /// registrations if there are buffers.
+    /// registrations if it has made buffers.
     fn run(&self) {
         let looks = remembers();
         if self.is_swapping && !(looks && self.has_waiter()) {
@@ -303,7 +303,7 @@ impl Growth {
     }
 }
 
-/// A sender that asks for a buffer for the sake of speed, and then has to wait for it.
+/// A sender that requests a buffer for the sake of speed, and then has to wait for it.
 const SENDER: (&str, fn(&Growth)) = ("sender", |world| {
     world.grow_buffers();
     world.find_buffer();

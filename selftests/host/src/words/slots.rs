@@ -11,7 +11,7 @@ use crate::explorer::{
 struct Slots {
     free: FreeNumbers,
     slots: [Plain; 2],
-    /// Set while a task is queued until there is a request.
+    /// Set while a task is queued for a request.
     backlog: Atomic<bool>,
 }
 
@@ -50,7 +50,7 @@ impl Slots {
         }
     }
 
-    /// `Slots::alloc`, when there was no request at first.
+    /// `Slots::alloc`, after a first try without success.
     fn alloc(&self) {
         // xprt_add_backlog_noncongested()
         self.backlog.store(true, Relaxed);

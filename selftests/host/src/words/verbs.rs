@@ -302,7 +302,7 @@ const SPARE: Scenario<Numbers> = Scenario {
     },
 };
 
-// A sender that waits until there is room.
+// A sender that waits for room.
 
 struct Space {
     connection: Connection,
@@ -335,7 +335,7 @@ impl Space {
     }
 
     /// `Sender::wait_for`, for a Receive, or `Sender::build_again`; then `Connection::not_sent`. One
-    /// mistake does not look at the note any more.
+    /// mistake does not look at the note again.
     fn wait_unless(&self, shortage: Shortage, look: impl FnOnce() -> bool) {
         self.connection.note_shortage(shortage);
         smp_mb();

@@ -26,7 +26,7 @@ impl Model {
                 return Err("to be sent, and cannot be".into())
             }
             Sender::Build => {
-                // With registrations, those that are left for it first, and without any.
+                // With registrations, its kept ones first, and without any.
                 for exposes in [true, false] {
                     let mut new = new.clone();
                     new.sender = Sender::Post(exposes);

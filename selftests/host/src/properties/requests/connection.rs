@@ -186,7 +186,7 @@ impl Model {
         Ok(())
     }
 
-    /// A reply to a call that is not among those that wait for one.
+    /// A reply to a call that is not among the calls that wait for a reply.
     fn late(&self, new: &mut World, generation: u64, handle: Handle) -> Result<(), String> {
         if new.request.has_replied_late(generation) && !self.is(Mistake::LateTwice) {
             // A second reply ends the connection.
@@ -237,7 +237,7 @@ impl Model {
                 if conn.invalidating {
                     conn.invalidating = false;
                     let mut failed = new.clone();
-                    // The drain fails: nothing completes any more.
+                    // The drain fails: nothing completes from now on.
                     if failed.conn(generation).handler == Handler::Idle {
                         failed.conn(generation).queue.clear();
                         next.push(("the drain fails", failed));

@@ -16,7 +16,7 @@ impl Model {
             self.handler(world, generation, &mut next)?;
             self.teardown(world, generation, &mut next);
         }
-        // A call that finds no registrations takes those that others keep.
+        // A call that finds no registrations takes the registrations that others keep.
         if world.kept != 0 {
             let kept = 0;
             next.push((
@@ -59,7 +59,7 @@ impl Model {
         if next.is_empty() {
             self.check_end(world)?;
         }
-        // Once the task is gone, the calls that count on a connection in use are those with a record.
+        // Once the task is gone, exactly the calls with a record count on a connection in use.
         let odd = |conn: &&Conn| conn.teardown == OPEN && conn.abandoned != i8::from(conn.record);
         if let Some(conn) = world
             .conns

@@ -42,7 +42,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Exposes `bytes` in segments that end at `splits`, some of which are empty.
+    /// Exposes `bytes` in segments that end at `splits`; some are empty.
     fn expose(&mut self, position: usize, bytes: &[u8], splits: &[Index]) -> Vec<ReadSegment> {
         let mut ends: Vec<usize> = splits.iter().map(|at| at.index(bytes.len() + 1)).collect();
         ends.push(bytes.len());
@@ -77,7 +77,8 @@ impl Memory {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    // V1-11, V1-48, V1-52, V1-69..V1-78, V1-80: arguments of any form are rebuilt, whatever the order of the chunks.
+    // V1-11, V1-48, V1-52, V1-69..V1-78, V1-80: arguments of any form are rebuilt, in any order of
+    // the chunks.
     #[test]
     fn arguments_round_trip(
         xid: u32,

@@ -34,7 +34,7 @@ fn chunk(handle: u32, lengths: &[u32]) -> Vec<Segment> {
     lengths.iter().enumerate().map(segment).collect()
 }
 
-/// The bytes that a client with this chunk finds in it, of which `len` were written.
+/// The bytes that a client finds in this chunk after `len` were written.
 fn bytes_in(memory: &HashMap<u32, Vec<u8>>, chunk: &[Segment], len: u64) -> Vec<u8> {
     let all = chunk
         .iter()
@@ -187,8 +187,8 @@ proptest! {
         prop_assert_eq!(found, if whole { bytes } else { payload });
     }
 
-    // V1-45..V1-56, V1-83, V1-99, V1-153: whatever a client plans, the server takes; and it finds room for the largest
-    // reply that was planned, which the client accepts.
+    // V1-45..V1-56, V1-83, V1-99, V1-153: the server takes all that a client plans; and it finds
+    // room for the largest reply that was planned, which the client accepts.
     #[test]
     fn planned_calls(
         shape in plans::shape(),

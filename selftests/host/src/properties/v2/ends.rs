@@ -2,7 +2,7 @@
 
 //! Both ends of a connection whose sizes change while calls are on their way, in every order.
 //!
-//! The ends are those of the module. Modelled here are two links that keep their order, the posted
+//! The ends are the module's. Modelled here are two links that keep their order, the posted
 //! Receives of both ends, calls that are planned in one step and posted in another, a responder that
 //! replies in any order, and the loss of the connection at any step. Lengths are units of the default
 //! size. In all orders:
@@ -111,14 +111,14 @@ struct World {
     newest: u32,
     changes: u8,
     losses: u8,
-    /// Another end than those of the module has sent its `INITXCH`.
+    /// An end that is not the module's has sent its `INITXCH`.
     stub_init: bool,
 }
 
 /// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
-    /// That of the module.
+    /// The module's.
     Full,
     /// Without the extension.
     Bare,
@@ -154,7 +154,7 @@ enum Mistake {
     AsksWhilePending = 19,
     CountsExtra = 20,
     XidsOfCalls = 28,
-    /// Not of the design, as the ones that follow: an update exceeds a request to grow that is
+    /// Not of the design, as all that follow: an update exceeds a request to grow that is
     /// unanswered.
     NoCapOnGrowth = 101,
     /// Replies are planned by the size of an update that the peer may refuse.

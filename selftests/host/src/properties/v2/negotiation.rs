@@ -2,15 +2,15 @@
 
 //! The negotiation of a version, with every kind of server, in every order.
 //!
-//! Client, server and memory are those of the module. Modelled here are the servers that exist, the
+//! Client, server and memory are the module's. Modelled here are the servers that exist, the
 //! upper layer with its calls, lost messages and connections, and the time. In all orders:
 //!
 //! - I3: the calls without an answer do not exceed the grant of the last reply;
-//! - I9: negotiation ends within four connections, besides those that are lost on the way, and the
-//!   server serves the version that the client uses;
+//! - I9: negotiation ends within four connections, besides connections that are lost on the way,
+//!   and the server serves the version that the client uses;
 //! - I10: no call is sent before the version is known, none ends by an error of negotiation, none
 //!   is sent twice on one connection, and none is lost;
-//! - I11: the memory lowers no peer with which version 2 has worked, except by an error; it lowers
+//! - I11: the memory lowers no peer that has worked with version 2, except by an error; it lowers
 //!   one for an hour after an error, for ten minutes after two lost offers, and no longer;
 //! - I12: a client of one version never sends the other one.
 //!
@@ -34,13 +34,13 @@ use crate::{
 /// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// That of the module.
+    /// The module's.
     Ours(Versions),
     /// Version 1 alone: `ERR_VERS` with its own version word or the copied one.
     One { own_word: bool },
     /// Version 1 alone, without an answer to another version.
     Silent,
-    /// Version 1, whatever the version word.
+    /// Version 1, for any version word.
     Ignores,
     /// Version 1, which takes all else for a defect.
     BadHeader,
@@ -79,7 +79,7 @@ enum Call {
     Done,
 }
 
-/// The last notes of the memory, by which its answers are judged.
+/// The last notes of the memory, to judge its answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Heard {
     /// The time of an error or an answer in version 1, unless version 2 has worked since.
@@ -94,7 +94,7 @@ struct Heard {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
     client: Client,
-    /// The state of a server of the module, or the version of another one.
+    /// The state of a server of the module, or the version of another server.
     server: Server,
     other: Option<u32>,
     /// The server has changed its versions.
@@ -107,7 +107,7 @@ struct World {
     calls: [Call; 2],
     /// The calls that were sent on this connection.
     sent: [bool; 2],
-    /// The credits of the client, and those that a reply has granted.
+    /// The credits of the client, and the credits that a reply has granted.
     credits: u32,
     granted: u32,
     /// The offer's time limit has not run yet.
@@ -134,7 +134,7 @@ enum Mistake {
     RemembersOneLoss = 27,
     /// The other half of 27, under a number of its own: the memory stays when version 1 is refused.
     KeepsSuspicion = 127,
-    /// Not of the design, as all that follow: a loss lowers a peer with which version 2 has worked.
+    /// Not of the design, as all that follow: a loss lowers a peer that has worked with version 2.
     ForgetsThatItWorked = 101,
     SuspectsForAnHour = 102,
     RemembersForEver = 103,

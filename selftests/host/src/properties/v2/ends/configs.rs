@@ -24,7 +24,7 @@ const BASE: Model = Model {
     bare_client: false,
 };
 
-/// Each kind of change and of peer, a few at once.
+/// Each kind of change and of peer, a few together.
 pub(super) fn small() -> Vec<(&'static str, Model)> {
     let asks = Model {
         asks: [true, false],
@@ -290,7 +290,7 @@ pub(super) fn large() -> Vec<(&'static str, Model)> {
     ]
 }
 
-/// The mistakes, each in circumstances in which it shows.
+/// The mistakes, each in circumstances that expose it.
 pub(super) fn mistakes() -> Vec<(Mistake, Model)> {
     use Mistake::*;
     let grows = Model {

@@ -9,7 +9,7 @@ use crate::module::proto::v2::{
 };
 
 impl Model {
-    /// The first message on a link arrives, its Receive completes, and another one is posted.
+    /// The first message on a link arrives, its Receive completes, and another is posted.
     pub(super) fn deliver(&self, world: &World, at: usize, next: &mut Next) -> Result<(), String> {
         let Some((&message, rest)) = world.links[at].split_first() else {
             return Ok(());

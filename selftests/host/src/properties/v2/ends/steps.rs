@@ -38,7 +38,7 @@ impl Model {
         limits
     }
 
-    /// Makes a new connection, to which all calls go that have no reply.
+    /// Makes a new connection, which gets all calls without a reply.
     pub(super) fn connect(&self, world: &mut World) {
         for at in [CLIENT, SERVER] {
             let before = world.ends[at];
@@ -242,7 +242,7 @@ impl Model {
         }
     }
 
-    /// Asks for a confirmation, if the update that waits needs one.
+    /// Requests a confirmation, if the waiting update needs one.
     fn confirm(&self, world: &World, at: usize, next: &mut Next) {
         let end = &world.ends[at];
         let waits = end.update.is_some() && end.credits.unconfirmed.is_some();

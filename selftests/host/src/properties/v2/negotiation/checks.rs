@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// Checks what the memory says about the peer when the next connection begins.
+    /// Checks the memory's entry for the peer when the next connection begins.
     pub(super) fn check_memory(&self, world: &World, remembered: bool) -> Result<(), String> {
         let Heard {
             certain,
@@ -94,7 +94,7 @@ impl Model {
 }
 
 impl Heard {
-    /// Takes a note, as the requirement says.
+    /// Takes a note, as the requirement demands.
     pub(super) fn note(&mut self, note: Note, now: u64) {
         let lost = if note == Note::Lost { self.lost + 1 } else { 0 };
         *self = match note {

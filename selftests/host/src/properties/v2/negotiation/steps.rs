@@ -63,7 +63,7 @@ impl Model {
         Ok(())
     }
 
-    /// Sends the first call that waits, if there is a credit.
+    /// Sends the first waiting call, if a credit is free.
     fn call(&self, world: &World, version: u32, next: &mut Next) -> Result<(), String> {
         let sent = world.calls.iter().filter(|&&call| call == Call::Sent);
         if sent.count() >= world.credits as usize {
