@@ -46,7 +46,7 @@ class Table:
             self.places[name] += [file for file in files if file not in named]
 
     def tested(self, name: str) -> bool:
-        """Tells if a test cites it."""
+        """Returns `True` if a test cites it."""
         return any(name in found for found in self.tests.values())
 
     def problems(self) -> list[str]:
