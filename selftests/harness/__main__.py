@@ -98,12 +98,13 @@ def options_of(args: argparse.Namespace) -> Options:
         tap=args.tap,
     )
     options.module = args.module or options.module
-    if options.debug:
+    if options.server_variant != options.variant:
         # The module under test is in the client; a server that is looked at as closely only makes it wait.
         options.server_guest = {"kernel": Path(os.environ["RPCRDMA_SERVER_KERNEL"]), "memory": options.memory}
+    if options.debug:
         options.memory *= 2
     if not (options.kernel / ".complete").exists():
-        sys.exit(f"error: the {args.kernel} kernel is not there: run selftests/setup/setup.sh {STEPS[args.kernel]}")
+        sys.exit(f"error: the {args.kernel} kernel is not there: run selftests/setup/setup.sh {STEPS.get(args.kernel)}")
     if options.client == "ours" and not options.module.exists():
         sys.exit(f"error: {options.module} is not there: build the module first")
     if options.client == "ours":

@@ -31,16 +31,19 @@ path() {
 	case "$1" in
 	stock) "$setup/setup.sh" --path kernel-stock ;;
 	debug | native | native-debug) "$setup/setup.sh" --path "kernel-$1" ;;
+	series-*) echo "/cache/kernel-$1" ;;
 	*) "$setup/setup.sh" --path kernel ;;
 	esac
 }
-# The module under test is in the client; a server on the debug kernel would only make it wait.
+# The module under test is in the client; a server on the debug kernel would only make it wait. That of another release
+# (setup/series.sh) may lack a server.
 server=$kernel
 if [ "$server" = debug ]; then
 	server=${KERNEL:-stock}
 	[ "$server" != native ] || server=stock
 fi
 [ "$server" != native-debug ] || server=native
+[[ $server != series-* ]] || server=stock
 linux=$("$setup/setup.sh" --path linux)
 
 # Inside, nothing outlives the run but the cache: logs that are to be kept land there first.

@@ -1,60 +1,187 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Builds the module for the kernel of another Debian release as a user of that release would: by its compilers, against
-# its headers package, with the Rust metadata rebuilt from its source package. Usage: series.sh SUITE (forky, sid, ...)
-# The last line is 'N passed, N failed'.
+# Builds the module for the kernel of another release of a distribution as a user of that release would: by its compilers,
+# against its headers package, with the Rust metadata rebuilt from its source package where the headers lack it. Then boots
+# that kernel in a guest, which mounts an export, compares data and unloads the module. Usage:
+#
+#   series.sh [--build-only | --tree-only] SUITE      (a suite of packaging/kernels: forky, sid, ubuntu:resolute, ...)
+#
+# out/series/SUITE.tsv gets the result, for the table of Documentation/installation.rst (series.py). A suite that cannot be
+# fetched is left out, and a line says so. The last line is 'N passed, N failed'.
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-suite=${1:?usage: series.sh SUITE}
-dir=$CACHE/series-$suite
-packages=rustc,rust-src,bindgen,make,flex,bison,bc,libelf-dev,libssl-dev,pahole,kmod,perl,python3,xz-utils,linux-source,linux-headers-amd64
+builds=y boots=y
+case "${1:-}" in
+--build-only) boots=n && shift ;;
+--tree-only) builds=n && shift ;;
+esac
+suite=${1:?usage: series.sh [--build-only | --tree-only] SUITE}
+name=${suite/:/-}
+dir=$CACHE/series-$name
+result=$TOP/out/series/$name.tsv
+# The tests of the harness that a booted kernel has to pass.
+TESTS=(test_1_mount test_5_life)
 
-# Releases move on: a tree older than a week is made again.
-make_tree() {
-	rm -rf --one-file-system "$dir" "$dir.partial"
-	# A mirror may lag behind the last date that such a release vouches for its lists; signatures are checked anyway.
+packages=rustc,rust-src,bindgen,make,flex,bison,bc,libelf-dev,libssl-dev,pahole,kmod,perl,python3,xz-utils
+case "$suite" in
+ubuntu:*)
+	packages+=,zstd,linux-headers-generic
+	flavour=generic
+	;;
+*)
+	packages+=,linux-source,linux-headers-amd64
+	flavour=amd64
+	;;
+esac
+passed=0 failed=0
+
+# A mirror may lag behind the date up to which such a release vouches for its lists; signatures are checked anyway.
+bootstrap() {
 	mmdebstrap --variant=minbase --include="$packages" \
-		--aptopt='Acquire::Retries "3"' --aptopt='Acquire::Check-Valid-Until "false"' \
+		--aptopt='Acquire::Retries "3"' --aptopt='Acquire::Check-Valid-Until "false"' --skip=cleanup/apt/lists --dpkgopt=force-unsafe-io \
 		--customize-hook='mkdir -p "$1/repo" "$1/cache" "$1/guestroot"' \
 		--customize-hook='n=$(chroot "$1" rustc -vV | sed -n "s/^LLVM version: \([0-9]*\).*/\1/p") &&
 			chroot "$1" apt-get install -y --no-install-recommends "clang-$n" "llvm-$n"' \
-		"$suite" "$dir.partial"
+		"$@"
+}
+
+# Of Ubuntu a mirror, the names of suites and the keys are known to a release of Debian that is newer than them: sid.
+bootstrap_ubuntu() {
+	local sid=$CACHE/series-sid
+	TREE=$sid "$SETUP/enter.sh" apt-get -q install -y --no-install-recommends mmdebstrap ubuntu-keyring distro-info-data
+	TREE=$sid "$SETUP/enter.sh" bash -c "packages=$packages; $(declare -f bootstrap); bootstrap "'"$@"' - \
+		--components=main,universe --keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg \
+		--customize-hook='for h in "$1"/usr/src/linux-headers-*-generic; do
+			chroot "$1" apt-get install -y --no-install-recommends "linux-lib-rust-${h##*/linux-headers-}"; done' \
+		"${suite#ubuntu:}" "/cache/${dir##*/}.partial"
+}
+
+make_tree() {
+	rm -rf --one-file-system "$dir" "$dir.partial"
+	case "$suite" in
+	ubuntu:*) bootstrap_ubuntu ;;
+	*) bootstrap "$suite" "$dir.partial" ;;
+	esac
 	mv "$dir.partial" "$dir"
 	touch "$dir/.complete"
 }
 
-if [ -z "$(find "$dir/.complete" -mtime -7 2>/dev/null || true)" ]; then
-	need_space 4 "the tree of $suite"
-	stage "series-$suite" "making a tree of $suite with its compilers, kernel headers and kernel source" 120 \
-		'du -smx "$dir.partial" | cut -f1 | sed "s/$/ MB of 2000/"' -- make_tree
-fi
+# Releases move on: a tree older than a week is made again.
+tree_ready() { [ -n "$(find "$dir/.complete" -mtime -7 2>/dev/null || true)" ]; }
 
 inside() { TREE=$dir "$SETUP/enter.sh" "$@"; }
 
-kdir=$(cd "$dir" && find usr/src -maxdepth 1 -name 'linux-headers-*-amd64' | sort -V | tail -n 1)
-[ -n "$kdir" ] || die "$suite has no kernel headers"
-passed=0 failed=0
-
-# A kernel that is too old must be refused with one line; nothing is built then.
-refusal=$(inside packaging/check-kdir.sh --prepare "/$kdir" 2>&1 || true)
-if [[ $refusal == *"is the oldest that the module builds for"* ]]; then
-	echo "ok     $suite is not built for: $refusal"
-	echo "1 passed, 0 failed"
+left_out() {
+	echo "$suite: left out: $*"
+	echo "0 passed, 0 failed"
 	exit
-fi
+}
 
-for what in prepare modules; do
-	if inside make "$what" KDIR="/$kdir"; then
+# The image and the modules of the kernel that the headers are of, unpacked into the tree, whose release may have moved on.
+fetch_kernel() {
+	rm -rf "$dir/kernel"
+	inside bash -ec '
+		release=$1
+		packages="linux-image-$release linux-modules-$release"
+		[ "$2" = generic ] || packages="linux-binary-$release linux-modules-$release"
+		mkdir -p /kernel/debs && cd /kernel/debs
+		apt-get -q -o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false update
+		# shellcheck disable=SC2086 # a list
+		apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=3 download $packages
+		for deb in *.deb; do
+			dpkg-deb -x "$deb" /kernel/root
+		done
+		# One place for all distributions, and one compression that the tool tree has.
+		[ -e /kernel/root/usr/lib/modules ] || { mkdir -p /kernel/root/usr/lib && mv /kernel/root/lib/modules /kernel/root/usr/lib/; }
+		find /kernel/root -name "*.ko.zst" -exec zstd -q -d --rm {} +
+		rm -r /kernel/debs
+		touch /kernel/.complete
+	' - "$release" "$flavour"
+}
+
+# check WHAT COMMAND...: one step, whose outcome stands in the variable of the table.
+check() {
+	local what=$1
+	shift
+	if "$@"; then
 		passed=$((passed + 1))
-		echo "ok     $suite: make $what KDIR=/$kdir"
+		echo "ok     $suite: $what"
 	else
 		failed=$((failed + 1))
-		echo "not ok $suite: make $what KDIR=/$kdir"
+		echo "not ok $suite: $what"
+		return 1
 	fi
-done
-[ "$failed" -gt 0 ] || inside modinfo out/kdir/rpcrdma_rs.ko | grep -E '^(vermagic|depends)'
+}
+
+build() {
+	rm -rf "$TOP/out/kdir" "$TOP/out/series-$name"
+	inside make modules KDIR="$kdir" || return 1
+	mkdir -p "$TOP/out/series-$name"
+	cp "$TOP/out/kdir/rpcrdma_rs.ko" "$TOP/out/series-$name/"
+}
+
+# What modpost is content with the kernel still refuses if its release, or the versions of its symbols, are others.
+versioned() { inside modinfo -F vermagic "out/series-$name/rpcrdma_rs.ko" | grep -qF " modversions"; }
+
+boot_ready() { [ "$(cat "$CACHE/kernel-series-$name/.complete" 2>/dev/null)" = "$release" ]; }
+make_boot() {
+	[ -e "$dir/kernel/.complete" ] || fetch_kernel || return 1
+	# Where the tool tree sees it.
+	rm -rf "$CACHE/kernel-series-$name"
+	"$SETUP/enter.sh" selftests/setup/boot.sh "/cache/kernel-series-$name" "/cache/${dir##*/}/kernel/root" \
+		"$("$SETUP/setup.sh" --path linux)" || return 1
+	echo "$release" >"$CACHE/kernel-series-$name/.complete"
+}
+
+if ! tree_ready; then
+	[ "${suite#ubuntu:}" = "$suite" ] || "${BASH_SOURCE[0]}" --tree-only sid || left_out "its tree is made from that of sid"
+	need_space 6 "the tree of $suite"
+	if ! (stage "series-$name" "making a tree of $suite with its compilers and kernel headers" 120 \
+		'du -smx "$dir.partial" | cut -f1 | sed "s/$/ MB of 2000/"' -- make_tree); then
+		rm -rf --one-file-system "$dir.partial"
+		! grep -qE 'Could not resolve|Could not connect|Unable to connect|Failed to fetch|Temporary failure|40[34] +Not Found|403 +Forbidden' \
+			"$CACHE/log/series-$name.log" || left_out "its archive is not reached from here"
+		echo "0 passed, 1 failed"
+		exit 1
+	fi
+fi
+
+[ "$builds" = y ] || exit 0
+
+kdir=$(cd "$dir" && find usr/src -maxdepth 1 -name "linux-headers-*-$flavour" | sort -V | tail -n 1)
+[ -n "$kdir" ] || die "$suite has no kernel headers"
+kdir=/$kdir
+release=${kdir#/usr/src/linux-headers-}
+metadata=headers
+built=no booted=no mounted=no
+
+if inside packaging/check-kdir.sh "$kdir" 2>/dev/null; then
+	:
+else
+	metadata="source package"
+	check "make prepare KDIR=$kdir" inside make prepare KDIR="$kdir" || true
+fi
+[ "$failed" -gt 0 ] || ! check "make KDIR=$kdir" build || built=yes
+if [ "$built" = yes ] && [ "$boots" = y ]; then
+	if ! boot_ready && ! (stage "boot-$name" "making a bootable $release" 60 true -- make_boot); then
+		echo "$suite: not booted: its image was not fetched or unpacked"
+	elif check "mount, data and unloading on $release" \
+		env KERNEL="series-$name" "$TOP/selftests/harness/run.sh" test "${TESTS[@]}"; then
+		booted=yes mounted=yes
+	fi
+fi
+
+config=$dir$kdir/.config
+text() { sed -n "s/^CONFIG_$1=\"\(.*\)\"/\1/p" "$config"; }
+versions=no
+[ "$built" = no ] || ! versioned || versions=yes
+mkdir -p "${result%/*}"
+printf '%s\t' "$suite" "$release" "$(text CC_VERSION_TEXT | sed -E 's/^([^ ]*).* ([0-9.]+)$/\1 \2/')" \
+	"$(text RUSTC_VERSION_TEXT | cut -d' ' -f2)" "$versions" "$metadata" "$built" "$booted" "$mounted" >"$result"
+date +%F >>"$result"
+cat "$result"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

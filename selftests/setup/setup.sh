@@ -22,13 +22,17 @@ ENTER=$SETUP/enter.sh
 
 linux_name() { echo "linux-$(printf '%s' "$SERIES $SUITE" | key_of)"; }
 
-# Options alone make the key of a kernel: comments may change without a rebuild.
+# Scripts without their comments, which may change without a rebuild.
+code_of() { grep -hvE '^[[:space:]]*#' "$@"; }
+
+# Options alone make the key of a kernel.
 kernel_name() {
 	local variant=$1
 	{
 		fragments "$variant" | (cd "$TOP" && xargs cat) | grep -E '^CONFIG_' | sort
 		[[ $variant != native* ]] || cat "$SETUP"/native/*.patch
-		cat "$SETUP/$(kernel_script "$variant")" "$CACHE/$(linux_name)/.version"
+		code_of "$SETUP/$(kernel_script "$variant")"
+		cat "$CACHE/$(linux_name)/.version"
 		toolchain_key
 	} | echo "kernel-$variant-$(key_of)"
 }
@@ -37,13 +41,15 @@ kernel_name() {
 stock_name() {
 	echo "kernel-stock-$({
 		kdir_name
-		cat "$SETUP/stock.sh" "$SETUP/guest_init.c"
+		code_of "$SETUP/stock.sh" "$SETUP/boot.sh"
+		cat "$SETUP/guest_init.c"
 	} | key_of)"
 }
 
 kdir_name() {
 	echo "kdir-$({
-		cat "$TOP"/packaging/{lib,kernel-tools,prepare}.sh "$CACHE/$(linux_name)/.package-version"
+		code_of "$TOP"/packaging/{lib,kernel-tools,prepare}.sh
+		cat "$CACHE/$(linux_name)/.package-version"
 		toolchain_key
 	} | key_of)"
 }
