@@ -63,6 +63,7 @@ mod device;
 mod mr;
 mod owner;
 mod pd;
+mod poster;
 mod qp;
 mod recv_queue;
 mod ring;
@@ -102,6 +103,7 @@ pub(crate) use owner::{
     QpOwner, //
 };
 pub(crate) use pd::Pd;
+pub(crate) use poster::Poster;
 pub(crate) use qp::{
     Closing,
     Qp,

@@ -26,11 +26,12 @@ QUEUE = 64  # frames that the network adapter takes at a time
 SCRIPT = 1 << 10  # characters; each takes two bytes on the serial line
 NUMBERS = itertools.count()  # of scripts, so that no two have the same name
 # Messages of their kernel that are no finding: the adapter does not tell its speed, its driver may say that it has taken all
-# frames when it has taken as many as it may, and it drops segments of TCP that the host has joined.
+# frames when it has taken as many as it may, and it drops segments of TCP that the host has joined, many of them at a time.
 ALLOWED = [
     re.compile(r"^eth0 speed is unknown, defaulting to 1000$"),
     re.compile(r"^eth0: Budget exhausted after napi rescheduled$"),
     re.compile(r"^uml-vector uml-vector.0 eth0: Incoming GSO frames and GRO disabled on the interface$"),
+    re.compile(r"^net_ratelimit: \d+ callbacks suppressed$"),
 ]
 # A request to the management console: a magic number, the version of the protocol, the length of the text, the text. A reply:
 # an error, whether more follows, the length, the text.

@@ -35,7 +35,9 @@ def read(path: Path) -> list[Row]:
 
 def rows() -> list[Row]:
     """The newest row of each suite that has one, in the order of the suites."""
-    found = {row[0]: row for path in [ROWS, *sorted(TOP.glob("out/series/*.tsv"))] if path.exists() for row in read(path)}
+    found = {
+        row[0]: row for path in [ROWS, *sorted(TOP.glob("out/series/*.tsv"))] if path.exists() for row in read(path)
+    }
     return [found[suite] for suite in suites() if suite in found]
 
 

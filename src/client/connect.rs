@@ -185,7 +185,7 @@ fn open(
     mut qp: ConnectionQp,
     size: &MrSize,
 ) -> Result<Arc<MrPool>, ConnectError> {
-    let pool = MrPool::new(&mut qp, size).map_err(ConnectError::at(Step::QueuePair))?;
+    let pool = MrPool::new(qp.poster(), size).map_err(ConnectError::at(Step::QueuePair))?;
 
     shared.stats.mrs_allocated.add(pool.allocated());
     qp.post_first_receives()

@@ -369,10 +369,8 @@ impl Connection {
         // Drops the signal of an earlier invalidation that came after the wait for it had ended.
         request.released.forget();
         // Without a queue pair the registrations are dropped: they wait for the drain.
-        let posted = self
-            .with_qp(|qp| mrs.invalidate(qp, request.index as usize))
-            .is_some_and(|result| result.is_ok());
-        if posted
+        let posted = self.post_invalidation(mrs, request.index as usize, || ());
+        if posted.is_ok()
             && request
                 .released
                 .wait(secs_to_jiffies(INVALIDATE_LIMIT_SECS))

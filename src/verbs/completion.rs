@@ -105,6 +105,12 @@ pub(super) struct Callbacks {
     pub(super) recv: Callback,
 }
 
+/// The functions that the RDMA core calls for the completions of registrations and invalidations.
+pub(super) struct MrCallbacks {
+    pub(super) reg: Callback,
+    pub(super) invalidate: Callback,
+}
+
 /// The completion entry of a work completion.
 ///
 /// # Safety

@@ -7,7 +7,7 @@
 //!
 //! - [`Mapped`]: DMA-mapped and described, not posted. Dropping the list undoes the mapping.
 //! - [`Registered`]: posted, so that the peer may reach the memory. Only three things end that: the
-//!   peer's own invalidation ([`MrList::remotely_invalidated`]), ours ([`MrList::invalidate`]),
+//!   peer's own invalidation ([`MrList::remotely_invalidated`]), ours ([`MrPool::invalidate`]),
 //!   or the drain of the queue pair. A list in this state that is dropped waits in its pool,
 //!   still mapped, until the queue pair is drained.
 //! - [`Invalidated`]: neither valid nor mapped. The list can be used again ([`MrList::reuse`]).

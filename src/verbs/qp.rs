@@ -24,9 +24,9 @@ use super::{
     },
     cq::callbacks,
     owner::Drained,
-    MrPool,
     Pd,
     PostError,
+    Poster,
     QpOwner,
     QpSize,
     RecvBuffer,
@@ -53,14 +53,10 @@ pub(crate) struct Usage {
 ///
 /// # Invariants
 ///
-/// - `raw` is a valid queue pair, kept by `owner`.
-/// - Once `open` is false nothing is posted but messages of the send queue.
-/// - The device has the buffer of `spare` while `counters` show it as posted.
+/// The device has the buffer of `spare` while `counters` show it as posted.
 pub(crate) struct Qp<O: QpOwner> {
-    raw: NonNull<bindings::ib_qp>,
-    owner: O,
+    poster: Poster<O>,
     counters: Arc<Counters>,
-    open: bool,
     drained: bool,
     /// Buffers that may still be allocated.
     unallocated: BufferSpec,
@@ -79,9 +75,6 @@ pub(crate) struct Qp<O: QpOwner> {
     /// The buffer for a message of a caller that does not own the send queue. Present as long as
     /// anything may be posted.
     spare: Option<SendBuffer>,
-    pd: Arc<Pd>,
-    /// The registrations that are posted to it, if it has any: the drain ends their use.
-    mrs: Option<Arc<MrPool>>,
 }
 
 // SAFETY: A queue pair has no thread affinity; all else is `Send`.
@@ -93,8 +86,8 @@ impl<O: QpOwner> Qp<O> {
     /// # Safety
     ///
     /// `raw` must be a queue pair of at least the depths of `size`, in the domain `pd`, with the
-    /// completion queue whose [`super::Cq::counters_for`] returned `counters` for `pd`. `owner` must
-    /// be its owner and keep it valid, and nothing else may post to it.
+    /// completion queue whose [`super::Cq::counters_for`] returned `counters` for `pd`. `owner`
+    /// must be its owner and keep it valid, and nothing else may post to it.
     ///
     /// # Errors
     ///
@@ -115,21 +108,20 @@ impl<O: QpOwner> Qp<O> {
             recvs: size.recvs,
             recv_len: size.recv_len,
         };
+        // SAFETY: By the safety requirements of this function.
+        let poster = unsafe { Poster::new(raw, owner.clone(), pd.clone()) };
         let spare = SendBuffer::new(pd, size.send_len as usize, callbacks.spare)?;
         // SAFETY: By the safety requirements of this function `raw` has the depth of `size`, stays
         // valid as long as `owner`, and has `counters` to itself; this is its only send queue.
-        let sends =
-            unsafe { SendQueue::new(raw, owner.clone(), counters.clone(), pd.clone(), size) };
+        let sends = unsafe { SendQueue::new(raw, owner, counters.clone(), pd.clone(), size) };
         let mut sends = sends?;
         let (first, made) = unallocated.take(size.first_sends, size.first_recvs).make();
         made?;
         // INVARIANT: By the safety requirements of this function `raw` is a valid queue pair that
         // `owner` keeps; nothing is posted yet.
         let mut qp = Self {
-            raw,
-            owner,
+            poster,
             counters,
-            open: true,
             drained: false,
             unallocated,
             sends_allocated: 0,
@@ -141,8 +133,6 @@ impl<O: QpOwner> Qp<O> {
             most_unsolicited: size.unsolicited,
             most_batch: size.recv_batch,
             spare: Some(spare),
-            pd: pd.clone(),
-            mrs: None,
         };
         qp.first_recvs = qp.take_new(first);
         qp.fetch_sends(&mut sends);
@@ -171,69 +161,39 @@ impl<O: QpOwner> Qp<O> {
 
     /// The owner of the queue pair.
     pub(crate) fn owner(&self) -> &O {
-        &self.owner
+        self.poster.owner()
     }
 
-    /// The C object.
-    pub(super) fn as_raw(&self) -> NonNull<bindings::ib_qp> {
-        self.raw
-    }
-
-    /// The domain of its buffers, which no other queue pair has.
-    pub(super) fn pd(&self) -> &Arc<Pd> {
-        &self.pd
-    }
-
-    /// Keeps the registrations that are posted to it until the drain.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` when it has some.
-    pub(super) fn keep(&mut self, mrs: &Arc<MrPool>) -> Result {
-        if self.mrs.is_some() {
-            return Err(EBUSY);
-        }
-        self.mrs = Some(mrs.clone());
-        Ok(())
-    }
-
-    /// The registrations that it keeps.
-    pub(super) fn mrs(&self) -> Option<&Arc<MrPool>> {
-        self.mrs.as_ref()
+    /// Posts requests besides messages.
+    pub(crate) fn poster(&mut self) -> &mut Poster<O> {
+        &mut self.poster
     }
 
     /// Closes the queue pair: from here on nothing is posted. The requests that are posted end with
     /// the drain, by [`Closing::drain`]. Returns `sends` if it is the send queue of another queue
     /// pair.
     pub(crate) fn close(&mut self, sends: SendQueue<O>) -> Result<Closing<O>, SendQueue<O>> {
-        if !sends.is_of(self.raw) {
+        if !sends.is_of(self.poster.as_raw()) {
             return Err(sends);
         }
-        self.open = false;
+        self.poster.close();
         Ok(Closing {
-            raw: self.raw,
-            owner: self.owner.clone(),
+            raw: self.poster.as_raw(),
+            owner: self.poster.owner().clone(),
             sends,
         })
     }
 
     /// Returns `true` if anything may still be posted.
     pub(crate) fn is_open(&self) -> bool {
-        self.open
+        self.poster.is_open()
     }
 
     /// Frees the buffers and registrations, which the device no longer uses.
     pub(crate) fn finish(mut self, drained: &Drained<O>) {
-        if drained.is_of(self.raw) {
+        if drained.is_of(self.poster.as_raw()) {
             self.drained = true;
-            self.purge(drained);
-        }
-    }
-
-    /// Destroys the registrations that wait for the drain of this queue pair.
-    fn purge(&mut self, drained: &Drained<O>) {
-        if let Some(mrs) = self.mrs.take() {
-            mrs.purge(drained);
+            self.poster.drained(drained);
         }
     }
 
@@ -242,7 +202,7 @@ impl<O: QpOwner> Qp<O> {
     /// `None` if the limit is reached, or nothing may be posted.
     pub(crate) fn order(&mut self, count: u32) -> Option<BufferSpec> {
         let BufferSpec { sends, recvs, .. } = self.unallocated;
-        (self.open && (sends != 0 || recvs != 0)).then(|| self.unallocated.take(count, count))
+        (self.is_open() && (sends != 0 || recvs != 0)).then(|| self.unallocated.take(count, count))
     }
 
     /// Takes buffers that were allocated for this queue pair out of `buffers`, and posts the
@@ -252,7 +212,7 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// As [`Self::post_held`].
     pub(crate) fn add(&mut self, buffers: &mut NewBuffers) -> Result<(), PostError> {
-        if !self.open || !Arc::ptr_eq(&buffers.order.pd, &self.pd) {
+        if !self.is_open() || !Arc::ptr_eq(&buffers.order.pd, self.poster.pd()) {
             return Err(PostError::Closed);
         }
         let recvs = self.take_new(buffers.take());
@@ -285,7 +245,7 @@ impl<O: QpOwner> Qp<O> {
 
     /// Hands new Send buffers to their owner.
     pub(crate) fn fetch_sends(&mut self, sends: &mut SendQueue<O>) {
-        if sends.is_of(self.raw) {
+        if sends.is_of(self.poster.as_raw()) {
             while let Some(buf) = self.new_sends.pop() {
                 sends.add(buf);
             }
@@ -298,7 +258,7 @@ impl<O: QpOwner> Qp<O> {
     ///
     /// [`PostError`]; the connection has to end then.
     pub(crate) fn post_held(&mut self) -> Result<(), PostError> {
-        if !self.open {
+        if !self.is_open() {
             return Err(PostError::Closed);
         }
         let held = self.counters.take_held();
@@ -346,7 +306,7 @@ impl<O: QpOwner> Qp<O> {
     fn post_chain(&mut self, chain: RecvChain) -> Result<(), PostError> {
         // The device would write to a buffer of another queue pair at another device's address, and
         // its completion would reach another kind of handler. Each queue pair has its own domain.
-        if !self.open || !chain.set_posted(&self.pd) {
+        if !self.is_open() || !chain.set_posted(self.poster.pd()) {
             return Err(PostError::Closed);
         }
         let (first, count) = chain.into_requests();
@@ -354,9 +314,9 @@ impl<O: QpOwner> Qp<O> {
             return Ok(());
         }
         let mut bad = null();
-        // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
+        // SAFETY: The poster's queue pair is valid; the chain is built of requests whose
         // buffers are the device's until they complete.
-        let ret = unsafe { bindings::ib_post_recv(self.raw.as_ptr(), first, &mut bad) };
+        let ret = unsafe { bindings::ib_post_recv(self.poster.as_raw().as_ptr(), first, &mut bad) };
         match kernel::error::to_result(ret) {
             Ok(()) => {
                 // CAST: No queue is that long.
@@ -364,7 +324,7 @@ impl<O: QpOwner> Qp<O> {
                 Ok(())
             }
             Err(error) => {
-                self.open = false;
+                self.poster.close();
                 // SAFETY: The requests are the part of the chain, from the first refused one on,
                 // that the device did not take, so that they are not posted and belong to nothing
                 // else.
@@ -385,7 +345,7 @@ impl<O: QpOwner> Qp<O> {
         &mut self,
         write: impl FnOnce(&mut [u8]) -> Option<u32>,
     ) -> Result<bool, PostError> {
-        if !self.open {
+        if !self.is_open() {
             return Err(PostError::Closed);
         }
         if self.counters.is_spare_posted() {
@@ -400,21 +360,9 @@ impl<O: QpOwner> Qp<O> {
         let first = spare.arm(len, 0, true);
         // INVARIANT: The device gets the buffer.
         self.counters.set_spare_posted(true);
-        self.post_send(first).map(|()| true)
-    }
-
-    /// Hands a chain of requests to the device. On failure closes the queue pair.
-    #[inline]
-    pub(super) fn post_send(&mut self, first: *mut bindings::ib_send_wr) -> Result<(), PostError> {
-        let mut bad = null();
-
-        // SAFETY: `raw` is valid by the type invariants; the chain is built of requests whose
-        // memory this value or the pool keeps until they have completed.
-        let ret = unsafe { bindings::ib_post_send(self.raw.as_ptr(), first, &mut bad) };
-        kernel::error::to_result(ret).map_err(|e| {
-            self.open = false;
-            PostError::Device(e)
-        })
+        // SAFETY: The request's memory is the spare buffer's, which this value keeps until the
+        // message has completed, or the drain.
+        unsafe { self.poster.post(first) }.map(|()| true)
     }
 }
 
@@ -454,12 +402,12 @@ impl<O: QpOwner> Drop for Qp<O> {
         if self.drained {
             return;
         }
-        match Drained::wait(self.raw, self.owner.clone()) {
-            Some(drained) => self.purge(&drained),
+        match Drained::wait(self.poster.as_raw(), self.poster.owner().clone()) {
+            Some(drained) => self.poster.drained(&drained),
             // The device may still use them.
             None => {
                 core::mem::forget(self.spare.take());
-                core::mem::forget(self.mrs.take());
+                self.poster.leak();
             }
         }
     }

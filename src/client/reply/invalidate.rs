@@ -8,8 +8,10 @@ use super::{
     super::{
         connection::{
             close_reason::CloseReason,
-            Connection, //
+            Connection,
+            ConnectionQp, //
         },
+        negotiated::Negotiated,
         request::{
             state::InvalidationOutcome,
             HeldReply, //
@@ -30,6 +32,29 @@ use crate::{
 };
 
 impl Connection {
+    /// Posts the invalidation of `mrs`, whose completion carries `context`, and calls `posted`
+    /// under the lock of the queue pair.
+    ///
+    /// # Errors
+    ///
+    /// As [`MrPool::invalidate`](crate::verbs::MrPool::invalidate); without a queue pair the
+    /// registrations wait for the drain, too.
+    pub(in crate::client) fn post_invalidation<R>(
+        &self,
+        mrs: MrList<Registered>,
+        context: usize,
+        posted: impl FnOnce() -> R,
+    ) -> Result<R, PostError> {
+        let Some(Negotiated { pool, .. }) = self.negotiated() else {
+            return Err(PostError::Closed);
+        };
+        let invalidate = |qp: &mut ConnectionQp| {
+            pool.invalidate(qp.poster(), mrs, context)?;
+            Ok(posted())
+        };
+        self.with_qp(invalidate).unwrap_or(Err(PostError::Closed))
+    }
+
     /// Keeps the server from the memory under `mrs` before its reply counts (V1-126), and before
     /// the processor touches the memory, which is the device's until then (V1-127).
     pub(super) fn invalidate(&self, reply: HeldReply, mrs: MrList<Registered>) {
@@ -46,10 +71,7 @@ impl Connection {
             }
             state.call.invalidate_for(self.generation(), reply);
         }
-        let invalidated = self
-            .with_qp(|qp| mrs.invalidate(qp, index).map(|()| self.awaited.posted()))
-            .unwrap_or(Err(PostError::Closed));
-        match invalidated {
+        match self.post_invalidation(mrs, index, || self.awaited.posted()) {
             Ok(false) => {}
             Ok(true) => self.watch(),
             Err(error) => {

@@ -2,10 +2,16 @@
 
 //! Completions of registrations and invalidations.
 
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
 use super::{
     invalidate::invalidation_completed,
     Invalidated,
-    MrList, //
+    MrList,
+    MrPool, //
 };
 use crate::{
     bindings,
@@ -13,11 +19,14 @@ use crate::{
         completion::{
             cqe,
             outcome,
-            Callback, //
+            MrCallbacks, //
         },
         cq::context,
         CompletionHandler,
         Failure,
+        MrSize,
+        Poster,
+        QpOwner,
         RecvQueue, //
     }, //
 };
@@ -37,14 +46,24 @@ pub(crate) trait InvalidationHandler: CompletionHandler {
     fn registration_failed(&self, failure: Failure);
 }
 
-/// The functions that the RDMA core calls for the completions of registrations and invalidations.
-pub(super) struct MrCallbacks {
-    pub(super) reg: Callback,
-    pub(super) invalidate: Callback,
+impl MrPool {
+    /// Makes a pool of registrations for the queue pair of `poster`, the only one that they are
+    /// posted to.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when the queue pair has a pool, `ENOMEM`, or the driver's error.
+    pub(crate) fn new<O>(poster: &mut Poster<O>, size: &MrSize) -> Result<Arc<Self>>
+    where
+        O: QpOwner,
+        O::Handler: InvalidationHandler,
+    {
+        Self::with_callbacks(poster, callbacks::<O::Handler>(), size)
+    }
 }
 
 /// The callbacks of a queue pair with a handler of type `H`.
-pub(super) fn callbacks<H: InvalidationHandler>() -> &'static MrCallbacks {
+fn callbacks<H: InvalidationHandler>() -> &'static MrCallbacks {
     const {
         &MrCallbacks {
             reg: reg_done::<H>,
@@ -58,7 +77,7 @@ pub(super) fn callbacks<H: InvalidationHandler>() -> &'static MrCallbacks {
 /// # Safety
 ///
 /// Called by the RDMA core for a queue of a [`Cq<H>`](crate::verbs::Cq), with a valid `wc` of a
-/// request posted by [`MrList::invalidate`].
+/// request posted by [`super::MrPool::invalidate`].
 unsafe extern "C" fn invalidate_done<H: InvalidationHandler>(
     cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,

@@ -7,7 +7,10 @@ use core::ptr::{
     NonNull, //
 };
 
-use kernel::ffi::c_int;
+use kernel::{
+    ffi::c_int,
+    sync::Arc, //
+};
 
 use super::{
     chain::{
@@ -15,6 +18,7 @@ use super::{
         Registered, //
     },
     list::MrList,
+    pool::MrPool,
     registration::{
         Mr,
         MrChain, //
@@ -25,39 +29,46 @@ use crate::{
     verbs::{
         Failure,
         PostError,
-        Qp,
+        Poster,
         QpOwner, //
     }, //
 };
 
-impl MrList<Registered> {
-    /// Posts the invalidation of all registrations on `qp`: once the completion, which carries
-    /// `context`, has come, the peer cannot use any of them.
+impl MrPool {
+    /// Posts the invalidation of `mrs`: once the completion, which carries `context`, has come, the
+    /// peer cannot use any of them.
     ///
     /// # Errors
     ///
     /// [`PostError`]: the registrations wait for the drain, and the connection has to end.
-    /// Registrations of another queue pair count as [`PostError::Closed`].
+    /// Registrations of another pool, or the poster of another queue pair, count as
+    /// [`PostError::Closed`].
     pub(crate) fn invalidate<O: QpOwner>(
-        self,
-        qp: &mut Qp<O>,
+        self: &Arc<Self>,
+        poster: &mut Poster<O>,
+        mrs: MrList<Registered>,
         context: usize,
     ) -> Result<(), PostError> {
-        if !qp.is_open() || !qp.mrs().is_some_and(|own| self.is_of(own)) {
+        let is_own = mrs.is_of(self) && Arc::ptr_eq(self.pd(), poster.pd());
+
+        if !is_own || !poster.is_open() {
             return Err(PostError::Closed);
         }
-        let (first, chain) = self.into_invalidate(context);
-        let posted = qp.post_send(first);
+        let (first, head) = mrs.into_invalidate(context);
+        // SAFETY: The requests are fields of registrations that are left to the device until they
+        // complete, and the queue pair keeps the pool until the drain.
+        let posted = unsafe { poster.post(first) };
 
-        if let (Err(_), Some(own)) = (posted, qp.mrs()) {
-            own.keep_failed(chain);
-        }
-        posted
+        // SAFETY: The chain is one of this pool, and was left to the device.
+        posted.inspect_err(|_| unsafe { self.keep_failed(head) })
     }
+}
 
+impl MrList<Registered> {
     /// Chains local invalidations of all registrations, the last one signalled, and leaves the list
-    /// to the device until [`invalidation_completed`]. Returns the first request.
-    fn into_invalidate(self, context: usize) -> (*mut bindings::ib_send_wr, InvalidateChain) {
+    /// to the device until [`invalidation_completed`]. Returns the first request and the first
+    /// registration.
+    fn into_invalidate(self, context: usize) -> (*mut bindings::ib_send_wr, NonNull<Mr>) {
         let mut chain = self.into_chain();
         let mut first: *mut bindings::ib_send_wr = null_mut();
 
@@ -73,34 +84,7 @@ impl MrList<Registered> {
             mr.inv.next = first;
             first = &raw mut mr.inv;
         }
-        let head = chain.into_raw();
-        (first, InvalidateChain { head })
-    }
-}
-
-/// An invalidation whose post failed, perhaps after part of its chain was sent: the completion may
-/// or may not come.
-pub(super) struct InvalidateChain {
-    head: NonNull<Mr>,
-}
-
-// SAFETY: The registrations have no thread affinity.
-unsafe impl Send for InvalidateChain {}
-
-impl InvalidateChain {
-    /// Orphans the registrations if no completion has done so.
-    ///
-    /// # Safety
-    ///
-    /// The queue pair must be drained, so that no completion can follow.
-    pub(super) unsafe fn orphan(self) {
-        // SAFETY: The registration stays until the purge, which follows. Only a completion and this
-        // function take that field, and no completion runs after the drain.
-        if unsafe { (*self.head.as_ptr()).invalidation.take() }.is_some() {
-            // SAFETY: No completion has ended the invalidation, so that the list is the device's,
-            // and is taken over.
-            drop(unsafe { registered(self.head) });
-        }
+        (first, chain.into_raw())
     }
 }
 
@@ -122,7 +106,7 @@ unsafe fn registered(head: NonNull<Mr>) -> MrList<Registered> {
 ///
 /// # Safety
 ///
-/// `cqe` must be the completion entry of a local invalidation posted by [`MrList::invalidate`].
+/// `cqe` must be the completion entry of a local invalidation posted by [`MrPool::invalidate`].
 pub(super) unsafe fn invalidation_completed(
     cqe: *mut bindings::ib_cqe,
     result: Result<(), Failure>,

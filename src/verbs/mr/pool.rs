@@ -24,12 +24,6 @@ use super::{
         Registered,
         Unposted, //
     },
-    handler::{
-        callbacks,
-        InvalidationHandler,
-        MrCallbacks, //
-    },
-    invalidate::InvalidateChain,
     registration::{
         Mr,
         MrChain, //
@@ -39,11 +33,13 @@ use crate::os::series::fetch_sub;
 use crate::{
     bindings,
     verbs::{
+        completion::MrCallbacks,
         owner::Drained,
+        poster::UntilDrain,
         InvalidatedHandle,
         MrSize,
         Pd,
-        Qp,
+        Poster,
         QpOwner, //
     }, //
 };
@@ -53,8 +49,8 @@ struct Lists {
     /// The length of that list.
     free_count: u32,
     orphans: Option<MrChain<Registered>>,
-    /// The invalidation that could not be posted.
-    failed: Option<InvalidateChain>,
+    /// The first registration of an invalidation that could not be posted.
+    failed: Option<NonNull<Mr>>,
     drained: bool,
 }
 
@@ -65,6 +61,8 @@ struct Lists {
 /// - They are posted to `queue_pair` alone.
 /// - The registrations on `orphans` may belong to the device until the queue pair is drained, which
 ///   sets `drained`; the pool is dropped only after that, since the queue pair keeps it.
+/// - `failed` is the first registration of a chain that was left to the device, and exists until
+///   the orphans are destroyed.
 #[pin_data]
 pub(crate) struct MrPool {
     #[pin]
@@ -89,22 +87,22 @@ unsafe impl Send for MrPool {}
 unsafe impl Sync for MrPool {}
 
 impl MrPool {
-    /// Makes a pool of registrations for `qp`, the only queue pair that they are posted to.
+    /// Makes a pool of registrations for the queue pair of `poster`, whose completions have these
+    /// callbacks.
     ///
     /// # Errors
     ///
-    /// `EBUSY` when the queue pair has a pool, `ENOMEM`, or the driver's error.
-    pub(crate) fn new<O>(qp: &mut Qp<O>, size: &MrSize) -> Result<Arc<Self>>
-    where
-        O: QpOwner,
-        O::Handler: InvalidationHandler,
-    {
-        let callbacks = callbacks::<O::Handler>();
-        let (queue_pair, pd) = (qp.as_raw(), qp.pd().clone());
+    /// As [`Self::new`].
+    pub(super) fn with_callbacks<O: QpOwner>(
+        poster: &mut Poster<O>,
+        callbacks: &'static MrCallbacks,
+        size: &MrSize,
+    ) -> Result<Arc<Self>> {
+        let (queue_pair, pd) = (poster.as_raw(), poster.pd().clone());
 
-        // INVARIANT: `SendQueue::post` and `MrList::invalidate` post registrations of a pool to the
-        // queue pair of its domain alone, and no others post any; `Qp::keep` below has the queue
-        // pair keep the pool.
+        // INVARIANT: `SendQueue::post` and `MrPool::invalidate` post registrations of a pool to the
+        // queue pair of its domain alone, and no others post any; `Poster::keep` below has the
+        // queue pair keep the pool.
         let pool = Arc::pin_init(
             pin_init!(Self {
                 lists <- new_spinlock!(
@@ -130,7 +128,7 @@ impl MrPool {
             }),
             GFP_KERNEL,
         )?;
-        qp.keep(&pool)?;
+        poster.keep(pool.clone())?;
         pool.grow(size.first)?;
         Ok(pool)
     }
@@ -225,11 +223,16 @@ impl MrPool {
         lists.free_count = lists.free_count.wrapping_add(count);
     }
 
-    /// Keeps an invalidation that could not be posted until the drain. At most one: the queue pair
-    /// is closed then.
+    /// Keeps an invalidation that could not be posted until the drain: part of its chain may be
+    /// posted, and complete. At most one comes: the queue pair is closed then.
+    ///
+    /// # Safety
+    ///
+    /// `head` must be the first registration of a chain of this pool that was left to the device.
     #[cold]
-    pub(super) fn keep_failed(&self, chain: InvalidateChain) {
-        self.lists.lock().failed = Some(chain);
+    pub(super) unsafe fn keep_failed(&self, head: NonNull<Mr>) {
+        // INVARIANT: By the safety requirements of this function.
+        self.lists.lock().failed = Some(head);
     }
 
     /// Keeps registrations until the drain; after it, destroys them immediately.
@@ -251,10 +254,12 @@ impl MrPool {
     pub(super) fn shares_queue_pair(&self, handle: InvalidatedHandle<'_>) -> bool {
         handle.is_of(self.queue_pair)
     }
+}
 
+impl<O: QpOwner> UntilDrain<O> for MrPool {
     /// Destroys all orphans, including later ones: their memory is unmapped when this returns.
-    /// Process context. Does nothing unless the queue pair of the pool is the `drained` one.
-    pub(in crate::verbs) fn purge<O: QpOwner>(&self, drained: &Drained<O>) {
+    /// Does nothing unless the queue pair of the pool is the `drained` one.
+    fn drained(&self, drained: &Drained<O>) {
         if !drained.is_of(self.queue_pair) {
             return;
         }
@@ -263,15 +268,22 @@ impl MrPool {
             lists.drained = true;
             (lists.orphans.take(), lists.failed.take())
         };
+        // Before the orphans are destroyed: a completion has made it one of them.
+        let is_pending = |head: &NonNull<Mr>| {
+            // SAFETY: By the type invariants the registration exists. Only a completion and this
+            // function take that field, and no completion runs after the drain.
+            unsafe { (*head.as_ptr()).invalidation.take() }.is_some()
+        };
+        let failed = failed.filter(is_pending);
+        if let Some(head) = failed {
+            // SAFETY: No completion has ended the invalidation, so that the chain is still left to
+            // the device, which uses none of it after the drain.
+            unsafe { MrChain::<Mapped>::from_raw(head) }.destroy();
+        }
         if let Some(chain) = orphans {
             // SAFETY: By the type invariants they were posted to the queue pair that is drained, if
             // at all, so that no posted request refers to any of them.
             unsafe { chain.assume::<Mapped>() }.destroy();
-        }
-        if let Some(chain) = failed {
-            // SAFETY: By the type invariants it was posted to the queue pair that is drained, if at
-            // all.
-            unsafe { chain.orphan() };
         }
     }
 }

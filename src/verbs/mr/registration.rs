@@ -23,7 +23,6 @@ use super::{
         Chain,
         Linked, //
     },
-    handler::MrCallbacks,
     pool::MrPool,
     table::{
         Extent,
@@ -38,7 +37,10 @@ use crate::{
         Runs,
         PAGE_SIZE, //
     },
-    verbs::Pd, //
+    verbs::{
+        completion::MrCallbacks,
+        Pd, //
+    }, //
 };
 
 /// The peer's access to the memory.
