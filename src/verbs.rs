@@ -45,9 +45,9 @@
 //! qp.post_first_receives().map_err(|_| EIO)?;
 //! let _connecting = bound.connect(&params)?; // And wait for the event.
 //!
-//! let mut buf = sends.take_any(Expects::Nothing).map_err(|_| EAGAIN)?;
+//! let mut buf = sends.take_any().ok_or(EAGAIN)?;
 //! let len = encode(buf.as_mut_slice());
-//! sends.post(None, buf, len, Expects::Nothing).map_err(|_| EIO)?;
+//! sends.post(None, buf, len).map_err(|_| EIO)?;
 //! connection.sent.wait(secs_to_jiffies(1));
 //!
 //! let Ok(closing) = qp.close(sends) else { return Err(EINVAL) };
@@ -110,11 +110,7 @@ pub(crate) use qp::{
     Usage, //
 };
 pub(crate) use recv_queue::RecvQueue;
-pub(crate) use send_queue::{
-    Expects,
-    Lack,
-    SendQueue, //
-};
+pub(crate) use send_queue::SendQueue;
 pub(crate) use size::{
     DeviceLimits,
     MrSize,

@@ -62,10 +62,7 @@ use crate::{
         ConnectStatus,
         WriteLock, //
     },
-    verbs::{
-        MrPool,
-        MrSize, //
-    }, //
+    verbs::MrPool, //
 };
 
 use failure::{
@@ -73,7 +70,10 @@ use failure::{
     Step, //
 };
 use proposal::Proposal;
-use size::Wants;
+use size::{
+    Size,
+    Wants, //
+};
 
 /// Seconds that resolving an address or a route may take.
 const RESOLVE_LIMIT_SECS: u32 = 5;
@@ -98,7 +98,7 @@ pub(super) fn connect(
             proposal,
         }) => {
             let connection = connection.clone();
-            let mut sender = Sender { connection, queue };
+            let mut sender = Sender::new(connection, queue);
             match negotiate(shared, &mut sender, bound, proposal) {
                 Ok(()) => return Ok(sender),
                 Err(failed) => (Some(sender.queue), failed),
@@ -183,12 +183,13 @@ fn open(
     shared: &Shared,
     connection: &Connection,
     mut qp: ConnectionQp,
-    size: &MrSize,
+    size: &Size,
 ) -> Result<Arc<MrPool>, ConnectError> {
-    let pool = MrPool::new(qp.poster(), size).map_err(ConnectError::at(Step::QueuePair))?;
+    let pool = MrPool::new(qp.poster(), &size.mrs).map_err(ConnectError::at(Step::QueuePair))?;
 
     shared.stats.mrs_allocated.add(pool.allocated());
-    qp.post_first_receives()
+    connection
+        .post_first_receives(&mut qp, size.first_unsolicited)
         .map_err(|_| ConnectError::at(Step::Receives)(EIO))?;
     connection.set_qp(qp);
     Ok(pool)
@@ -219,7 +220,7 @@ fn prepare(
         rule,
         own,
         device,
-        pool: open(shared, connection, made.qp, &made.size.mrs)?,
+        pool: open(shared, connection, made.qp, &made.size)?,
         size: made.size,
         credits: made.credits,
         reverse_slots: wants.reverse_slots,

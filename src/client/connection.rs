@@ -10,6 +10,7 @@ mod link;
 mod loss;
 mod overdue;
 pub(in crate::client) mod progress;
+pub(in crate::client) mod receives;
 pub(in crate::client) mod shortage;
 pub(in crate::client) mod step;
 
@@ -41,6 +42,7 @@ use self::{
         Awaited,
         OVERDUE, //
     },
+    receives::Receives,
     step::Progress, //
 };
 use super::{
@@ -65,6 +67,7 @@ use crate::{
     proto::credits,
     verbs::{
         MrList,
+        PostError,
         Registered, //
     }, //
 };
@@ -124,6 +127,8 @@ pub(crate) struct Connection {
     /// Ends the connection if a reply waits too long for its invalidation.
     #[pin]
     overdue: DelayedWork<Self, OVERDUE>,
+    /// The Receives for replies.
+    pub(super) receives: Receives,
     /// The invalidations that replies wait for.
     pub(super) awaited: Awaited,
     /// The terms, which [`Self::set_negotiated`] changes.
@@ -178,6 +183,7 @@ impl Connection {
                 short: Atomic::new(0),
                 refused: Atomic::new(jiffies().wrapping_sub(RETRY)),
                 overdue <- new_delayed_work!("rpcrdma_rs::Connection::overdue"),
+                receives: Receives::new(),
                 awaited: Awaited::new(),
                 negotiated: Versioned::new(),
                 confirmed: Atomic::new(false),
@@ -214,9 +220,42 @@ impl Connection {
             self.note_end(CloseReason::ReverseWanted);
             self.link
                 .tell_if_in_use(|| self.shared.xprt.force_disconnect());
-        } else if self.with_qp(|qp| qp.keep_for_unsolicited(REVERSE_SLOTS)) == Some(true) {
+        } else if self.with_qp(|qp| self.reserve_receives(qp, REVERSE_SLOTS)) == Some(true) {
             self.grow_buffers();
         }
+    }
+
+    /// Reserves `count` Receives for unsolicited messages. That many fewer calls may be sent until
+    /// more Receives are posted. Returns `true` if more are reserved than before.
+    fn reserve_receives(&self, qp: &mut ConnectionQp, count: u32) -> bool {
+        let more = qp.reserve_receives(count);
+        self.receives.remove(more);
+        more != 0
+    }
+
+    /// Posts the first Receives of `qp`, and reserves `unsolicited` of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Qp::post_held`](crate::verbs::Qp::post_held).
+    pub(super) fn post_first_receives(
+        &self,
+        qp: &mut ConnectionQp,
+        unsolicited: u32,
+    ) -> Result<(), PostError> {
+        self.reserve_receives(qp, unsolicited);
+        self.receives.add(qp.post_first_receives()?);
+        Ok(())
+    }
+
+    /// Posts the Receives that came back.
+    ///
+    /// # Errors
+    ///
+    /// As [`Qp::post_held`](crate::verbs::Qp::post_held).
+    pub(super) fn post_held(&self, qp: &mut ConnectionQp) -> Result<(), PostError> {
+        self.receives.add(qp.post_held()?);
+        Ok(())
     }
 
     /// The number of this connection in its transport.

@@ -15,7 +15,10 @@ use kernel::{
 
 use super::{
     connection::Connection,
-    send::Sender, //
+    send::{
+        Expects,
+        Sender, //
+    }, //
 };
 use crate::os::series::{
     ENOTCONN,
@@ -28,7 +31,6 @@ use crate::{
         Program, //
     },
     sunrpc::ConnectStatus,
-    verbs::Expects, //
 };
 
 impl Connection {
@@ -83,8 +85,8 @@ impl Sender {
     ///
     /// `ENOTCONN` when it cannot be sent.
     pub(super) fn probe(&mut self, program: Program, credits: u32) -> Result {
-        let Self { connection, queue } = self;
-        let mut buf = queue.take(Expects::Reply).ok_or(ENOTCONN)?;
+        let connection = self.connection.clone();
+        let mut buf = self.take_any(Expects::Reply).map_err(|_| ENOTCONN)?;
         let xid = connection.probe_xid();
         let len = encode_null_call(xid, credits, program, buf.as_mut_slice())
             .ok()
@@ -92,7 +94,7 @@ impl Sender {
             .ok_or(ENOTCONN)?;
 
         connection.probing.store(true, Relaxed);
-        match queue.post(None, buf, len, Expects::Reply) {
+        match self.post_buffer(None, buf, len, Expects::Reply) {
             Ok(_) => Ok(()),
             Err(_) => Err(ENOTCONN),
         }

@@ -370,9 +370,9 @@ impl Connection {
     fn post_receives(&self, unsolicited: bool) {
         let posted = self.with_qp(|qp| {
             if unsolicited {
-                qp.use_receive();
+                self.receives.remove(1);
             }
-            qp.post_held()
+            self.post_held(qp)
         });
         if let Some(Err(error)) = posted {
             self.post_failed(error);

@@ -10,7 +10,10 @@ use super::{
         },
         Connection, //
     },
-    send::Sender, //
+    send::{
+        Expects,
+        Sender, //
+    }, //
 };
 use crate::{
     proto::{
@@ -26,7 +29,6 @@ use crate::{
         ReverseReply,
         SendStatus, //
     },
-    verbs::Expects, //
 };
 
 impl Connection {
@@ -111,7 +113,7 @@ impl Sender {
         }
         // Nor does it wait for a Receive, which may come free only with the reply to such a call.
         let mut buf = self.take_buffer(Expects::Nothing)?;
-        let connection = &self.connection;
+        let connection = self.connection.clone();
         let negotiated = connection.negotiated().ok_or(SendStatus::NotConnected)?;
         let message = buf.as_mut_slice();
 
@@ -132,7 +134,7 @@ impl Sender {
         };
 
         connection.shared.trace().cb_reply(reply.xid(), len);
-        let posted = self.queue.post(None, buf, len, Expects::Nothing);
+        let posted = self.post_buffer(None, buf, len, Expects::Nothing);
         posted.map(drop).map_err(|error| {
             connection.post_failed(error);
             SendStatus::NotConnected

@@ -36,9 +36,10 @@ use crate::{
     },
     trace::Trace,
     verbs::{
-        Expects,
-        Lack,
+        Mapped,
+        MrList,
         PostError,
+        Registered,
         SendBuffer, //
     }, //
 };
@@ -55,9 +56,38 @@ pub(super) struct Sender {
     pub(super) connection: Arc<Connection>,
     /// Its send queue.
     pub(super) queue: ConnectionSends,
+    /// Calls that were sent.
+    calls: u32,
+}
+
+/// The server's reaction to a message.
+#[derive(Clone, Copy)]
+pub(super) enum Expects {
+    /// It sends a reply.
+    Reply,
+    /// Nothing.
+    Nothing,
+}
+
+/// The resource that a message waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// A Receive for the reply.
+    Receive,
+    /// A buffer, or room on the send queue, which come back when Sends are complete.
+    Room,
 }
 
 impl Sender {
+    /// The sender of a connection over which nothing was sent.
+    pub(super) fn new(connection: Arc<Connection>, queue: ConnectionSends) -> Self {
+        Self {
+            connection,
+            queue,
+            calls: 0,
+        }
+    }
+
     /// Sends `call`, or ends it when it can never be sent.
     ///
     /// # Errors
@@ -125,17 +155,42 @@ impl Sender {
     /// [`SendStatus::NoResources`] when no Receive is left for the reply, if one is expected.
     #[inline]
     pub(super) fn take_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
-        match self.queue.take(expects) {
-            Some(buf) => Ok(buf),
-            None => self.find_buffer(expects),
+        if self.has_receive(expects) {
+            if let Some(buf) = self.queue.take() {
+                return Ok(buf);
+            }
         }
+        self.find_buffer(expects)
+    }
+
+    /// Returns `true` if a Receive is left for the reply that the next message `expects`.
+    #[inline(always)]
+    fn has_receive(&self, expects: Expects) -> bool {
+        match expects {
+            Expects::Reply => self.connection.receives.allow(self.calls),
+            Expects::Nothing => true,
+        }
+    }
+
+    /// A buffer for a message.
+    ///
+    /// # Errors
+    ///
+    /// The [`Lack`] of something else, or of one.
+    pub(super) fn take_any(&mut self, expects: Expects) -> Result<SendBuffer, Lack> {
+        if !self.has_receive(expects) {
+            return Err(Lack::Receive);
+        }
+        self.queue.take_any().ok_or(Lack::Room)
     }
 
     /// Looks for buffers that have come back or have been allocated since, and else makes sunrpc
     /// wait for one.
     #[cold]
     fn find_buffer(&mut self, expects: Expects) -> Result<SendBuffer, SendStatus> {
-        let Self { connection, queue } = self;
+        let Self {
+            connection, queue, ..
+        } = self;
         queue.reclaim();
         if queue.wants_more() {
             connection.with_qp(|qp| qp.fetch_sends(queue));
@@ -143,7 +198,7 @@ impl Sender {
                 connection.grow_buffers();
             }
         }
-        let found = queue.take_any(expects);
+        let found = self.take_any(expects);
         match found.or_else(|_| self.look_again(expects)) {
             Ok(buf) => Ok(buf),
             Err(lack) => self.wait_for(lack, expects),
@@ -193,18 +248,39 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// As [`SendQueue::take_any`](crate::verbs::SendQueue::take_any).
+    /// As [`Self::take_any`].
     fn look_again(&mut self, expects: Expects) -> Result<SendBuffer, Lack> {
-        let Self { connection, queue } = self;
+        let Self {
+            connection, queue, ..
+        } = self;
         let posted = connection.with_qp(|qp| {
             qp.fetch_sends(queue);
-            qp.post_held()
+            connection.post_held(qp)
         });
 
         if let Some(Err(error)) = posted {
             connection.post_failed(error);
         }
-        queue.take_any(expects)
+        self.take_any(expects)
+    }
+
+    /// Posts the first `len` bytes of `buf`, and the registrations in front of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`SendQueue::post`](crate::verbs::SendQueue::post).
+    #[inline(always)]
+    pub(super) fn post_buffer(
+        &mut self,
+        mrs: Option<MrList<Mapped>>,
+        buf: SendBuffer,
+        len: u32,
+        expects: Expects,
+    ) -> Result<Option<MrList<Registered>>, PostError> {
+        if let Expects::Reply = expects {
+            self.calls = self.calls.wrapping_add(1);
+        }
+        self.queue.post(mrs, buf, len)
     }
 
     /// Posts the message for `call`, now, that was built in `buf`.
@@ -224,12 +300,9 @@ impl Sender {
             mrs,
             len,
         } = built;
-        let Self { connection, queue } = self;
-
-        let posted = queue.post(mrs, buf, len, Expects::Reply);
-        match posted {
+        match self.post_buffer(mrs, buf, len, Expects::Reply) {
             Ok(mrs) => {
-                state.call.sent(connection.generation(), mrs);
+                state.call.sent(self.connection.generation(), mrs);
                 drop(state);
                 call.count_sent();
                 Ok(())
@@ -237,7 +310,7 @@ impl Sender {
             Err(error) => {
                 state.call.send_failed();
                 drop(state);
-                connection.post_failed(error);
+                self.connection.post_failed(error);
                 Err(SendStatus::NotConnected)
             }
         }

@@ -133,7 +133,10 @@ impl RdmaTransport {
             .failing
             .store(!connection.is_confirmed(), Relaxed);
         // No sender is left here: sunrpc has closed the last connection.
-        if let Some(Sender { connection, queue }) = self.sender.replace(lock, Some(sender)) {
+        if let Some(Sender {
+            connection, queue, ..
+        }) = self.sender.replace(lock, Some(sender))
+        {
             connection.close(queue);
         }
         *self.shared.current.lock() = Some(connection.clone());
@@ -283,7 +286,10 @@ impl Transport for RdmaTransport {
     fn close(&self, lock: &mut WriteLock<'_>) {
         let sender = self.sender.replace(lock, None);
 
-        if let Some(Sender { connection, queue }) = sender {
+        if let Some(Sender {
+            connection, queue, ..
+        }) = sender
+        {
             connection.close(queue);
         }
         // Not before: a task that has to wait for the teardown finds the connection there.

@@ -36,9 +36,6 @@ struct Completed {
 
 /// A line that the holder of the gate's lock writes.
 struct Gate {
-    /// The calls that may be sent, counted since the queue pair was made: each has a Receive for
-    /// its reply.
-    receivable: Atomic<u32>,
     /// Receives that came back and were posted again.
     reposted: Atomic<u32>,
     /// Set while the message is posted that has no place in the send queue. Its completion clears
@@ -70,7 +67,6 @@ impl Counters {
                 returned: Atomic::new(0),
             }),
             gate: Line(Gate {
-                receivable: Atomic::new(0),
                 reposted: Atomic::new(0),
                 spare_posted: Atomic::new(false),
                 batch: Atomic::new(1),
@@ -146,21 +142,6 @@ impl Counters {
         self.gate.0.batch.store(batch, Relaxed);
     }
 
-    /// The number of calls that may be sent.
-    #[inline]
-    pub(super) fn receivable(&self) -> u32 {
-        self.gate.0.receivable.load(Acquire)
-    }
-
-    /// Lets `count` calls more be sent, or less if that is negative. For the holder of the gate's
-    /// lock.
-    pub(super) fn add_receivable(&self, count: i32) {
-        let receivable = &self.gate.0.receivable;
-        let sum = receivable.load(Relaxed).wrapping_add_signed(count);
-        // Release: the Receives are posted before a call is sent that needs them.
-        receivable.store(sum, Release);
-    }
-
     /// Returns `true` while the message is posted that has no place in the send queue. Acquire: its
     /// buffer may be written to when it is not.
     pub(super) fn is_spare_posted(&self) -> bool {
@@ -223,15 +204,5 @@ mod tests {
         assert!(!counters.is_batch_held());
         counters.completed.0.returned.store(4, Relaxed);
         assert!(counters.is_batch_held());
-    }
-
-    /// Unsolicited messages use up Receives that calls were counted for.
-    #[test]
-    fn receives() {
-        let counters = Counters::new();
-
-        counters.add_receivable(5);
-        counters.add_receivable(-1);
-        assert_eq!(counters.receivable(), 4);
     }
 }

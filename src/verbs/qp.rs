@@ -66,10 +66,9 @@ pub(crate) struct Qp<O: QpOwner> {
     new_sends: KVec<SendBuffer>,
     /// The first Receives, until they are posted.
     first_recvs: RecvChain,
-    /// Receives reserved for unsolicited messages: now, at first, and in the end.
-    unsolicited: u32,
-    first_unsolicited: u32,
-    most_unsolicited: u32,
+    /// Receives that are reserved, and that may be.
+    reserved: u32,
+    most_reserved: u32,
     /// The most Receives that are posted at a time.
     most_batch: u32,
     /// The buffer for a message of a caller that does not own the send queue. Present as long as
@@ -128,9 +127,8 @@ impl<O: QpOwner> Qp<O> {
             recvs_allocated: 0,
             new_sends: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
             first_recvs: RecvChain::new(),
-            unsolicited: 0,
-            first_unsolicited: size.first_unsolicited,
-            most_unsolicited: size.unsolicited,
+            reserved: 0,
+            most_reserved: size.reserved,
             most_batch: size.recv_batch,
             spare: Some(spare),
         };
@@ -206,12 +204,12 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// Takes buffers that were allocated for this queue pair out of `buffers`, and posts the
-    /// Receives. If the queue pair is closed they stay there, to be freed without its lock.
+    /// Receives, whose number is returned. If the queue pair is closed they stay there, to be freed without its lock.
     ///
     /// # Errors
     ///
     /// As [`Self::post_held`].
-    pub(crate) fn add(&mut self, buffers: &mut NewBuffers) -> Result<(), PostError> {
+    pub(crate) fn add(&mut self, buffers: &mut NewBuffers) -> Result<u32, PostError> {
         if !self.is_open() || !Arc::ptr_eq(&buffers.order.pd, self.poster.pd()) {
             return Err(PostError::Closed);
         }
@@ -252,12 +250,12 @@ impl<O: QpOwner> Qp<O> {
         }
     }
 
-    /// Posts the Receives that came back, all of them.
+    /// Posts the Receives that came back, all of them. Returns their number.
     ///
     /// # Errors
     ///
     /// [`PostError`]; the connection has to end then.
-    pub(crate) fn post_held(&mut self) -> Result<(), PostError> {
+    pub(crate) fn post_held(&mut self) -> Result<u32, PostError> {
         if !self.is_open() {
             return Err(PostError::Closed);
         }
@@ -265,45 +263,35 @@ impl<O: QpOwner> Qp<O> {
         self.post_chain(held)
     }
 
-    /// Posts the first Receives.
+    /// Posts the first Receives. Returns their number.
     ///
     /// # Errors
     ///
     /// As [`Self::post_held`].
-    pub(crate) fn post_first_receives(&mut self) -> Result<(), PostError> {
+    pub(crate) fn post_first_receives(&mut self) -> Result<u32, PostError> {
         let first = core::mem::replace(&mut self.first_recvs, RecvChain::new());
-        self.keep_for_unsolicited(self.first_unsolicited);
         self.post_chain(first)
     }
 
-    /// Reserves `count` Receives for unsolicited messages, at most the number in its size. That
-    /// many fewer calls may be sent until more Receives are posted. Returns `true` if more are
-    /// reserved than before.
-    pub(crate) fn keep_for_unsolicited(&mut self, count: u32) -> bool {
-        let (before, count) = (self.unsolicited, count.min(self.most_unsolicited));
-
-        while self.unsolicited < count {
-            self.unsolicited = self.unsolicited.saturating_add(1);
-            self.use_receive();
-        }
+    /// Reserves `count` Receives, at most the number in its size: no batch waits for them to come
+    /// back. Returns the number that was not reserved before.
+    pub(crate) fn reserve_receives(&mut self, count: u32) -> u32 {
+        let count = count.min(self.most_reserved);
+        let more = count.saturating_sub(self.reserved);
+        self.reserved = count.max(self.reserved);
         self.set_batch();
-        self.unsolicited != before
+        more
     }
 
-    /// Sets how many Receives are posted at a time: half of the Receives for replies, so that the
-    /// other half is enough until then. A sender that needs one earlier posts all that came back.
+    /// Sets how many Receives are posted at a time: half of the Receives that are not reserved, so
+    /// that the other half is enough until then.
     fn set_batch(&mut self) {
-        let batch = self.recvs_allocated.saturating_sub(self.unsolicited) / 2;
+        let batch = self.recvs_allocated.saturating_sub(self.reserved) / 2;
         self.counters.set_batch(batch.min(self.most_batch).max(1));
     }
 
-    /// Counts a Receive that an unsolicited message has used up: one call less may be sent until
-    /// another is posted.
-    pub(crate) fn use_receive(&mut self) {
-        self.counters.add_receivable(-1);
-    }
-
-    fn post_chain(&mut self, chain: RecvChain) -> Result<(), PostError> {
+    /// Posts a chain of Receives. Returns their number.
+    fn post_chain(&mut self, chain: RecvChain) -> Result<u32, PostError> {
         // The device would write to a buffer of another queue pair at another device's address, and
         // its completion would reach another kind of handler. Each queue pair has its own domain.
         if !self.is_open() || !chain.set_posted(self.poster.pd()) {
@@ -311,18 +299,14 @@ impl<O: QpOwner> Qp<O> {
         }
         let (first, count) = chain.into_requests();
         if first.is_null() {
-            return Ok(());
+            return Ok(0);
         }
         let mut bad = null();
         // SAFETY: The poster's queue pair is valid; the chain is built of requests whose
         // buffers are the device's until they complete.
         let ret = unsafe { bindings::ib_post_recv(self.poster.as_raw().as_ptr(), first, &mut bad) };
         match kernel::error::to_result(ret) {
-            Ok(()) => {
-                // CAST: No queue is that long.
-                self.counters.add_receivable(count as i32);
-                Ok(())
-            }
+            Ok(()) => Ok(count),
             Err(error) => {
                 self.poster.close();
                 // SAFETY: The requests are the part of the chain, from the first refused one on,

@@ -11,8 +11,8 @@ use super::{
 
 /// The completion handler's half of a queue pair: takes back the Receives whose messages were read.
 ///
-/// They are posted in batches ([`super::Qp::post_held`]), after the calls of their replies are
-/// completed. A sender that needs one before that finds them, too.
+/// The owner of the [`super::Qp`] posts them in batches ([`super::Qp::post_held`]), or one that is
+/// needed earlier.
 pub(crate) struct RecvQueue {
     counters: Arc<Counters>,
 }

@@ -13,10 +13,7 @@ use kernel::{
 };
 
 use super::{
-    counters::{
-        is_before,
-        Counters, //
-    },
+    counters::Counters,
     owner::Drained,
     ring::Ring,
     Mapped,
@@ -42,24 +39,6 @@ const USUAL: usize = 32;
 
 /// A connection in steady use sends at least this many messages in this many jiffies.
 const STEADY: (u32, usize) = (32, secs_to_jiffies(1));
-
-/// The peer's reaction to a message.
-#[derive(Clone, Copy)]
-pub(crate) enum Expects {
-    /// It sends one in return.
-    Reply,
-    /// Nothing.
-    Nothing,
-}
-
-/// The resource that a message waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// A Receive for the message that is expected in return.
-    Receive,
-    /// A buffer, or room on the send queue, which come back when Sends are complete.
-    Room,
-}
 
 /// The sender's half of a queue pair: the Send buffers, including any that the device has.
 ///
@@ -93,8 +72,6 @@ pub(crate) struct SendQueue<O: QpOwner> {
     /// The number of the last Send at some moment, and that moment in jiffies: whether the
     /// connection is in steady use is measured from there.
     mark: (u32, usize),
-    /// Messages that were sent and expect a reply.
-    calls: u32,
     unsignalled: u32,
     /// Sends per signalled one, and the most of them.
     signal_batch: u32,
@@ -140,7 +117,6 @@ impl<O: QpOwner> SendQueue<O> {
             most_mrs: size.most_chained,
             last: 0,
             mark: (0, jiffies()),
-            calls: 0,
             unsignalled: 0,
             signal_batch: 1,
             most_batch: (sends / 8).max(1),
@@ -148,41 +124,23 @@ impl<O: QpOwner> SendQueue<O> {
         })
     }
 
-    /// A buffer for the next message, unless few are free or no Receive is left for the message
-    /// that it `expects` in return: then [`Self::take_any`] decides.
+    /// A buffer for the next message, unless few are free: then [`Self::take_any`] decides.
     #[inline(always)]
-    pub(crate) fn take(&mut self, expects: Expects) -> Option<SendBuffer> {
-        if self.bufs.free() <= self.few || !self.has_receive(expects) {
+    pub(crate) fn take(&mut self) -> Option<SendBuffer> {
+        if self.bufs.free() <= self.few {
             return None;
         }
         self.bufs.take()
     }
 
-    /// A buffer for the next message. The room is there for one buffer at a time.
-    ///
-    /// # Errors
-    ///
-    /// [`Lack::Receive`] while no Receive is left for the message that it `expects` in return,
-    /// [`Lack::Room`] while the device has all buffers or the send queue has no room for its
-    /// registrations.
-    pub(crate) fn take_any(&mut self, expects: Expects) -> Result<SendBuffer, Lack> {
-        if !self.has_receive(expects) {
-            return Err(Lack::Receive);
-        }
+    /// A buffer for the next message. `None` while the device has all buffers or the send queue has
+    /// no room for its registrations. The room is reserved for one buffer at a time.
+    pub(crate) fn take_any(&mut self) -> Option<SendBuffer> {
         self.reclaim();
         if self.is_short_of_room() {
-            return Err(Lack::Room);
+            return None;
         }
-        self.bufs.take().ok_or(Lack::Room)
-    }
-
-    /// Returns `true` if a Receive is left for the message that the next one `expects` in return.
-    #[inline(always)]
-    fn has_receive(&self, expects: Expects) -> bool {
-        match expects {
-            Expects::Reply => is_before(self.calls, self.counters.receivable()),
-            Expects::Nothing => true,
-        }
+        self.bufs.take()
     }
 
     /// Returns `true` if more buffers are worth their memory, and allowed: half of them are in use
@@ -256,7 +214,7 @@ impl<O: QpOwner> SendQueue<O> {
     }
 
     /// Posts the registrations of `mrs`, then a Send of the first `len` bytes of `buf`, as one
-    /// chain. A Receive is left for the message that it `expects` in return.
+    /// chain.
     ///
     /// The peer may use the registrations when this returns, also on failure, when part of the
     /// chain may have been sent.
@@ -271,7 +229,6 @@ impl<O: QpOwner> SendQueue<O> {
         mut mrs: Option<MrList<Mapped>>,
         mut buf: SendBuffer,
         len: u32,
-        expects: Expects,
     ) -> Result<Option<MrList<Registered>>, PostError> {
         // Registrations and buffers of another queue pair would be freed with that queue pair, and
         // their completions would reach its kind of handler. Each queue pair has its own domain.
@@ -286,9 +243,6 @@ impl<O: QpOwner> SendQueue<O> {
             let left = self.room.checked_sub(count);
             self.room = left.ok_or(PostError::Device(ENOBUFS))?;
             self.set_few();
-        }
-        if let Expects::Reply = expects {
-            self.calls = self.calls.wrapping_add(1);
         }
         // Some Sends are signalled, and all while buffers or room are few, so that the queue cannot
         // run dry with nothing left to complete.

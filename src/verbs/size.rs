@@ -41,11 +41,8 @@ pub(crate) struct QpSize {
     pub(crate) first_recvs: u32,
     /// Bytes in the buffer of each.
     pub(crate) recv_len: u32,
-    /// Receives for unsolicited messages.
-    pub(crate) unsolicited: u32,
-    /// Unsolicited Receives reserved before the peer may send more
-    /// ([`super::Qp::keep_for_unsolicited`]).
-    pub(crate) first_unsolicited: u32,
+    /// The most Receives that may be reserved ([`super::Qp::reserve_receives`]).
+    pub(crate) reserved: u32,
     /// The most Receives that are posted at a time, out of all that came back.
     pub(crate) recv_batch: u32,
 }

@@ -38,6 +38,8 @@ mod module {
 
             pub(crate) mod life;
             #[cfg(test)]
+            pub(crate) mod receives;
+            #[cfg(test)]
             pub(crate) mod shortage;
         }
         pub(crate) mod pauses;

@@ -68,6 +68,8 @@ impl Wants {
 pub(crate) struct Size {
     pub(crate) qp: QpSize,
     pub(crate) mrs: MrSize,
+    /// Receives that are reserved for unsolicited messages before the server may call back.
+    pub(crate) first_unsolicited: u32,
 }
 
 /// The sizes that do not depend on the number of calls.
@@ -164,11 +166,14 @@ impl<'a> Sizing<'a> {
             recvs: credits.saturating_add(in_advance),
             first_recvs: credits.min(FIRST_RECVS).saturating_add(first_unsolicited),
             recv_len: self.own.receive.bytes(),
-            unsolicited,
-            first_unsolicited,
+            reserved: unsolicited,
             recv_batch,
         };
-        Size { qp, mrs }
+        Size {
+            qp,
+            mrs,
+            first_unsolicited,
+        }
     }
 
     /// The largest size up to the wanted one that the device can have, and its credits.
@@ -244,11 +249,11 @@ mod tests {
             };
             let (size, had) = fit(&device(), &wanted)?;
             assert_eq!(had, credits);
-            assert!(size.qp.recvs >= credits + size.qp.unsolicited + size.qp.recv_batch);
-            assert!(size.qp.first_recvs > size.qp.first_unsolicited);
+            assert!(size.qp.recvs >= credits + size.qp.reserved + size.qp.recv_batch);
+            assert!(size.qp.first_recvs > size.first_unsolicited);
             // As soon as the server may call back.
-            assert!((size.qp.first_unsolicited == 16) == has_callbacks);
-            assert_eq!(size.qp.unsolicited, 16);
+            assert!((size.first_unsolicited == 16) == has_callbacks);
+            assert_eq!(size.qp.reserved, 16);
             assert!(size.qp.first_sends <= size.qp.sends && size.mrs.first <= size.mrs.most);
             // H-34: the first registrations are enough for any call, whatever memory is left; the
             // most registrations are enough where addresses have gaps.
@@ -259,7 +264,7 @@ mod tests {
             assert!(size.qp.send_depth() > size.qp.sends + size.qp.chained + size.mrs.most);
             // A burst of a dozen messages without meaning, and the reply behind them, find Receives
             // while a batch less one is held back.
-            let held = (size.qp.first_recvs - size.qp.first_unsolicited) / 2 - 1;
+            let held = (size.qp.first_recvs - size.first_unsolicited) / 2 - 1;
             assert!(size.qp.first_recvs - held > 12 || credits < FIRST_RECVS);
         }
         Ok(())
@@ -287,9 +292,9 @@ mod tests {
             ..wants()
         };
         let ((size, _), (usual, _)) = (fit(&device(), &wanted)?, fit(&device(), &wants())?);
-        assert_eq!(size.qp.first_unsolicited, usual.qp.first_unsolicited);
-        assert!(size.qp.unsolicited >= size.qp.first_unsolicited);
-        assert!(size.qp.recvs >= 128 + size.qp.unsolicited + size.qp.recv_batch);
+        assert_eq!(size.first_unsolicited, usual.first_unsolicited);
+        assert!(size.qp.reserved >= size.first_unsolicited);
+        assert!(size.qp.recvs >= 128 + size.qp.reserved + size.qp.recv_batch);
         Ok(())
     }
 

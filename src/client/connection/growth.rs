@@ -107,7 +107,7 @@ impl Connection {
         // Partial success counts.
         let (mut buffers, made) = ordered.make();
         let any = !buffers.is_empty();
-        let added = self.with_qp(|qp| qp.add(&mut buffers));
+        let added = self.with_qp(|qp| qp.add(&mut buffers).map(|count| self.receives.add(count)));
         if made.is_err() {
             self.refused.store(os::jiffies(), Relaxed);
             self.retry(&self.wants_buffers, RETRY);

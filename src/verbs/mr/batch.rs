@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registering the memory of one call.
+//! Registering the memory of one message.
 
 use kernel::{
     prelude::*,
@@ -30,11 +30,11 @@ use crate::os::series::{
 };
 use crate::os::Runs;
 
-/// The registrations of one call, as its memory is registered. They come from the kept
-/// registrations of an earlier call, then from the pool.
+/// The registrations of one message, as its memory is registered. They come from the kept
+/// registrations of an earlier message, then from the pool.
 pub(crate) struct MrBatch<'p> {
     pool: &'p Arc<MrPool>,
-    /// Registrations that an earlier call has left, from `pool`.
+    /// Registrations that an earlier message has left, from `pool`.
     kept: Option<MrChain<Invalidated>>,
     /// The reference to the pool that the list of kept registrations had.
     reference: Option<Arc<MrPool>>,
@@ -62,10 +62,10 @@ impl<'p> MrBatch<'p> {
         self.mapped.as_ref().map_or(0, MrList::count)
     }
 
-    /// The reason why no registration is left for a call that has `count` already.
+    /// The reason why no registration is left for a message that has `count` already.
     #[cold]
     fn none_left(&self, count: u32) -> Error {
-        if count < self.pool.most_of_call {
+        if count < self.pool.most_per_message {
             ENOBUFS
         } else {
             EMSGSIZE
@@ -83,8 +83,8 @@ impl<'p> MrBatch<'p> {
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` when no registration is left for now, `EMSGSIZE` when the call has as many as one
-    /// may have, `EIO` when memory cannot be mapped for now, `EINVAL` when a page is missing, and
+    /// `ENOBUFS` when no registration is left for now, `EMSGSIZE` when the message has as many as
+    /// one may have, `EIO` when memory cannot be mapped for now, `EINVAL` when a page is missing, and
     /// the error of `add`. The memory before that stays registered.
     #[inline]
     pub(crate) fn register(
@@ -157,7 +157,7 @@ impl<'p> MrBatch<'p> {
     /// before a tail, end at the border of a page. Returns the region, or `None` if that could not
     /// be done, or the device's addresses would have a gap.
     ///
-    /// With a single handle the peer can invalidate all of it with its reply, where several would
+    /// With a single handle the peer can invalidate all of it with one Send, where several would
     /// have to be invalidated locally. Head and tail, of the lengths `head_tail`, are in a bounce
     /// page of the registration, where `prepare` fills them in before it is mapped.
     ///
@@ -223,11 +223,11 @@ impl<'p> MrBatch<'p> {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` when they are more than one call may have, as can be where the device's addresses
-    /// have gaps.
+    /// `EMSGSIZE` when they are more than one message may have, as can be where the device's
+    /// addresses have gaps.
     #[inline]
     pub(crate) fn finish(mut self) -> Result<Option<MrList<Mapped>>> {
-        if self.count() > self.pool.most_of_call {
+        if self.count() > self.pool.most_per_message {
             return Err(EMSGSIZE);
         }
         Ok(self.mapped.take())

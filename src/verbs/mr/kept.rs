@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registrations that calls leave for later calls.
+//! Registrations that messages leave for later ones.
 
 use core::ptr::{
     null_mut,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::os::series::AtomicPtr;
 
-/// A place for registrations that one call leaves for the next. Any task may put some there, or
+/// A place for registrations that one message leaves for the next. Any task may put some there, or
 /// take them.
 ///
 /// # Invariants

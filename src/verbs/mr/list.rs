@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registrations of one call.
+//! The registrations of one message.
 
 use core::{
     mem::ManuallyDrop,
@@ -63,9 +63,10 @@ impl MrState for Invalidated {
     }
 }
 
-/// Registrations in the same state, for one call: at least one.
+/// Registrations in the same state, for one message: at least one.
 ///
-/// A single pointer, since a list has many owners one after the other between a Send and its reply.
+/// A single pointer, since a list has many owners one after the other from its registration to its
+/// invalidation.
 ///
 /// # Invariants
 ///

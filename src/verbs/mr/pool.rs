@@ -75,8 +75,8 @@ pub(crate) struct MrPool {
     /// Registrations that are allocated, and that may be.
     allocated: Atomic<u32>,
     most: u32,
-    /// The most that one call may have.
-    pub(super) most_of_call: u32,
+    /// The most that one message may have.
+    pub(super) most_per_message: u32,
     pd: Arc<Pd>,
 }
 
@@ -123,7 +123,7 @@ impl MrPool {
                 pages: size.pages.max(1),
                 allocated: Atomic::new(0),
                 most: size.most,
-                most_of_call: size.most_per_message,
+                most_per_message: size.most_per_message,
                 pd,
             }),
             GFP_KERNEL,

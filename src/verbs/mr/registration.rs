@@ -48,7 +48,7 @@ use crate::{
 pub(crate) enum Access {
     /// RDMA Read only: the memory of a Read chunk.
     RemoteRead,
-    /// RDMA Write: the memory of a Write or Reply chunk.
+    /// RDMA Write: memory for the peer to fill.
     RemoteWrite,
 }
 

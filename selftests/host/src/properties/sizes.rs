@@ -76,8 +76,8 @@ proptest! {
         prop_assert!(size.qp.buffer_bytes() <= wants.memory);
         prop_assert!(size.mrs.pages <= device.fast_reg_pages);
 
-        prop_assert!(size.qp.recvs >= credits + size.qp.unsolicited + size.qp.recv_batch);
-        prop_assert!(size.qp.unsolicited >= wants.reverse_slots);
+        prop_assert!(size.qp.recvs >= credits + size.qp.reserved + size.qp.recv_batch);
+        prop_assert!(size.qp.reserved >= wants.reverse_slots);
         prop_assert_eq!(
             (size.qp.send_len, size.qp.recv_len),
             (own.send.bytes(), own.receive.bytes())
@@ -92,8 +92,8 @@ proptest! {
         };
         prop_assert!((1..=size.qp.sends).contains(&size.qp.first_sends));
         prop_assert!((1..=size.qp.recvs).contains(&size.qp.first_recvs));
-        prop_assert!(size.qp.first_unsolicited <= size.qp.unsolicited);
-        prop_assert!(size.qp.first_recvs > size.qp.first_unsolicited);
+        prop_assert!(size.first_unsolicited <= size.qp.reserved);
+        prop_assert!(size.qp.first_recvs > size.first_unsolicited);
         // H-34: no call needs more registrations than exist, or than the queue has room for.
         prop_assert!((size.mrs.per_message..=size.mrs.most).contains(&size.mrs.first));
         prop_assert!(size.qp.chained >= size.mrs.most_per_message);

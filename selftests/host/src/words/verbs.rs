@@ -17,7 +17,7 @@ use crate::{
         atomic::{smp_mb, Acquire, Atomic, Relaxed, Release},
         explore, fail, remembers, Explore, How, Lock, Outcome, Plain, Scenario,
     },
-    module::client::connection::shortage::Shortage,
+    module::client::connection::{receives::Receives as Allowed, shortage::Shortage},
     stand_ins::{
         chain::Invalidated, connection::Connection, list::MrList, pool::MrPool, stock::Stock,
         sync::Arc, xprt::Xprt,
@@ -154,6 +154,7 @@ const RECEIVES: Scenario<Receives> = Scenario {
 
 struct Numbers {
     counters: Counters,
+    allowed: Allowed,
     bufs: Given<RecvBuffer>,
     gate: Lock,
     /// The device's way from the poster to the handler.
@@ -173,15 +174,17 @@ impl Numbers {
             counters.completed(),
             counters.held(),
             counters.take_held().count(),
-            counters.receivable(),
             counters.is_batch_held().into(),
             counters.is_spare_posted().into(),
         ];
-        assert_eq!(untouched, [0; 6]);
+        assert_eq!(untouched, [0; 5]);
+        let allowed = Allowed::new();
+        assert!(!allowed.allow(0));
         let device = Atomic::new(0);
         device.load(Relaxed);
         Self {
             counters,
+            allowed,
             bufs: Given::new([RecvBuffer::new(), RecvBuffer::new()]),
             gate: Lock::new(),
             device,
@@ -194,7 +197,7 @@ impl Numbers {
         self.counters.hold(self.bufs.take());
     }
 
-    /// `Qp::post_held`. Returns the number of Receives.
+    /// `Connection::post_held`. Returns the number of Receives.
     fn post_held(&self) -> u32 {
         self.gate.with(|| {
             let count = self.counters.take_held().count();
@@ -203,7 +206,7 @@ impl Numbers {
             }
             if count != 0 {
                 self.memory.write();
-                self.counters.add_receivable(count as i32);
+                self.allowed.add(count);
             }
             count
         })
@@ -250,15 +253,21 @@ const REPOSTED: Scenario<Numbers> = Scenario {
             world.post_held();
         }),
         ("sender", |world| {
-            if world.counters.receivable() > 0 {
+            if world.allowed.allow(0) {
                 world.memory.read();
             }
         }),
     ],
     check: |world| {
         world.post_held();
-        if (world.counters.receivable(), world.counters.held()) != (2, 0) {
+        let counts_both = world.allowed.allow(1) && !world.allowed.allow(2);
+        if !counts_both || world.counters.held() != 0 {
             fail("Receives are lost");
+        }
+        // A message that is no reply.
+        world.allowed.remove(1);
+        if world.allowed.allow(1) || !world.allowed.allow(0) {
+            fail("a Receive that is used up counts");
         }
     },
 };
@@ -402,7 +411,7 @@ const RECEIVE_SPACE: Scenario<Space> = Scenario {
         ("sender", |world| {
             world.wait_unless(Shortage::Receives, || {
                 world.numbers.post_held();
-                world.numbers.counters.receivable() > 0
+                world.numbers.allowed.allow(0)
             });
         }),
         ("handler", Space::recycle),
@@ -489,6 +498,18 @@ fn counters() {
         (How::Late, "reposted.store("),
     ];
     explore("counters", "verbs/counters.rs", &scenarios, &harmless);
+}
+
+// V1-27
+#[test]
+fn allowed() {
+    let scenarios: [&dyn Explore; 2] = [&REPOSTED, &RECEIVE_SPACE];
+    explore(
+        "Receives for replies",
+        "connection/receives.rs",
+        &scenarios,
+        &[],
+    );
 }
 
 #[test]
