@@ -204,7 +204,8 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// Takes buffers that were allocated for this queue pair out of `buffers`, and posts the
-    /// Receives, whose number is returned. If the queue pair is closed they stay there, to be freed without its lock.
+    /// Receives, whose number is returned. If the queue pair is closed they stay there, to be freed
+    /// without its lock.
     ///
     /// # Errors
     ///

@@ -28,8 +28,8 @@ impl Receives {
         self.set(self.0.load(Relaxed).wrapping_add(count));
     }
 
-    /// Allows `count` fewer calls: other messages use up their Receives. Under the lock of the queue
-    /// pair.
+    /// Allows `count` fewer calls: other messages use up their Receives. Under the lock of the
+    /// queue pair.
     pub(crate) fn remove(&self, count: u32) {
         self.set(self.0.load(Relaxed).wrapping_sub(count));
     }

@@ -84,8 +84,8 @@ impl<'p> MrBatch<'p> {
     /// # Errors
     ///
     /// `ENOBUFS` when no registration is left for now, `EMSGSIZE` when the message has as many as
-    /// one may have, `EIO` when memory cannot be mapped for now, `EINVAL` when a page is missing, and
-    /// the error of `add`. The memory before that stays registered.
+    /// one may have, `EIO` when memory cannot be mapped for now, `EINVAL` when a page is missing,
+    /// and the error of `add`. The memory before that stays registered.
     #[inline]
     pub(crate) fn register(
         &mut self,
