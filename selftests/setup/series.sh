@@ -19,9 +19,9 @@ case "${1:-}" in
 --tree-only) builds=n && shift ;;
 esac
 suite=${1:?usage: series.sh [--build-only | --tree-only] SUITE}
-name=${suite/:/-}
-dir=$CACHE/series-$name
-result=$TOP/out/series/$name.tsv
+series=${suite/:/-}
+dir=$CACHE/series-$series
+result=$TOP/out/series/$series.tsv
 # The tests of the harness that a booted kernel has to pass.
 TESTS=(test_1_mount test_5_life)
 
@@ -117,33 +117,72 @@ check() {
 }
 
 build() {
-	rm -rf "$TOP/out/kdir" "$TOP/out/series-$name"
+	rm -rf "$TOP/out/kdir" "$TOP/out/series-$series"
 	inside make modules KDIR="$kdir" || return 1
-	mkdir -p "$TOP/out/series-$name"
-	cp "$TOP/out/kdir/rpcrdma_rs.ko" "$TOP/out/series-$name/"
+	mkdir -p "$TOP/out/series-$series"
+	cp "$TOP/out/kdir/rpcrdma_rs.ko" "$TOP/out/series-$series/"
 }
 
 # What modpost is content with the kernel still refuses if its release, or the versions of its symbols, are others.
-versioned() { inside modinfo -F vermagic "out/series-$name/rpcrdma_rs.ko" | grep -qF " modversions"; }
+versioned() { inside modinfo -F vermagic "out/series-$series/rpcrdma_rs.ko" | grep -qF " modversions"; }
 
-boot_ready() { [ "$(cat "$CACHE/kernel-series-$name/.complete" 2>/dev/null)" = "$release" ]; }
+boot_ready() { [ "$(cat "$CACHE/kernel-series-$series/.complete" 2>/dev/null)" = "$release" ]; }
 make_boot() {
 	[ -e "$dir/kernel/.complete" ] || fetch_kernel || return 1
 	# Where the tool tree sees it.
-	rm -rf "$CACHE/kernel-series-$name"
-	"$SETUP/enter.sh" selftests/setup/boot.sh "/cache/kernel-series-$name" "/cache/${dir##*/}/kernel/root" \
+	rm -rf "$CACHE/kernel-series-$series"
+	"$SETUP/enter.sh" selftests/setup/boot.sh "/cache/kernel-series-$series" "/cache/${dir##*/}/kernel/root" \
 		"$("$SETUP/setup.sh" --path linux)" || return 1
-	echo "$release" >"$CACHE/kernel-series-$name/.complete"
+	echo "$release" >"$CACHE/kernel-series-$series/.complete"
 }
 
-if ! tree_ready; then
+metadata=headers
+built=no booted=no mounted=no
+
+# boot KERNEL: the tests in a guest with a kernel of the harness.
+boot() {
+	check "mount, data and unloading on $release" env KERNEL="$1" "$TOP/selftests/harness/run.sh" test "${TESTS[@]}" &&
+		booted=yes mounted=yes
+}
+
+# The suite whose kernel all other tests boot: the kernel, its headers and its metadata are in the cache already.
+stock() {
+	local headers
+	"$SETUP/setup.sh" && headers=$(find "$CACHE/$("$SETUP/setup.sh" --path linux | sed 's,.*/,,')/.packages/usr/src" -maxdepth 1 -name 'linux-headers-*-amd64')
+	[ -n "$headers" ] || die "$suite has no kernel headers"
+	dir=${headers%/usr/src/*} kdir=${headers#"$dir"} release=${headers##*/linux-headers-}
+	metadata="source package"
+	check "selftests/setup/build.sh stock" "$SETUP/build.sh" stock && built=yes
+	[ "$built$boots" != yesy ] || boot stock
+	versioned() { "$SETUP/enter.sh" modinfo -F vermagic out/stock/rpcrdma_rs.ko | grep -qF " modversions"; }
+}
+
+other() {
+	kdir=$(cd "$dir" && find usr/src -maxdepth 1 -name "linux-headers-*-$flavour" | sort -V | tail -n 1)
+	[ -n "$kdir" ] || die "$suite has no kernel headers"
+	kdir=/$kdir
+	release=${kdir#/usr/src/linux-headers-}
+	if ! inside packaging/check-kdir.sh "$kdir" 2>/dev/null; then
+		metadata="source package"
+		check "make prepare KDIR=$kdir" inside make prepare KDIR="$kdir" || true
+	fi
+	[ "$failed" -gt 0 ] || ! check "make KDIR=$kdir" build || built=yes
+	[ "$built$boots" = yesy ] || return 0
+	if ! boot_ready && ! (stage "boot-$series" "making a bootable $release" 60 true -- make_boot); then
+		echo "$suite: not booted: its image was not fetched or unpacked"
+	else
+		boot "series-$series"
+	fi
+}
+
+if [ "$suite" != trixie-backports ] && ! tree_ready; then
 	[ "${suite#ubuntu:}" = "$suite" ] || "${BASH_SOURCE[0]}" --tree-only sid || left_out "its tree is made from that of sid"
 	need_space 6 "the tree of $suite"
-	if ! (stage "series-$name" "making a tree of $suite with its compilers and kernel headers" 120 \
+	if ! (stage "series-$series" "making a tree of $suite with its compilers and kernel headers" 120 \
 		'du -smx "$dir.partial" | cut -f1 | sed "s/$/ MB of 2000/"' -- make_tree); then
 		rm -rf --one-file-system "$dir.partial"
 		! grep -qE 'Could not resolve|Could not connect|Unable to connect|Failed to fetch|Temporary failure|40[34] +Not Found|403 +Forbidden' \
-			"$CACHE/log/series-$name.log" || left_out "its archive is not reached from here"
+			"$CACHE/log/series-$series.log" || left_out "its archive is not reached from here"
 		echo "0 passed, 1 failed"
 		exit 1
 	fi
@@ -151,28 +190,10 @@ fi
 
 [ "$builds" = y ] || exit 0
 
-kdir=$(cd "$dir" && find usr/src -maxdepth 1 -name "linux-headers-*-$flavour" | sort -V | tail -n 1)
-[ -n "$kdir" ] || die "$suite has no kernel headers"
-kdir=/$kdir
-release=${kdir#/usr/src/linux-headers-}
-metadata=headers
-built=no booted=no mounted=no
-
-if inside packaging/check-kdir.sh "$kdir" 2>/dev/null; then
-	:
-else
-	metadata="source package"
-	check "make prepare KDIR=$kdir" inside make prepare KDIR="$kdir" || true
-fi
-[ "$failed" -gt 0 ] || ! check "make KDIR=$kdir" build || built=yes
-if [ "$built" = yes ] && [ "$boots" = y ]; then
-	if ! boot_ready && ! (stage "boot-$name" "making a bootable $release" 60 true -- make_boot); then
-		echo "$suite: not booted: its image was not fetched or unpacked"
-	elif check "mount, data and unloading on $release" \
-		env KERNEL="series-$name" "$TOP/selftests/harness/run.sh" test "${TESTS[@]}"; then
-		booted=yes mounted=yes
-	fi
-fi
+case "$suite" in
+trixie-backports) stock ;;
+*) other ;;
+esac
 
 config=$dir$kdir/.config
 text() { sed -n "s/^CONFIG_$1=\"\(.*\)\"/\1/p" "$config"; }
