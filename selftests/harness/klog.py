@@ -23,7 +23,7 @@ ALLOWED: list[re.Pattern[str]] = [
     # Once per boot, about the first module of ours that is loaded; the server guest gets it from some tests only.
     re.compile(r": loading out-of-tree module taints kernel\.$"),
     # Ubuntu's kernels report work that takes 10 ms of the processor, which is emulated here: a millisecond of a real one.
-    re.compile(r"^workqueue: \w+ \[\w+\] hogged CPU for >10000us \d+ times, consider switching to WQ_UNBOUND$"),
+    re.compile(r"^workqueue: \w+( \[\w+\])? hogged CPU for >10000us \d+ times, consider switching to WQ_UNBOUND$"),
 ]
 
 
