@@ -86,7 +86,7 @@ fetch_kernel() {
 	inside bash -ec '
 		release=$1
 		packages="linux-image-$release linux-modules-$release"
-		[ "$2" = generic ] || packages="linux-binary-$release linux-modules-$release"
+		[ "$2" = generic ] || packages="linux-binary-$release linux-modules-$release linux-base-$release"
 		mkdir -p /kernel/debs && cd /kernel/debs
 		apt-get -q -o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false update
 		# shellcheck disable=SC2086 # a list
