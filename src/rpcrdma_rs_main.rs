@@ -28,6 +28,7 @@ mod bindings;
 mod client;
 mod cm;
 mod config;
+mod link;
 mod os;
 mod policy;
 mod proto;

@@ -24,7 +24,8 @@ BELOW = {
     "cm": {"bindings", "os", "verbs"},
     "sunrpc": {"bindings", "os", "proto"},
     "policy": {"bindings", "os", "proto"},
-    "client": {"cm", "os", "policy", "proto", "sunrpc", "trace", "verbs"},
+    "link": {"cm", "os", "verbs"},
+    "client": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs"},
     "config": {"client", "os", "policy", "proto"},
 }
 MAIN = "rpcrdma_rs_main"

@@ -5,8 +5,6 @@
 pub(in crate::client) mod abandoned;
 pub(in crate::client) mod close_reason;
 mod growth;
-mod life;
-mod link;
 mod loss;
 mod overdue;
 pub(in crate::client) mod progress;
@@ -33,11 +31,6 @@ use kernel::{
 
 use self::{
     close_reason::CloseReason,
-    link::{
-        Link,
-        LinkQp,
-        LinkSends, //
-    },
     overdue::{
         Awaited,
         OVERDUE, //
@@ -57,6 +50,11 @@ use super::{
     }, //
 };
 use crate::{
+    link::{
+        Link,
+        LinkQp,
+        LinkSends, //
+    },
     os::{
         cancel_delayed,
         jiffies,

@@ -13,15 +13,15 @@ use super::{
         CloseReason,
         Violation, //
     },
-    life::{
-        Life,
-        LossAction,
-        PublishAction, //
-    },
     Connection, //
 };
 use crate::os::series::EPROTO;
 use crate::{
+    link::life::{
+        Life,
+        LossAction,
+        PublishAction, //
+    },
     os::secs_since,
     sunrpc::ConnectStatus, //
 };

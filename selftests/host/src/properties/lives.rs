@@ -14,7 +14,7 @@
 //! Each mistake that is seeded into the transitions breaks one of these.
 
 use crate::figures::{self, walk, Figures};
-use crate::module::client::connection::life::{Life, LossAction, PublishAction};
+use crate::module::link::life::{Life, LossAction, PublishAction};
 
 /// A party that loads the word, and stores the next life if the word is the same then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

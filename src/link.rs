@@ -7,6 +7,10 @@
 //! handle events and completions, and to release in the teardown all that depends on the queue
 //! pair.
 
+#![forbid(unsafe_code)]
+
+pub(crate) mod life;
+
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -21,7 +25,7 @@ use kernel::{
     }, //
 };
 
-use super::life::Life;
+use self::life::Life;
 use crate::{
     cm::{
         Endpoint,
@@ -37,14 +41,14 @@ use crate::{
 
 /// The queue pair of a connection with the handler `H` of events and completions, without its send
 /// queue.
-pub(super) type LinkQp<H> = Qp<Arc<Endpoint<H>>>;
+pub(crate) type LinkQp<H> = Qp<Arc<Endpoint<H>>>;
 
 /// The send queue of such a queue pair.
-pub(super) type LinkSends<H> = SendQueue<Arc<Endpoint<H>>>;
+pub(crate) type LinkSends<H> = SendQueue<Arc<Endpoint<H>>>;
 
 /// The part of a connection that is the same at both ends.
 #[pin_data]
-pub(super) struct Link<H: EventHandler + CompletionHandler> {
+pub(crate) struct Link<H: EventHandler + CompletionHandler> {
     /// The word that stores its [`Life`].
     life: Atomic<u32>,
     /// Held from a transition until the upper layer knows of it.
@@ -61,7 +65,7 @@ pub(super) struct Link<H: EventHandler + CompletionHandler> {
 
 impl<H: EventHandler + CompletionHandler> Link<H> {
     /// A link in its first state, without a queue pair.
-    pub(super) fn new() -> impl PinInit<Self> {
+    pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             life: Atomic::new(Life::FORMING.word()),
             telling <- new_spinlock!((), "rpcrdma_rs::Link::telling"),
@@ -72,7 +76,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
 
     /// Its life now.
     #[inline]
-    pub(super) fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> Life {
         Life::from_word(self.life.load(Relaxed))
     }
 
@@ -92,7 +96,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
     /// Moves the life on by `transition`, and calls `tell` with its action if the life changes.
     /// `tell` reports a loss to the upper layer without naming a connection: the
     /// [teardown](Self::tear_down) waits for it, so that the next connection cannot be meant.
-    pub(super) fn advance_and_tell<A: Copy>(
+    pub(crate) fn advance_and_tell<A: Copy>(
         &self,
         transition: impl Fn(Life) -> Option<(Life, A)>,
         tell: impl FnOnce(A),
@@ -105,7 +109,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
     }
 
     /// Calls `tell` unless the teardown, which waits for it, has begun.
-    pub(super) fn tell_if_in_use(&self, tell: impl FnOnce()) {
+    pub(crate) fn tell_if_in_use(&self, tell: impl FnOnce()) {
         let _telling = self.telling.lock();
 
         if !self.life().is_closed() {
@@ -114,13 +118,13 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
     }
 
     /// Opens the gate: `qp` is the queue pair from here on. Called once.
-    pub(super) fn set_qp(&self, qp: LinkQp<H>) {
+    pub(crate) fn set_qp(&self, qp: LinkQp<H>) {
         *self.qp.lock() = Some(qp);
     }
 
     /// Calls `act` with the queue pair, if the teardown has not taken it.
     #[inline]
-    pub(super) fn with_qp<R>(&self, act: impl FnOnce(&mut LinkQp<H>) -> R) -> Option<R> {
+    pub(crate) fn with_qp<R>(&self, act: impl FnOnce(&mut LinkQp<H>) -> R) -> Option<R> {
         let mut guard = self.qp.lock();
         let qp: &mut Option<LinkQp<H>> = &mut guard;
 
@@ -142,7 +146,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
     ///
     /// Called once, by the owner of the send queue, or without one if the connection was never
     /// made. Process context.
-    pub(super) fn tear_down(
+    pub(crate) fn tear_down(
         &self,
         sends: Option<LinkSends<H>>,
         sever: impl FnOnce(),
@@ -176,7 +180,7 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
     }
 
     /// Waits until the [teardown](Self::tear_down) is over. Process context.
-    pub(super) fn wait_torn_down(&self) {
+    pub(crate) fn wait_torn_down(&self) {
         self.torn_down.wait_for_completion();
     }
 }
