@@ -142,6 +142,7 @@ check "no calls to panic in the module" panic_calls
 check "lines of kernel code up to 100 columns" line_lengths
 check "conformance: each requirement, its place and its tests" conformance
 check "defects that tests have to find can be put into the sources" mutations
+check "the table of tested kernels" selftests/setup/series.py --check
 check "checkpatch on C" c_files
 check "checkpatch on commit messages" commits
 mapfile -t scripts < <(shell_files)
