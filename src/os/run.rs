@@ -166,12 +166,8 @@ impl Runs for Pages<'_> {
         let len = if single >= most {
             most
         } else {
-            // In a Xen PV domain consecutive pages need not be consecutive for the device, and
-            // swiotlb-xen bounces a run of them.
-            //
-            // SAFETY: By the type invariants the bytes behind the first page have a page;
-            // xen_pv_domain() has no requirement.
-            let is_run = unsafe { is_followed(self.pages, 1) && !bindings::xen_pv_domain() };
+            // SAFETY: By the type invariants the bytes behind the first page have a page.
+            let is_run = unsafe { is_followed(self.pages, 1) };
             if is_run {
                 // SAFETY: By the type invariants each of the `left` bytes from `offset` on has a
                 // valid page, and `most` is not more.
@@ -210,12 +206,20 @@ unsafe fn is_followed(pages: *const *mut bindings::page, by: usize) -> bool {
 /// Bytes of the run that begins at `offset` in the first of `pages`: at most `most`, which are more
 /// than are left in that page.
 ///
+/// In a Xen PV domain consecutive pages need not be consecutive for the device, and swiotlb-xen
+/// bounces a run of them: a run ends with its page there.
+///
 /// # Safety
 ///
 /// `offset` must be less than `PAGE_SIZE`, and there must be a valid page for each of the bytes.
-// By value, and not inlined: the loop over scattered pages has its variables in registers then.
+// By value, and not inlined: the loop over scattered pages has its variables in registers then,
+// which the jump label of xen_pv_domain() would spill.
 #[inline(never)]
 unsafe fn run_len(pages: *const *mut bindings::page, offset: u32, most: u32) -> u32 {
+    // SAFETY: xen_pv_domain() has no requirement.
+    if unsafe { bindings::xen_pv_domain() } {
+        return PAGE_SIZE.wrapping_sub(offset);
+    }
     // No sum or difference wraps around: an offset is in a page, a run is short.
     let longest = most.min(MOST_BYTES.wrapping_sub(offset));
     let mut len = PAGE_SIZE.wrapping_sub(offset);
