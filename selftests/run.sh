@@ -11,6 +11,8 @@
 # that need it. `native-debug` and `kunit-debug` have the client on the native kernel that looks for bugs, with less
 # data; `vm-debug` has what these lack on the debug kernel.
 #
+# Native guests run in as many pairs at once as the machine has processors, or LANES.
+#
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
 # say which files' tests they have left out; that line is repeated before the last one. TAP=DIRECTORY gets their results in
 # the format of the kernel, too.
@@ -47,11 +49,13 @@ part() {
 }
 
 vm() {
-	local name=$1 kernel=$2
+	local name=$1 kernel=$2 lanes
 	shift 2
 	[ -z "${TAP:-}" ] || mkdir -p "$TAP"
+	# Each lane would write a file of its own, and a run that is emulated keeps the processors busy by itself.
+	[ -z "${TAP:-}" ] && [[ $kernel == native* ]] && lanes=${LANES:-$(nproc)}
 	# shellcheck disable=SC2086 # patterns are words
-	selftests/harness/run.sh test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} \
+	selftests/harness/lanes.sh "${lanes:-1}" test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} \
 		${RESUME:+--resume} ${TAP:+--tap "$TAP/$name.tap"} "$@" ${TESTS:-}
 }
 

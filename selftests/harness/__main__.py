@@ -64,6 +64,7 @@ def common(command: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="leave out tests that this module has passed in an earlier run"
     )
     command.add_argument("--until", type=float, default=math.inf, metavar="EPOCH", help="begin no test after this time")
+    command.add_argument("--share", type=Path, metavar="FILE", help="run only files of tests that no run with FILE has")
     command.add_argument("--first-failure", action="store_true", help="begin no test after one has failed")
     command.add_argument(
         "--stretch", type=float, help="by how much to stretch the time limits of tests (default: 6 to 15)"
@@ -90,6 +91,7 @@ def options_of(args: argparse.Namespace) -> Options:
         patience=args.patience,
         resume=args.resume,
         until=args.until,
+        share=args.share,
         first_failure=args.first_failure,
         stretch=args.stretch,
         smp=args.smp,

@@ -29,6 +29,7 @@ class Options:
     patience: int = 0
     resume: bool = False  # leave out tests that have passed before
     until: float = math.inf  # seconds since the epoch; no test begins later
+    share: Path | None = None  # the file by which several runs share the tests
     first_failure: bool = False  # and none after one has failed
     stretch: float | None = None  # the factor on all time limits; by default the kernel's
     smp: int = 2

@@ -9,7 +9,9 @@ import threading
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 
 from . import klog, kmemleak, native
 from .config import Options
@@ -17,6 +19,7 @@ from .earlier import Earlier
 from .guest import CommandFailed, DiedAtBoot, Guest, GuestError, GuestTimeout, indent
 from .pair import Late, Pair
 from .registry import Skip, Test
+from .shares import Shares
 from .tap import Tap
 
 
@@ -54,27 +57,25 @@ class Runner:
         self.skipped: list[str] = []
         self.tap = Tap(None, [])
         self.earlier = Earlier(options) if options.resume else None
+        self.shares = Shares(options.share) if options.share else None
 
     def run(self, tests: list[Test]) -> int:
-        """Runs the tests; 0 if all passed, and at least one ran."""
+        """Runs the tests, or what the other runs that share them leave to this one; 0 if all passed, and at least one ran."""
         left_out: list[Test] = []
+        fresh = tests
         if self.earlier is not None:
-            before = len(tests)
-            tests = [test for test in tests if test.title not in self.earlier]
-            self.passed = before - len(tests)
-            print(f"{self.passed} of {before} tests have passed in an earlier run of this module")
-        self.tap = Tap(self.options.tap, tests)
+            fresh = [test for test in tests if test.title not in self.earlier]
+            print(f"{len(tests) - len(fresh)} of {len(tests)} tests have passed in an earlier run of this module")
+        self.tap = Tap(self.options.tap, fresh)
         try:
-            for number, test in enumerate(tests):
-                if self._time_is_up():
-                    left_out = tests[number:]
-                    break
-                self._one(test)
-                if number + 1 == len(tests) or tests[number + 1].group != test.group:
-                    self._close_group()
+            for group, some in by_group(tests):
+                if self.shares is not None and not self.shares.claim(group):
+                    continue
+                todo = [test for test in some if test in fresh]
+                self.passed += len(some) - len(todo)
+                left_out += self._group(todo)
                 if self.failed and self.options.first_failure:
                     break
-            self._close_group()
         finally:
             self.drop_pair()
             self.tap.close()
@@ -88,6 +89,18 @@ class Runner:
             print(f"{LEFT_OUT} {len(left_out)} tests: {by_file(left_out, tests)}")
         print(f"{self.passed} passed, {self.failed} failed")
         return 0 if self.passed and not self.failed else 1
+
+    def _group(self, tests: list[Test]) -> list[Test]:
+        """Runs the tests of one file. Returns those that are left out because the time is up."""
+        for number, test in enumerate(tests):
+            if self._time_is_up():
+                self._close_group()
+                return tests[number:]
+            self._one(test)
+            if self.failed and self.options.first_failure:
+                break
+        self._close_group()
+        return []
 
     def _time_is_up(self) -> bool:
         return time.time() >= self.options.until
@@ -236,6 +249,11 @@ class Runner:
         if self.pair is not None:
             self.pair.stop()
             self.pair = None
+
+
+def by_group(tests: list[Test]) -> Iterator[tuple[str, list[Test]]]:
+    """The files of the tests, each with its tests, in their order."""
+    return ((group, list(some)) for group, some in groupby(tests, lambda test: test.group))
 
 
 def by_file(some: list[Test], tests: list[Test]) -> str:

@@ -16,6 +16,7 @@ class Tap:
     """The file of a run; without a path nothing is kept."""
 
     def __init__(self, path: Path | None, tests: list[Test]):
+        self._kept = path is not None
         self._file = Path(path or os.devnull).open("w")
         self._sizes = {group: len(list(some)) for group, some in groupby(tests, lambda test: test.group)}
         self._left = list(tests)
@@ -40,6 +41,8 @@ class Tap:
 
     def result(self, test: Test, good: bool, skipped: str = "") -> None:
         """The result of the next test; the last one of a file ends the subtest."""
+        if not self._kept:
+            return
         assert self._left.pop(0) is test, "the results come in another order than the tests"
         if not self._number:
             self._group = test.group
@@ -59,7 +62,7 @@ class Tap:
 
     def close(self) -> None:
         """Ends; the tests that are left have not run."""
-        for test in list(self._left):
+        for test in list(self._left) if self._kept else ():
             self.result(test, True, "left out")
             self.end_group()
         self._file.close()
