@@ -14,7 +14,7 @@
 selftests := selftests
 setup := $(selftests)/setup/setup.sh
 enter := $(selftests)/setup/enter.sh
-harness := $(selftests)/harness/run.sh
+harness := $(selftests)/guests/run.sh
 
 # The kernel that the guests boot: `stock` is Debian's, as shipped; `test` is built here, with .config.fragment; `native` is
 # built here, too, and a program. Without one that is named, `test` has the tests run natively, and then on Debian's kernel
@@ -133,7 +133,7 @@ test-debug-rest: setup-debug ## Run those that native guests cannot, emulated, o
 	@$(selftests)/run.sh vm-debug
 
 test-mutations: modules setup-native ## Break the sources in known ways, one by one, and see that tests find each
-	@$(selftests)/mutations/run.sh $(DEFECTS)
+	@$(selftests)/checks/mutations/run.sh $(DEFECTS)
 
 soak: setup-native ## Hunt for races in native guests, for MINUTES=10; SEED=number repeats what a finding says
 	@$(selftests)/soak/run.sh --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
@@ -145,29 +145,29 @@ test-vng: modules ## Run the test of 'make vng'
 export VNG_RUN := $(value RUN)
 
 vng: modules setup ## Boot a client under virtme-ng with an export mounted, for a shell; RUN='command' runs that instead
-	@$(if $(KDIR),KDIR="$(KDIR)") $(selftests)/vng/run.sh $(if $(VNG_RUN),-- "$$VNG_RUN")
+	@$(if $(KDIR),KDIR="$(KDIR)") $(selftests)/setup/vng/run.sh $(if $(VNG_RUN),-- "$$VNG_RUN")
 
 deb: ## Build the Debian package of the module, for DKMS, under out/deb
 	@if command -v dh_dkms >/dev/null; then packaging/deb.sh out/deb; \
 	else $(setup) host tree && $(enter) packaging/deb.sh out/deb; fi
 
 test-package: setup deb ## Install the package on a bare Debian machine and boot that in a guest (root, 15 minutes)
-	@$(selftests)/package/run.sh
+	@$(selftests)/setup/package/run.sh
 
 bench: modules $(if $(ROWS),,setup-native) ## Compare the module with the in-tree client, in instructions per operation and by the clock (60 minutes)
 	@$(selftests)/bench/run.sh --kernel $(KERNEL) $(ROWS)
 
 lint: modules ## Check format, lints and style of everything
-	@$(enter) selftests/lint/lint.sh "$$($(setup) --path linux)" "$(kernel-build)" out/$(KERNEL)
+	@$(enter) selftests/checks/lint/lint.sh "$$($(setup) --path linux)" "$(kernel-build)" out/$(KERNEL)
 
 fmt: setup ## Format the Rust and Python sources
-	@$(enter) selftests/lint/fmt.sh "$$($(setup) --path linux)"
+	@$(enter) selftests/checks/lint/fmt.sh "$$($(setup) --path linux)"
 
 conformance: ## Write Documentation/conformance.rst from what code and tests cite
-	@cd $(selftests) && python3 -m conformance
+	@cd $(selftests) && python3 -m checks.conformance
 
 docs: modules ## Build the documentation of the code under out/doc
-	@$(enter) selftests/lint/docs.sh "$(kernel-build)" out/$(KERNEL)
+	@$(enter) selftests/checks/lint/docs.sh "$(kernel-build)" out/$(KERNEL)
 
 clean: ## Remove what was built here (the cache stays)
 	rm -rf out

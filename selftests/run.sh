@@ -55,7 +55,7 @@ vm() {
 	# Each lane would write a file of its own, and a run that is emulated keeps the processors busy by itself.
 	[ -z "${TAP:-}" ] && [[ $kernel == native* ]] && lanes=${LANES:-$(nproc)}
 	# shellcheck disable=SC2086 # patterns are words
-	selftests/harness/lanes.sh "${lanes:-1}" test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} \
+	selftests/guests/lanes.sh "${lanes:-1}" test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} \
 		${RESUME:+--resume} ${TAP:+--tap "$TAP/$name.tap"} "$@" ${TESTS:-}
 }
 
@@ -76,14 +76,14 @@ for name; do
 	case "$name" in
 	host) part host selftests/setup/enter.sh selftests/host/test.sh ;;
 	tool) part tool selftests/setup/enter.sh bash -c 'cd selftests && python3 -m tool' ;;
-	packaging) part packaging selftests/setup/enter.sh selftests/package/messages.sh ;;
+	packaging) part packaging selftests/setup/enter.sh selftests/setup/package/messages.sh ;;
 	native) part native natively vm native native ;;
 	vm-stock) part vm-stock vm vm-stock stock --beside-native core ;;
 	vm) part vm vm vm "${KERNEL:-stock}" ;;
-	kunit) part kunit natively selftests/harness/run.sh kunit --kernel native ;;
-	vng) part vng selftests/vng/run.sh --test ${UNTIL:+--until "$UNTIL"} ;;
+	kunit) part kunit natively selftests/guests/run.sh kunit --kernel native ;;
+	vng) part vng selftests/setup/vng/run.sh --test ${UNTIL:+--until "$UNTIL"} ;;
 	native-debug) part native-debug vm native-debug native-debug --small --rounds 1 ;;
-	kunit-debug) part kunit-debug selftests/harness/run.sh kunit --kernel native-debug ;;
+	kunit-debug) part kunit-debug selftests/guests/run.sh kunit --kernel native-debug ;;
 	vm-debug) part vm-debug vm vm-debug debug --small --rounds 1 --beside-native rest ;;
 	*)
 		echo "no such part: $name" >&2

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness import accel, klog, network
-from harness.awake import awake
-from harness.config import OUR_MODULE, REPO
+from guests.harness import accel, klog, network
+from guests.harness.awake import awake
+from guests.harness.config import OUR_MODULE, REPO
 
 from . import clients, document, loads, speed, table
 from .lab import BUILT, BenchOptions, Lab, counted

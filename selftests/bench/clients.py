@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.pair import Pair
+from guests.harness.pair import Pair
 
 OURS, IN_TREE, REPAIRED, CONTROL = "ours", "in-tree", "repaired", "control"
 MODULES = {"ours": "rpcrdma_rs", "in-tree": "rpcrdma"}

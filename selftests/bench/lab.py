@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from harness import corpus, rpcload
-from harness.config import REPO, Options
-from harness.guest import Guest
-from harness.network import SERVER
-from harness.pair import MOUNT_POINT, Pair
-from harness.rules import ROOT
+from guests.harness.config import REPO, Options
+from guests.harness.guest import Guest
+from guests.harness.network import SERVER
+from guests.harness.pair import MOUNT_POINT, Pair
+from guests.lib import corpus, rpcload
+from guests.lib.rules import ROOT
 
 from . import rows
 from .clients import Client

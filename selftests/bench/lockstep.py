@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.guest import Guest
-from harness.network import CLIENT, SERVER, ip
+from guests.harness.guest import Guest
+from guests.harness.network import CLIENT, SERVER, ip
 
 HOLD = "hold"
 FOREVER = 4_000_000_000  # microseconds: after that the filter would let go by itself

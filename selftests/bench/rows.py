@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness import rpcload
-from harness.network import SERVER
-from harness.pair import MOUNT_POINT
+from guests.harness.network import SERVER
+from guests.harness.pair import MOUNT_POINT
+from guests.lib import rpcload
 
 from .table import TUNED, untuned
 

@@ -19,7 +19,7 @@ case " $* " in
 *" --list "* | *" --help "* | *" -h "*) ;;
 *) "$selftests/bench/repaired.sh" stock ;;
 esac
-PACKAGE=bench "$selftests/harness/run.sh" "$@"
+PACKAGE=bench "$selftests/guests/run.sh" "$@"
 case " $* " in
 *" --list "* | *" --help "* | *" -h "*) exit ;;
 esac

@@ -37,8 +37,8 @@ from functools import cache
 from itertools import accumulate, groupby
 from statistics import fmean, median, stdev
 
-from harness import resources
-from harness.pair import wait_until
+from guests.harness.pair import wait_until
+from guests.lib import resources
 
 from . import rows
 from . import table as tables

@@ -35,7 +35,7 @@ built_for=$(realpath "$CACHE/${kernel#/cache/}")
 # Everything that the result is made from: the sources, the kernel, the tools and the arguments.
 key=$({
 	cd "$TOP"
-	find Kbuild src include "${modules[@]/#/selftests/}" -type f ! -path '*/.*' -print0 | LC_ALL=C sort -z |
+	find Kbuild src include "${modules[@]/#/selftests/modules/}" -type f ! -path '*/.*' -print0 | LC_ALL=C sort -z |
 		xargs -0 sha256sum
 	tree_key
 	echo "$built_for"
@@ -72,7 +72,7 @@ build_modules() {
 build_modules /repo "out/$variant" "$@" &
 ours=$!
 for name in "${modules[@]}"; do
-	build_modules "/repo/selftests/$name" "out/$variant/$name" "$@"
+	build_modules "/repo/selftests/modules/$name" "out/$variant/$name" "$@"
 done
 wait "$ours"
 

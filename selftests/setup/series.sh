@@ -141,7 +141,7 @@ built=no booted=no mounted=no
 
 # boot KERNEL: the tests in a guest with a kernel of the harness.
 boot() {
-	check "mount, data and unloading on $release" env KERNEL="$1" "$TOP/selftests/harness/run.sh" test "${TESTS[@]}" &&
+	check "mount, data and unloading on $release" env KERNEL="$1" "$TOP/selftests/guests/run.sh" test "${TESTS[@]}" &&
 		booted=yes mounted=yes
 }
 

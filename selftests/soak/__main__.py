@@ -12,12 +12,12 @@ import time
 import traceback
 from pathlib import Path
 
-from harness import accel, network
-from harness.awake import awake
-from harness.config import REPO, Options
-from harness.guest import GuestError, indent
-from harness.pair import Pair
-from harness.runner import bring_up
+from guests.harness import accel, network
+from guests.harness.awake import awake
+from guests.harness.config import REPO, Options
+from guests.harness.guest import GuestError, indent
+from guests.harness.pair import Pair
+from guests.harness.runner import bring_up
 
 from .cycle import Cycle, Finding, Plan
 from .events import FAULTS

@@ -9,9 +9,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from harness import klog
-from harness.native import ALLOWED
-from harness.pair import MOUNT_POINT, Pair
+from guests.harness import klog
+from guests.harness.native import ALLOWED
+from guests.harness.pair import MOUNT_POINT, Pair
 
 from .events import FAULTS, Scene, happen
 

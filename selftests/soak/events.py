@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.pair import NFS_PORT, Pair
+from guests.harness.pair import NFS_PORT, Pair
 
 FAULTS = "/sys/kernel/debug/fail_sunrpc"
 PARAMETERS = "/sys/module/rpcrdma_rs/parameters"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from harness.documentation import table
+from guests.lib.documentation import table
 
 from .fake import PARAMETERS, ToolTest
 

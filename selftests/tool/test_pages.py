@@ -7,7 +7,7 @@ import re
 import unittest
 from pathlib import Path
 
-from harness.documentation import literals, names, section
+from guests.lib.documentation import literals, names, section
 
 from .fake import REPO
 

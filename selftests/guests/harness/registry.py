@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The registry of the tests."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .needs import lacking_natively, missing
+
+if TYPE_CHECKING:
+    from .config import Options
+    from .pair import Pair
+
+
+class Skip(Exception):
+    """Raised by a test that does not apply to this run; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One registered test."""
+
+    name: str
+    group: str
+    function: Callable[[Pair], None]
+    requirements: tuple[str, ...]
+    limit: float
+    allowed: tuple[re.Pattern[str], ...] = ()
+    device: str | None = None
+    arguments: dict[str, object] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    emulated: str = ""
+    core: bool = False
+
+    def unfit(self, options: Options) -> str:
+        """Why it cannot run on the kernels of this run, or nothing."""
+        if self.emulated and options.native:
+            return f"not in native guests: {self.emulated}"
+        return missing(self.needs, options)
+
+    def beside_native(self, which: str) -> bool:
+        """Whether a run in emulated guests has it beside one in native guests: `rest`, if these do not run it; `core`, if it
+        is one of the core, too."""
+        return bool(self.emulated) or lacking_natively(self.needs) or (which == "core" and self.core)
+
+    @property
+    def title(self) -> str:
+        """The file and the name, which patterns are matched with."""
+        return f"{self.group}: {self.name}"
+
+
+TESTS: list[Test] = []
+
+# The order of the files. A run that has a time limit leaves out the last ones, so the files that show most about the
+# protocol come first: a peer and a device that misbehave, then lost connections, then everyday use of the in-tree
+# server, which demo and bench exercise as well. A file that is not listed comes after these.
+ORDER = (
+    "test_9_hostile_server",
+    "test_22_cases",
+    "test_14_credits",
+    "test_8_private_data",
+    "test_13_reverse",
+    "test_16_rules",
+    "test_12_refusals",
+    "test_25_real_dma",
+    "test_11_modes",
+    "test_7_reconnect",
+    "test_24_recovery",
+    "test_23_siw_peer",
+    "test_14_netns",
+    "test_15_statistics",
+    "test_17_sight",
+    "test_19_complaints",
+    "test_18_names",
+    "test_21_mounts",
+    "test_20_kerberos",
+    "test_4_recall",
+    "test_1_mount",
+    "test_2_data",
+    "test_3_names",
+    "test_10_faults",
+    "test_6_siw",
+    "test_26_idle",
+    "test_27_injection",
+    "test_5_life",
+)
+
+
+def test(
+    name: str,
+    *requirements: str,
+    limit: float = 60.0,
+    allowed: tuple[str, ...] = (),
+    device: str | None = None,
+    cases: list[dict[str, object]] | None = None,
+    needs: tuple[str, ...] = (),
+    emulated: str = "",
+    core: bool = False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Registers a test, which gets a started Pair.
+
+    `requirements` are the IDs it covers, `limit` its seconds on the fast kernel, `allowed` patterns of kernel messages
+    that it provokes, `device` the RDMA device it needs, `cases` keyword arguments for one test each, which
+    the name may use. `needs` names what not every kernel has (needs.py), `emulated` is the reason why native
+    guests do not run it, and `core` makes it run on Debian's kernel, too, where most tests run in native guests alone.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        group = function.__module__.rpartition(".")[2]
+        patterns = tuple(re.compile(text) for text in allowed)
+        for case in cases or [{}]:
+            title = name.format(**case)
+            TESTS.append(
+                Test(title, group, function, requirements, limit, patterns, device, case, needs, emulated, core)
+            )
+        return function
+
+    return register
+
+
+def position(name: str) -> tuple[int, str]:
+    """The sort key of a file: its place in ORDER, then unlisted files, by name."""
+    return ORDER.index(name) if name in ORDER else len(ORDER), name
+
+
+def load() -> list[Test]:
+    """All tests, the files in the order of ORDER and within a file as written."""
+    from guests import tests
+
+    names = [module.name for module in pkgutil.iter_modules(tests.__path__) if module.name.startswith("test_")]
+    for name in names:
+        importlib.import_module(f"{tests.__name__}.{name}")
+    # One file may import another, which registers the tests of that one first.
+    TESTS.sort(key=lambda test: position(test.group))
+    return TESTS
+
+
+def select(tests: list[Test], patterns: list[str], beside_native: str = "") -> list[Test]:
+    """The tests whose `file: name` contains any of the patterns; all without patterns."""
+    return [
+        t
+        for t in tests
+        if (not beside_native or t.beside_native(beside_native))
+        and (not patterns or any(p in t.title for p in patterns))
+    ]

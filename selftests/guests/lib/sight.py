@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reads the module's files on its connections in the client's debugfs."""
+
+from __future__ import annotations
+
+import re
+
+from guests.harness.guest import Guest
+
+DIRECTORY = "/sys/kernel/debug/rpcrdma_rs"
+# The columns of the table after the peer, which is several words.
+COLUMNS = (
+    *("device", "netns", "state", "since", "call", "call_by", "reply", "reply_by", "inval", "asked", "grant"),
+    *("used", "wait", "for", "recvs", "mrs", "KiB", "rule"),
+)
+
+
+def table(guest: Guest) -> dict[int, dict[str, str]]:
+    """The lines of the table by the port of the server; of a transport without a connection, the first columns."""
+    rows = {}
+    for line in guest.run(f"cat {DIRECTORY}/connections").lines[1:]:
+        found = re.match(r"(?P<xprt>\d+) +(?P<host>\S+) port (?P<port>\d+) +(?P<rest>.*)", line)
+        assert found, f"no line of the table: {line}"
+        # The resource that calls wait for may be two words.
+        words = found["rest"].replace("its turn", "its-turn").split()
+        rows[int(found["port"])] = {"xprt": found["xprt"], "peer": found["host"], **dict(zip(COLUMNS, words))}
+    return rows
+
+
+def details(guest: Guest, port: int) -> dict[str, str]:
+    """The file of the transport to a port of the server: the first word of each line, and the others."""
+    text = guest.run(f"cat $(grep -l '^peer .* port {port}$' {DIRECTORY}/xprt-*)").out
+    lines = [line.partition(" ") for line in text.splitlines()]
+    return {name: value for name, _, value in lines if name not in ("closed", "failed")}
+
+
+def ends(guest: Guest, port: int) -> list[str]:
+    """The ends of the last connections to a port, the last one first."""
+    text = guest.run(f"cat $(grep -l '^peer .* port {port}$' {DIRECTORY}/xprt-*)").out
+    return re.findall(r"^(?:closed \d+ s ago, after \d+ s|failed \d+ s ago): (.*)$", text, re.M)

@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every transfer mode on purpose, with every byte checked at both ends.
+
+NFS chooses its own sizes; these calls come from selftests/modules/rpcload. The transport's counters show the mode that
+was used. They count segments, including the segments of Long calls for Read lists. In-tree a call that found too few
+registrations counts once more when it is tried again.
+"""
+
+import errno
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+from guests.harness.network import SERVER
+from guests.harness.pair import MOUNT_POINT, Pair
+from guests.harness.registry import test
+from guests.lib import resources
+from guests.lib.mountstats import SUSPICIOUS
+from guests.lib.rpcload import FILES, Load, Outcome, loaded
+
+from .test_8_private_data import parameters
+from .test_9_hostile_server import NFS, hostile
+
+KIB, MIB = 1 << 10, 1 << 20
+READ, WRITE = 6, 7  # procedures of NFSv3
+# Odd sizes are in between because of their padding.
+SIZES = (1, 1000, 4000, 16 * KIB, 64 * KIB, 64 * KIB + 1, 256 * KIB, MIB - 3, MIB)
+CONTIGUOUS = 64 * KIB  # the most that head and tail take
+COUNTERS = ("read_chunks", "write_chunks", "reply_chunks", "nomsg_calls")
+
+# The largest of these sizes that is sent inline at the default threshold of 4096. With 4000 bytes of data a call has
+# 4060 bytes and a reply 4040, and we add the header's 28 bytes; in-tree always leaves room for the largest header
+# with all segments that the device may need (212 bytes and more).
+INLINE = {"ours": 4000, "in-tree": 1000}
+
+
+@dataclass(frozen=True)
+class Message:
+    """One direction: the place of its data, and the mode of data that is too large to go inline."""
+
+    place: str = "head"
+    ddp: bool = False
+    large: str = ""  # the counter that rises
+    size: int = 0
+
+    def words(self, name: str) -> str:
+        """Its part of the command."""
+        # The page data begins inside a page in every second case, so that it needs a page more.
+        base = 1234 if self.place == "pages" and self.size % 8 else 0
+        return f"{name}={self.size} {name}_in={self.place} {name}_ddp={self.ddp:d} {name}_base={base}"
+
+
+SHORT = Message()
+READ_CHUNK = Message("pages", True, "read_chunks")
+LONG = Message("pages", False, "nomsg_calls")
+WRITE_CHUNK = Message("pages", True, "write_chunks")
+REPLY_CHUNK = Message("pages", False, "reply_chunks")
+
+
+def sizes(message: Message) -> list[Message]:
+    """The same in all sizes that its place takes."""
+    most = MIB if message.place in ("pages", "parts") else CONTIGUOUS
+    return [replace(message, size=size) for size in SIZES if size <= most]
+
+
+def sizes_and_places(message: Message) -> list[Message]:
+    """The same in each place, for modes that do not depend on it."""
+    return [m for place in ("head", "pages", "tail", "parts") for m in sizes(replace(message, place=place))]
+
+
+def modes(pair: Pair, call: Message, reply: Message) -> set[str]:
+    """The counters that a call and its reply have to move; none if both go inline."""
+    most = INLINE[pair.options.client]
+    wanted = set()
+    if reply.size > most:
+        wanted.add(reply.large)
+        # The chunk is in the header of the call, which leaves that much less room.
+        most = min(most, 1000)
+    if call.size > most:
+        wanted.add(call.large)
+    return wanted
+
+
+def check_modes(pair: Pair, outcome: Outcome, call: Message, reply: Message, count: int) -> None:
+    """The mode that was to be used, and no other, was used for every call."""
+    wanted = modes(pair, call, reply)
+    for name in COUNTERS:
+        seen = outcome.counted[name]
+        if name in wanted:
+            # A Long call counts once, however many segments it has.
+            right = seen >= count if name != "nomsg_calls" or pair.options.client != "ours" else seen == count
+        elif name == "read_chunks" and "nomsg_calls" in wanted:
+            right = seen >= count
+        else:
+            right = seen == 0
+        assert right, f"{name} rose by {seen} with {count} calls; to be used: {wanted}\n{outcome}"
+    check_counters(outcome)
+
+
+def check_counters(outcome: Outcome) -> None:
+    """Nothing strange was seen."""
+    odd = {name: outcome.counted[name] for name in ("bad_xids", "bad_replies") if outcome.counted[name]}
+    odd |= {name: outcome.counted[name] for name in SUSPICIOUS if outcome.counted.get(name)}
+    assert not odd, f"{odd}\n{outcome}"
+
+
+def try_all(pair: Pair, pairs: list[tuple[Message, Message]], extra: str = "") -> None:
+    """Makes calls of each pair of messages, two at a time if they are small, and checks the modes used."""
+    counts = [1 if max(call.size, reply.size) > 65 * KIB else 2 for call, reply in pairs]
+    commands = [
+        f"run count={count} depth={count} seed={seed} {call.words('call')} {reply.words('reply')} {extra}"
+        for seed, (count, (call, reply)) in enumerate(zip(counts, pairs, strict=True))
+    ]
+    with loaded(pair) as load:
+        load.open()
+        for outcome, count, (call, reply) in zip(load.do(*commands, timeout=60), counts, pairs, strict=True):
+            assert outcome.good().values["calls"] == count, str(outcome)
+            check_modes(pair, outcome, call, reply, count)
+        assert load.bad_calls() == 0
+
+
+def reply_end(pair: Pair, ddp: bool) -> str:
+    """The words for a reply with nothing behind its data, if that is necessary.
+
+    In-tree puts inline bytes that follow data in a Write chunk on top of that data: no upper layer of its has any.
+    """
+    return "reply_end=0" if ddp and pair.options.client == "in-tree" else ""
+
+
+@test("inline both ways", "V1-2", "V1-3", "V1-45", "V1-54")
+def inline(pair: Pair) -> None:
+    """Messages that fit go without chunks, with data marked or not, anywhere in the buffers."""
+    small = [m for m in sizes_and_places(SHORT) if m.size <= INLINE[pair.options.client]]
+    small += [replace(m, ddp=True) for m in small if m.place == "pages"]
+    try_all(pair, list(zip(small, reversed(small), strict=True)))
+
+
+@test("Read chunk", "V1-46", "V1-53", "V1-70", "V1-71", "V1-73", "V1-74", "V1-77")
+def read_chunk(pair: Pair) -> None:
+    """Marked pages of a call that does not fit; the bytes after them arrive behind them."""
+    try_all(pair, [(call, replace(SHORT, size=100)) for call in sizes(READ_CHUNK)])
+
+
+@test("Write chunk", "V1-46", "V1-83", "V1-84", "V1-85", "V1-87", "V1-151")
+def write_chunk(pair: Pair) -> None:
+    """Marked pages of a reply that might not fit."""
+    call = replace(SHORT, size=100)
+    try_all(pair, [(call, reply) for reply in sizes(WRITE_CHUNK)], reply_end(pair, True))
+
+
+# Lengths whose last word XDR pads, within a page and over several.
+ODD = (5001, 12346, 100003)
+
+
+@test("chunks of odd sizes have no room for padding", "V1-77", "V1-97", device="rxe")
+def unpadded(pair: Pair) -> None:
+    """The memory that a WRITE offers to be read, and a READ to be written to, is exactly as long as its data."""
+    with hostile(pair) as server:
+        for size in ODD:
+            dd = f"dd bs={size} count=1 status=none"
+            pair.client.run(f"{dd} if=/dev/zero of={MOUNT_POINT}/file oflag=direct conv=nocreat,notrunc")
+            # The peer has no data: the test looks at the client's offer.
+            read = pair.client.run(f"{dd} if={MOUNT_POINT}/file of=/dev/null iflag=direct", check=False)
+            assert "Input/output error" in read.out, read
+        written = [sum(segment["length"] for segment in m["read"]) for m in server.messages(NFS, WRITE)]
+        assert written == list(ODD), f"to be read of calls with {ODD} bytes: {written}"
+        assert all(segment["position"] for m in server.messages(NFS, WRITE) for segment in m["read"]), "a Long call"
+        offered = [[sum(s["length"] for s in chunk) for chunk in m["write"]] for m in server.messages(NFS, READ)]
+        assert offered == [[size] for size in ODD], f"room for replies with {ODD} bytes: {offered}"
+
+
+@test("Read chunk and Write chunk", "V1-46", "V1-73", "V1-85", "V1-151")
+def both_chunks(pair: Pair) -> None:
+    """Both in one call."""
+    pairs = zip(sizes(READ_CHUNK), reversed(sizes(WRITE_CHUNK)), strict=True)
+    try_all(pair, list(pairs), reply_end(pair, True))
+
+
+@test("Reply chunk", "V1-47", "V1-51", "V1-59", "V1-99")
+def reply_chunk(pair: Pair) -> None:
+    """Replies that might not fit, with nothing that may be placed apart."""
+    call = replace(SHORT, size=100)
+    try_all(pair, [(call, reply) for reply in sizes_and_places(REPLY_CHUNK)])
+
+
+@test("Long call", "V1-47", "V1-48", "V1-59", "V1-73")
+def long_call(pair: Pair) -> None:
+    """Calls that do not fit, with nothing that may be fetched apart."""
+    reply = replace(SHORT, size=100)
+    try_all(pair, [(call, reply) for call in sizes_and_places(LONG)])
+
+
+@test("Long call and Reply chunk", "V1-47", "V1-48", "V1-51", "V1-99", "V1-153")
+def long_both(pair: Pair) -> None:
+    """Both in one call."""
+    try_all(pair, list(zip(sizes(LONG), reversed(sizes(REPLY_CHUNK)), strict=True)))
+
+
+@test("Long call and Write chunk", "V1-48", "V1-85", "V1-153")
+def long_write(pair: Pair) -> None:
+    """Both in one call."""
+    try_all(pair, list(zip(sizes(LONG), reversed(sizes(WRITE_CHUNK)), strict=True)), reply_end(pair, True))
+
+
+# A Long call or a Reply chunk, and the registrations that it takes: three with a gap between head, pages and tail.
+PIECES = {
+    "call=16384 call_in=pages": 1,
+    "call=1048576 call_in=pages": 1,
+    "call=20000 call_in=pages": 3,
+    "call=16384 call_in=pages call_base=512": 3,
+    "reply=16384 reply_in=pages": 1,
+    "reply=1048576 reply_in=pages": 1,
+    "reply=20000 reply_in=pages": 3,
+    "reply=16384 reply_in=pages reply_base=512": 3,
+    "call=16384 call_in=pages reply=16384 reply_in=pages": 2,
+}
+
+
+@test(
+    "a whole message in one piece, remote invalidation {remote}",
+    *("V1-47", "V1-99", "V1-125", "V1-134", "PD-30"),
+    cases=[{"remote": 1}, {"remote": 0}],
+)
+def pieces(pair: Pair, remote: int) -> None:
+    """The server invalidates a chunk with a single handle, if it may; the client invalidates any other."""
+    parameter = "/sys/module/rpcrdma_rs/parameters/remote_invalidation"
+    ours = pair.options.client == "ours"
+    if ours:
+        pair.client.run(f"echo {remote} >{parameter}")
+    with loaded(pair) as load:
+        load.open()
+        commands = [f"run {words} count=4 depth=2 seed={seed}" for seed, words in enumerate(PIECES)]
+        for outcome, registrations in zip(load.do(*commands, timeout=60), PIECES.values(), strict=True):
+            outcome.good()
+            check_counters(outcome)
+            if ours:
+                seen = outcome.counted["remote_invalidates"], outcome.counted["local_invalidates"]
+                wanted = (4, 0) if remote and registrations == 1 else (0, 4 * registrations)
+                assert seen == wanted, f"invalidated by the server and by us: {seen} instead of {wanted}\n{outcome}"
+        assert load.bad_calls() == 0
+    if ours:
+        pair.client.run(f"echo 1 >{parameter}")
+
+
+@test(
+    "more registrations than the send queue has room for, credits {credits}",
+    *("H-34", "H-4"),
+    limit=120,
+    cases=[{"credits": 128}, {"credits": 4}],
+)
+def registrations(pair: Pair, credits: int) -> None:
+    """The queue has room for one registration with each credit, and for one message more, which here has six; the
+    client has one and a half registrations for each credit, and at least six. The sender has to wait now and then, with
+    4 credits for nearly every call. That costs no connection, and ends."""
+    ours = pair.options.client == "ours"
+    words = "call=16384 call_in=pages call_base=512 reply=16384 reply_in=pages reply_base=512"
+    with parameters(pair, credits=credits, reverse=0) if ours else nullcontext(), loaded(pair) as load:
+        load.open()
+        # Each call has a buffer and a Receive afterwards.
+        load.one("run count=512 depth=128 call=500 reply=500").good()
+        for seed in range(3):
+            outcome = load.one(f"run count=256 depth=128 seed={seed} {words}", timeout=60).good()
+            assert outcome.values["calls"] == 256, str(outcome)
+            check_counters(outcome)
+            if ours:
+                assert outcome.counted["connect_count"] == 0, str(outcome)
+                assert outcome.counted["local_invalidates"] == 6 * 256, str(outcome)
+                assert credits > 4 or outcome.counted["empty_sendctx"] > 0, f"nothing waited\n{outcome}"
+        assert load.bad_calls() == 0
+
+
+@test("reply shorter than its Reply chunk", "V1-50", "V1-99", "V1-100", "V1-102")
+def short_reply(pair: Pair) -> None:
+    """The chunk is for the largest reply; the actual reply is smaller, and ends anywhere in it."""
+    with loaded(pair) as load:
+        load.open()
+        sizes = (0, 1, 4000, 4096, 12345, 200000, 294900, 294912)
+        ends = [(size, place, room) for size in sizes for place in ("pages", "parts") for room in (294912, 300000)]
+        commands = [f"run call=10 reply={n} reply_in={place} reply_room={room} count=3" for n, place, room in ends]
+        for outcome in load.do(*commands):
+            outcome.good()
+            assert outcome.counted["reply_chunks"] >= 3, str(outcome)
+            check_counters(outcome)
+
+
+@test(
+    "all modes at a time, depth 16, auth {auth}",
+    "V1-46",
+    "V1-47",
+    "V1-155",
+    cases=[{"auth": a} for a in ("null", "unix")],
+)
+def mixed(pair: Pair, auth: str) -> None:
+    """Calls of all sizes and modes share a connection; every one gets its own data."""
+    count = pair.options.scaled(80, 30)
+    with loaded(pair) as load:
+        load.open(f"auth={auth}")
+        run = f"run count={count} depth=16 call={MIB} reply={MIB} vary=1 seed=7 {reply_end(pair, True)}"
+        outcome = load.one(run, timeout=90).good()
+        assert outcome.values["calls"] == count, str(outcome)
+        idle = [name for name in COUNTERS if not outcome.counted[name]]
+        assert not idle, f"not used: {idle}\n{outcome}"
+        check_counters(outcome)
+        assert load.bad_calls() == 0
+
+
+@test("spoilt data is noticed", "V1-73", "V1-85")
+def spoilt(pair: Pair) -> None:
+    """One wrong byte in a call or a reply, in every mode: a check that cannot fail proves nothing."""
+    kinds = [("pages", True), ("pages", False), ("parts", False)]
+    messages = [Message(place, ddp, size=size) for place, ddp in kinds for size in (100, 100000)]
+    flips = ("call", "reply", "none")
+    commands = [
+        f"run flip={flip} count=3 {m.words('call')} {m.words('reply')} {reply_end(pair, m.ddp)}"
+        for m in messages
+        for flip in flips
+    ]
+    with loaded(pair) as load:
+        load.open()
+        for outcome, flip in zip(load.do(*commands), flips * len(messages), strict=True):
+            assert outcome.error == (0 if flip == "none" else errno.EBADMSG), str(outcome)
+            wrong = {name: 3 * (flip == name) for name in ("call", "reply")}
+            assert wrong == {name: outcome.values[f"{name}_mismatches"] for name in wrong}, str(outcome)
+        assert load.bad_calls() == 3 * len(messages)
+
+
+@test("calls that are too large, among others", "V1-119", "H-15")
+def too_large(pair: Pair) -> None:
+    """Each of them fails by itself: no other call does, and the connection stays."""
+    if pair.options.client != "ours":
+        return
+    with loaded(pair) as load:
+        load.open()
+        outcome = load.one(f"run count=400 depth=16 call={2 * MIB} reply=4096 vary=1 seed=3", timeout=90)
+        # A chunk has room for a little more than the server takes, which refuses such a call by RDMA_ERROR.
+        failed, refused = outcome.counted["failed_marshals"], outcome.counted["header_errors"]
+        assert outcome.values["calls"] == 400 and outcome.values["errors"] == failed + refused, str(outcome)
+        assert failed >= 2 and outcome.error == errno.EIO and outcome.values["mismatches"] == 0, str(outcome)
+        assert outcome.counted["connect_count"] == 0, str(outcome)
+        assert load.bad_calls() == 0
+
+
+@test("calls without a waiting caller", "H-12")
+def without_caller(pair: Pair) -> None:
+    """A call is over when it was sent, once; its credit comes back with the reply, which finds no caller."""
+    if pair.options.client != "ours":
+        return  # it sends such a call, ends the connection and sends the call again, for ever
+    with loaded(pair) as load:
+        load.open()
+        late = 0
+        for seed in range(4):
+            commands = ["run proc=null answer=0 count=40 depth=4", f"run count=200 depth=64 call=1000 seed={seed}"]
+            for outcome, calls in zip(load.do(*commands), (40, 200), strict=True):
+                assert outcome.good().values["calls"] == outcome.counted["sends"] == calls, str(outcome)
+                assert outcome.counted["connect_count"] == 0, str(outcome)
+                late += outcome.counted["unknown_xids"]
+        assert late == 160, f"{late} replies found no caller"
+
+
+@test("NULL calls to nfsd, lost connections", "PD-20")
+def null_calls(pair: Pair) -> None:
+    """The features for benchmarks: many small calls with their times, and the time of a reconnect."""
+    with loaded(pair) as load:
+        opened = load.open("program=nfs")
+        assert opened.values["connects"] == 1 and opened.values["connect_ns"] > 0, str(opened)
+        for depth in (1, 8):
+            outcome = load.one(f"run proc=null count=200 depth={depth}").good()
+            v = outcome.values
+            assert v["calls"] == 200 and outcome.counted["sends"] == 200, str(outcome)
+            assert 0 < v["min_ns"] <= v["p50_ns"] <= v["p90_ns"] <= v["p99_ns"] <= v["p999_ns"], str(outcome)
+            assert v["p999_ns"] <= v["max_ns"] <= v["total_ns"], str(outcome)
+        for connects in (2, 3):
+            again = load.one("reconnect").good()
+            assert again.values["connects"] == connects and again.counted["connect_count"] == 1, str(again)
+        load.one("run proc=null").good()
+        load.one("close").good()
+
+
+# Commands that make no sense, or come at the wrong time.
+REFUSED_CLOSED = {
+    "run": errno.ENOTCONN,
+    "close": errno.ENOTCONN,
+    "reconnect": errno.ENOTCONN,
+    "open": errno.EINVAL,
+    "open addr=nowhere": errno.EINVAL,
+    f"open addr={SERVER.ipv4} port=65536": errno.EINVAL,
+    f"open addr={SERVER.ipv4} reverse=17": errno.EINVAL,
+    "launch": errno.EINVAL,
+    "": errno.EINVAL,
+}
+REFUSED_OPEN = {
+    f"open addr={SERVER.ipv4}": errno.EISCONN,
+    "run depth=0": errno.EINVAL,
+    "run count=5000000": errno.EINVAL,
+    "run call=2097153": errno.EINVAL,
+    "run call=65537": errno.EINVAL,
+    "run call_ddp=1": errno.EINVAL,
+    "run reply=10 reply_room=9": errno.EINVAL,
+    "run call=1048576 call_in=pages reply=1048576 reply_in=pages depth=1024": errno.EINVAL,
+    "run flip=reply verify=0": errno.EINVAL,
+    "run flip=reply": errno.EINVAL,
+    "run call": errno.EINVAL,
+    "run cal=1": errno.EINVAL,
+    "run call=x": errno.EINVAL,
+    "close now": errno.EINVAL,
+}
+
+
+def check_refusals(load: Load, refused: dict[str, int]) -> None:
+    """Each is refused with the right errno and a reason."""
+    for outcome, error in zip(load.do(*refused), refused.values(), strict=True):
+        assert outcome.error == error and outcome.reason, str(outcome)
+
+
+@test("load generator: refusals, interruption, unloading", limit=120)
+def tool(pair: Pair) -> None:
+    """The tool itself: it refuses bad commands with a reason, ends when told to, and leaves nothing behind."""
+    before = resources.rdma(pair.client), resources.rdma(pair.server)
+    with loaded(pair) as load:
+        check_refusals(load, REFUSED_CLOSED)
+        load.open()
+        check_refusals(load, REFUSED_OPEN)
+        killed = pair.client.run(
+            f"""
+            sh -c 'echo run count=1000000 depth=4 call=1000 >{FILES}/control' 2>/dev/null & pid=$!
+            sleep 1
+            kill -KILL $pid
+            wait $pid || true
+            cat {FILES}/control
+            """
+        )
+        assert "error=-4" in killed.out and "command=run" in killed.out, killed.out
+        load.one("run count=10").good()
+        assert pair.client.run(f"rmmod rpcload <{FILES}/control", check=False).rc != 0, "unloaded under a user"
+    for _ in range(2):
+        with loaded(pair) as load:
+            load.open()
+            load.one(f"run depth=4 count=8 call={MIB} call_in=pages call_ddp=1").good()
+    for guest in pair.guests:
+        assert "rpcload" not in guest.run("cat /proc/modules").out
+    pair.unload_module()
+    after = resources.rdma(pair.client), resources.rdma(pair.server)
+    pair.load_module()
+    assert after == before, f"RDMA objects before: {before}, afterwards: {after}"

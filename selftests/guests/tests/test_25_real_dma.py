@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A device that knows memory by DMA addresses alone, and reads and writes copies of it (selftests/modules/realdma).
+
+Memory that is not mapped, synchronised or unmapped as it should be shows in the data, and in the kernel log. The test
+needs a kernel with DMA operations of single devices, which Debian's has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from guests.harness.config import REPO
+from guests.harness.pair import MOUNT_POINT, Pair, wait_until
+from guests.harness.registry import test
+from guests.lib.rpcload import loaded
+
+from . import test_2_data as data
+from . import test_4_recall as recall
+
+PARAMETERS = "/sys/module/realdma/parameters"
+VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
+SIZES = [{"size": size, "vers": vers} for size, vers in ((4096, "4.2"), (data.MIB, "3"))]
+
+
+def count(pair: Pair, name: str) -> int:
+    """A number of the device."""
+    return int(pair.client.run(f"cat {PARAMETERS}/{name}").out)
+
+
+@contextmanager
+def real(pair: Pair) -> Iterator[None]:
+    """The client's device is such a one. Nothing that is done to it in the block is wrong, and no mapping is left."""
+    if pair.client.run("test -d /sys/module/realdma", check=False).rc:
+        path = REPO / "out" / pair.options.variant / "realdma/realdma.ko"
+        pair.unload_module()
+        pair.client.run(f"rdma link delete rxe0; insmod {pair.send(pair.client, path)}")
+        pair.client.run("rdma link add rxe0 type rxe netdev eth0")
+        pair.load_module()
+    # The mappings of the connection manager's Receives.
+    before = count(pair, "mappings")
+    assert before > 0, "the device does without DMA mappings"
+    yield
+    assert count(pair, "wrong") == 0, "the mistakes are in the kernel messages"
+    wait_until(lambda: count(pair, "mappings") <= before, "mappings are left", 20 * pair.options.slowness)
+
+
+@test(
+    "real DMA: files of {vers}, every size", "H-95", "V1-127", limit=120, device="rxe", needs=("dma",), cases=VERSIONS
+)
+def sizes(pair: Pair, vers: str) -> None:
+    """Inline data and chunks of both directions."""
+    with real(pair):
+        data.sizes(pair, vers)
+
+
+@test(
+    "real DMA: I/O of {size} bytes, vers={vers}", "H-95", "V1-127", limit=120, device="rxe", needs=("dma",), cases=SIZES
+)
+def transfers(pair: Pair, size: int, vers: str) -> None:
+    """Buffered, direct and by mmap."""
+    with real(pair):
+        data.transfer_sizes(pair, size, vers)
+
+
+@test(
+    "real DMA: calls of all shapes, over several connections", "H-95", "V1-127", limit=120, device="rxe", needs=("dma",)
+)
+def shapes(pair: Pair) -> None:
+    """Data in head, pages and tail, in every mode of transfer, each byte checked on both sides."""
+    with real(pair), loaded(pair) as load:
+        load.open()
+        for seed in range(4):
+            shape = "call=200000 reply=200000 vary=1"
+            load.one(f"run count=200 depth=16 seed={seed} {shape}", timeout=60).good()
+            load.one("reconnect").good()
+        assert load.bad_calls() == 0
+        load.one("close").good()
+
+
+@contextmanager
+def moving(pair: Pair) -> Iterator[None]:
+    """In the block the device's copies of memory do not begin at the same place in their page, as bounce buffers do not."""
+    with real(pair):
+        pair.client.run(f"echo 1 >{PARAMETERS}/moves")
+        yield
+        pair.client.run(f"echo 0 >{PARAMETERS}/moves")
+
+
+@test(
+    "real DMA: bounce buffers, calls of all shapes", "H-37", "H-95", "V1-127", limit=120, device="rxe", needs=("dma",)
+)
+def bounced_shapes(pair: Pair) -> None:
+    """Memory without a gap has addresses with gaps: it takes more registrations, and every byte arrives."""
+    with moving(pair), loaded(pair) as load:
+        load.open()
+        for seed in range(4):
+            load.one(f"run count=200 depth=16 seed={seed} call=200000 reply=200000 vary=1", timeout=60).good()
+        assert load.bad_calls() == 0
+        load.one("close").good()
+
+
+@test(
+    "real DMA: bounce buffers, files of {vers}",
+    "H-37",
+    "H-95",
+    "V1-127",
+    limit=120,
+    device="rxe",
+    needs=("dma",),
+    cases=VERSIONS,
+)
+def bounced_files(pair: Pair, vers: str) -> None:
+    """Directories, whose replies have a head, pages and a tail, and direct I/O that begins and ends within pages."""
+    with moving(pair):
+        # Left by the test of the same with memory that stays.
+        pair.server.run(f"rm -rf /export/sizes-{vers}")
+        data.sizes(pair, vers)
+        pair.mount(vers, "nordirplus" if vers == "3" else "")
+        pair.client.run(f"mkdir {MOUNT_POINT}/many; cd {MOUNT_POINT}/many; seq -f file-%05g 200 | xargs touch")
+        pair.drop_caches()
+        assert pair.client.run(f"ls {MOUNT_POINT}/many | wc -l").out.strip() == "200"
+        pair.client.run(f"python3 -I -S /share/tools/within.py {MOUNT_POINT}/within", 60)
+        pair.client.run(f"rm -r {MOUNT_POINT}/many {MOUNT_POINT}/within")
+        pair.umount()
+
+
+@test("real DMA: delegations are recalled", "H-95", "BI-1", limit=120, device="rxe", needs=("dma",))
+def recalled(pair: Pair) -> None:
+    """The reverse direction: an unsolicited message, and a message that no reply follows."""
+    with real(pair):
+        recall.recall(pair)

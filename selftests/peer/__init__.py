@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: GPL-2.0
-"""A user-space RPC-over-RDMA server that can misbehave, and the harness's hold on it (`driver`)."""
