@@ -22,7 +22,7 @@ class Defect:
 
 HOST = ""
 
-DATA = "test_25_real_dma"
+DATA = "test_real_dma"
 
 NO_CLAMP = (("wire.clamp(1, requested.max(1))", "wire.max(1).max(requested & 0)"),)
 
@@ -64,13 +64,13 @@ PROTOCOL = (
     Defect(
         "an old reply is left in memory that a kept registration offers",
         "H-23",
-        "test_9_hostile_server: a Reply chunk that was not written, of",
+        "test_hostile_server: a Reply chunk that was not written, of",
         (("                call.forget_old_reply();\n                mrs.reuse(", "                mrs.reuse("),),
     ),
     Defect(
         "an old reply is left in memory of any other call",
         "H-23",
-        "test_9_hostile_server: a Reply chunk that was not written, segments",
+        "test_hostile_server: a Reply chunk that was not written, segments",
         (
             (
                 "            call.forget_old_reply();\n        }\n        let mut lists",
@@ -81,13 +81,13 @@ PROTOCOL = (
     Defect(
         "padding of a Read chunk goes inline",
         "V1-74",
-        "test_11_modes: Read chunk",
+        "test_transfer_modes: Read chunk",
         ((".get(pad_of(self.0.page_len) as usize..)", ".get(0 * pad_of(self.0.page_len) as usize..)"),),
     ),
     Defect(
         "a bad reply is not reported",
         "V1-101",
-        "test_9_hostile_server: the call fails: reply with reply-chunk",
+        "test_hostile_server: the call fails: reply with reply-chunk",
         (
             (
                 "        if let Err(why) = validated {\n            self.report(reply.xid, why);\n        }\n",
@@ -102,7 +102,7 @@ PROTOCOL = (
     Defect(
         "a foreign handle passes for one of the call's",
         "H-30 PD-30",
-        "test_9_hostile_server: remote invalidation of a handle of another call, for a call with one of its own",
+        "test_hostile_server: remote invalidation of a handle of another call, for a call with one of its own",
         (
             (
                 "        let handle = handle.get();\n",
@@ -172,7 +172,7 @@ CREDITS = (
     Defect(
         "a reverse reply waits for a credit",
         "BI-2 H-74",
-        "test_13_reverse: a reverse call gets through when all credits are in use",
+        "test_reverse: a reverse call gets through when all credits are in use",
         (("rqst.rq_cong = 1;", "rqst.rq_cong = 0;"),),
     ),
     Defect(
@@ -359,7 +359,7 @@ MEMORY = (
     Defect(
         "segments that came back with other handles pass unseen",
         "V1-93",
-        "test_22_cases",
+        "test_reply_fields",
         (
             (
                 "if !reply.chunks.is_empty() && reply::renamed(reply, offered) {",
@@ -417,13 +417,13 @@ REAL_DMA = (
     Defect(
         "memory whose addresses have gaps is tried again for ever",
         "H-37",
-        "test_25_real_dma: real DMA: bounce buffers, files of 3",
+        "test_real_dma: real DMA: bounce buffers, files of 3",
         (("NotMapped::Gap(if mapped", "NotMapped::Gap(if true { return Err(NotMapped::Refused) } else if mapped"),),
     ),
     Defect(
         "the second part of memory in parts begins with the first",
         "H-37",
-        "test_25_real_dma: real DMA: bounce buffers, files of 3",
+        "test_real_dma: real DMA: bounce buffers, files of 3",
         (("rest.sg.iter_mut().zip(others)", "rest.sg.iter_mut().zip(entries)"),),
     ),
     Defect(

@@ -10,7 +10,7 @@ from guests.lib.peer import peer
 from guests.lib.rpcload import loaded
 from guests.lib.sight import ends
 
-from .test_9_hostile_server import nothing_left
+from .test_hostile_server import nothing_left
 
 # The in-tree transport's time, too.
 IDLE_SECONDS = 300

@@ -13,7 +13,7 @@ from guests.lib.documentation import names, table
 from guests.lib.rules import ROOT, rule
 from guests.lib.sight import DIRECTORY
 
-from .test_17_sight import tool
+from .test_debugfs import tool
 
 PAGE = "reference.rst"
 EVENTS = "/sys/kernel/tracing/events/rpcrdma_rs"

@@ -19,7 +19,7 @@ from guests.lib.rpcload import loaded
 from guests.lib.sight import DIRECTORY
 
 from guests.programs import pattern
-from .test_14_netns import HERE, bring_up
+from .test_netns import HERE, bring_up
 
 MIB = 1 << 20
 ECHO, ECHO_PORT = 0x2000720D, 20050  # the program of rpcload_echo.ko
@@ -307,7 +307,7 @@ def both(pair: Pair) -> None:
 @test("a network namespace that is deleted while something is mounted in it", limit=120, device="rxe")
 def namespace(pair: Pair) -> None:
     """The mount ends with its last user, and the namespace, and the module, after it."""
-    from .test_14_netns import INSIDE, container, mount
+    from .test_netns import INSIDE, container, mount
 
     with container(pair):
         mount(pair, INSIDE, "4.2")

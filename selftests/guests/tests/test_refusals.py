@@ -15,8 +15,8 @@ from guests.lib.mountstats import transport
 from guests.lib.rpcload import loaded
 from guests.lib.sight import ends
 
-from .test_8_private_data import parameters
-from .test_9_hostile_server import ABSENT, ask, hostile
+from .test_private_data import parameters
+from .test_hostile_server import ABSENT, ask, hostile
 
 # The refused request while a connection is made, and the step that the log names.
 STEPS = {

@@ -16,8 +16,8 @@ from guests.lib.ibfault import faults
 from guests.lib.peer import Event, Peer
 from guests.lib.sight import details
 
-from .test_8_private_data import parameters
-from .test_9_hostile_server import ABSENT, FOREIGN, NFS, READDIR, ask, counters, hostile, odd, stale_handle
+from .test_private_data import parameters
+from .test_hostile_server import ABSENT, FOREIGN, NFS, READDIR, ask, counters, hostile, odd, stale_handle
 
 LOOKUPS = "python3 -I -S /share/tools/lookups.py"
 # The peer has room for as many calls as a test has, all of them short.

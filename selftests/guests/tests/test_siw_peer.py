@@ -6,9 +6,9 @@ from __future__ import annotations
 from guests.harness.pair import Pair
 from guests.harness.registry import test
 
-from . import test_8_private_data as private_data
-from . import test_9_hostile_server as hostile
-from . import test_22_cases as cases
+from . import test_private_data as private_data
+from . import test_hostile_server as hostile
+from . import test_reply_fields as cases
 
 LOGGED = r"port \d+: "
 

@@ -18,9 +18,9 @@ from guests.lib.mountstats import SUSPICIOUS, transport
 from guests.lib.rules import Rule, rule
 from guests.lib.sight import ends
 
-from .test_7_reconnect import PROVOKED, connected
-from .test_9_hostile_server import ABSENT, counters, hostile
-from .test_14_credits import together
+from .test_reconnect import PROVOKED, connected
+from .test_hostile_server import ABSENT, counters, hostile
+from .test_credits import together
 
 TOOL = "python3 -I -S /share/tools/steady.py"
 FILE, STATE = f"{MOUNT_POINT}/steady", "/tmp/steady"

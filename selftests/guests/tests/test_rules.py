@@ -21,7 +21,7 @@ from guests.lib.rules import ROOT, rule
 from guests.lib.sight import details
 
 from guests.programs import pattern
-from .test_8_private_data import (
+from .test_private_data import (
     REQUEST_FIELD,
     check_request,
     check_thresholds,

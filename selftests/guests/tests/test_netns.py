@@ -12,7 +12,7 @@ from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
 
-from .test_7_reconnect import PROVOKED, TRACE, attempts
+from .test_reconnect import PROVOKED, TRACE, attempts
 
 # Enters the network namespace of a container; the mount namespace stays, with the files that mount needs.
 INSIDE = "nsenter --net=/run/netns/container"

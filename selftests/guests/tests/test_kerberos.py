@@ -13,7 +13,7 @@ from guests.lib.mountstats import SUSPICIOUS, transport
 from guests.lib.rules import rule
 
 from guests.programs import pattern
-from .test_2_data import SIZES, check_digests, digests
+from .test_data import SIZES, check_digests, digests
 
 FLAVOURS = ("krb5", "krb5i", "krb5p")
 MIB = 1 << 20

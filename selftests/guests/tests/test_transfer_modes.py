@@ -17,8 +17,8 @@ from guests.lib import resources
 from guests.lib.mountstats import SUSPICIOUS
 from guests.lib.rpcload import FILES, Load, Outcome, loaded
 
-from .test_8_private_data import parameters
-from .test_9_hostile_server import NFS, hostile
+from .test_private_data import parameters
+from .test_hostile_server import NFS, hostile
 
 KIB, MIB = 1 << 10, 1 << 20
 READ, WRITE = 6, 7  # procedures of NFSv3

@@ -7,7 +7,7 @@ from guests.harness.registry import test
 from guests.lib.mountstats import transport
 
 from guests.programs import pattern
-from .test_7_reconnect import ATTEMPT, state, timed
+from .test_reconnect import ATTEMPT, state, timed
 
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
 

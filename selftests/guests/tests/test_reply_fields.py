@@ -18,7 +18,7 @@ from guests.lib import mountstats
 from guests.lib.peer import Peer, peer
 from guests.lib.rpcload import loaded
 
-from .test_9_hostile_server import ABSENT, DEVICE, FAILED, ask, counters, hostile, nothing_left, odd
+from .test_hostile_server import ABSENT, DEVICE, FAILED, ask, counters, hostile, nothing_left, odd
 
 SEPARATOR = "====="
 STRONGER = r"RPC: server \S+ requires stronger authentication"

@@ -14,11 +14,11 @@ from guests.lib.documentation import list_table, literals
 from guests.lib.peer import peer
 from guests.lib.rules import rule
 
-from .test_14_netns import HERE, INSIDE, bring_up
-from .test_17_sight import tool
-from .test_7_reconnect import PROVOKED
-from .test_8_private_data import lookup
-from .test_9_hostile_server import FOREIGN, stale_handle
+from .test_netns import HERE, INSIDE, bring_up
+from .test_debugfs import tool
+from .test_reconnect import PROVOKED
+from .test_private_data import lookup
+from .test_hostile_server import FOREIGN, stale_handle
 
 ROWS = {row.cells[0]: row for row in list_table("troubleshooting.rst", "Complaints")}
 TESTED: set[str] = set()

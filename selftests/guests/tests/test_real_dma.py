@@ -15,8 +15,8 @@ from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.rpcload import loaded
 
-from . import test_2_data as data
-from . import test_4_recall as recall
+from . import test_data as data
+from . import test_recall as recall
 
 PARAMETERS = "/sys/module/realdma/parameters"
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]

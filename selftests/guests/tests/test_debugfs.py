@@ -15,7 +15,7 @@ from guests.lib.peer import peer
 from guests.lib.rules import rule
 from guests.lib.sight import DIRECTORY, details, ends, table
 
-from .test_8_private_data import PROVOKED, lookup
+from .test_private_data import PROVOKED, lookup
 
 TOOL = REPO / "tools/rpcrdma"
 TRACING = "/sys/kernel/tracing"

@@ -6,7 +6,7 @@ from guests.harness.registry import test
 from guests.lib.mountstats import SUSPICIOUS, transport
 
 from guests.programs import pattern
-from .test_7_reconnect import MIB, PROVOKED
+from .test_reconnect import MIB, PROVOKED
 
 # The in-tree module's message at level error when it cannot load, and ours when the name is taken.
 REFUSED = (r'rpcrdma_rs: the name "rdma" is taken',)

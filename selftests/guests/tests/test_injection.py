@@ -14,11 +14,11 @@ from guests.lib.mountstats import transport
 from guests.lib.rules import rule
 from guests.lib.sight import details
 
-from .test_7_reconnect import PROVOKED
-from .test_9_hostile_server import ABSENT, hostile
-from .test_13_reverse import NULL, bed
-from .test_14_credits import PATIENT, ROOM, came, numbered
-from .test_24_recovery import Writer
+from .test_reconnect import PROVOKED
+from .test_hostile_server import ABSENT, hostile
+from .test_reverse import NULL, bed
+from .test_credits import PATIENT, ROOM, came, numbered
+from .test_recovery import Writer
 
 SUNRPC, SLAB = "fail_sunrpc", "failslab"
 EVERY = 25  # Sends
