@@ -108,7 +108,7 @@ class Table:
                 by_file[file].append(function)
             if by_file:
                 said.append(
-                    f"{title}: " + "; ".join(f"``{f}``: {', '.join(sorted(t))}" for f, t in by_file.items()) + "."
+                    f"{title}: " + "; ".join(f"``{f}``: {', '.join(sorted(set(t)))}" for f, t in by_file.items()) + "."
                 )
         if name in places.UNTESTABLE:
             said.append(f"Not testable: {places.UNTESTABLE[name]}.")

@@ -3,12 +3,12 @@
 
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
+from guests.lib.connecting import PROVOKED
 from guests.lib.mountstats import SUSPICIOUS, transport
-
 from guests.programs import pattern
-from .test_reconnect import MIB, PROVOKED
 
 # The in-tree module's message at level error when it cannot load, and ours when the name is taken.
+MIB = 1 << 20
 REFUSED = (r'rpcrdma_rs: the name "rdma" is taken',)
 
 

@@ -12,28 +12,12 @@ import re
 from guests.harness.guest import Job
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
+from guests.lib.hostile import ABSENT, FOREIGN, NFS, READDIR, ask, counters, hostile, odd, stale_handle
 from guests.lib.ibfault import faults
+from guests.lib.lookups import LOOKUPS, PATIENT, ROOM, came, numbered, together
+from guests.lib.parameters import parameters
 from guests.lib.peer import Event, Peer
 from guests.lib.sight import details
-
-from .test_private_data import parameters
-from .test_hostile_server import ABSENT, FOREIGN, NFS, READDIR, ask, counters, hostile, odd, stale_handle
-
-LOOKUPS = "python3 -I -S /share/tools/lookups.py"
-# The peer has room for as many calls as a test has, all of them short.
-ROOM = ("--receives", "150", "--receive-size", "8192")
-# Replies that are kept back must not end the connection by a timeout of the RPC layer.
-PATIENT = "timeo=600"
-
-
-def together(pair: Pair, *names: str) -> str:
-    """Has names looked up at the same time; the client's verdict on each is a line."""
-    return pair.client.run(f"timeout -s KILL 300 {LOOKUPS} together {MOUNT_POINT} {' '.join(names)}", 60).out
-
-
-def numbered(name: str, count: int, first: int = 0) -> list[str]:
-    """`count` different names."""
-    return [f"{name}.{number}" for number in range(first, first + count)]
 
 
 def most_at_once(pair: Pair, server: Peer, count: int, first: int = 0) -> int:
@@ -51,15 +35,6 @@ def keep(pair: Pair, server: Peer, mode: str) -> None:
     job = pair.client.spawn(f"stat {MOUNT_POINT}/do-{mode} & echo $! >/tmp/waiting; wait $!")
     server.wait(lambda event: event.get("mode") == mode, "the call did not come")
     kill(pair, job)
-
-
-def came(server: Peer, names: list[str]) -> None:
-    """Returns when look-ups of all these names have come to the peer."""
-
-    def all_of_them() -> bool:
-        return set(names) <= {event["name"] for event in server.events if event["event"] == "message"}
-
-    wait_until(all_of_them, f"not all of {names[0]} .. {names[-1]} have come", 20 * server.pair.options.slowness)
 
 
 def kill(pair: Pair, job: Job) -> None:

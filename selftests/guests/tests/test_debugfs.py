@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 
-from guests.harness.config import REPO
 from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from guests.harness.registry import test
+from guests.lib.connecting import PROVOKED
+from guests.lib.lookups import lookup
 from guests.lib.peer import peer
 from guests.lib.rules import rule
 from guests.lib.sight import DIRECTORY, details, ends, table
+from guests.lib.tool import tool
 
-from .test_private_data import PROVOKED, lookup
 
-TOOL = REPO / "tools/rpcrdma"
 TRACING = "/sys/kernel/tracing"
 ANNOUNCED = "f6ab0e180101010f"  # sends up to 2048 bytes, receives up to 16384
 
@@ -122,15 +121,6 @@ def modes(pair: Pair) -> None:
     pair.client.run("touch /tmp/stop")
     pair.client.finish(job, "the reader", 30)
     pair.load_module()
-
-
-def tool(pair: Pair, words: str, check: bool = True) -> str:
-    """The output of the tool in the client."""
-    path = pair.client.share / "rpcrdma"
-    if not path.exists():
-        shutil.copy(TOOL, path)
-    done = pair.client.run(f"python3 -I -S /share/rpcrdma {words}", 60, check=check)
-    return done.out
 
 
 @test("the tool shows connections and explains a mount", limit=120, device="rxe")

@@ -12,8 +12,8 @@ from guests.harness.registry import test
 from guests.lib.documentation import names, table
 from guests.lib.rules import ROOT, rule
 from guests.lib.sight import DIRECTORY
+from guests.lib.tool import tool
 
-from .test_debugfs import tool
 
 PAGE = "reference.rst"
 EVENTS = "/sys/kernel/tracing/events/rpcrdma_rs"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A server that breaks the protocol: the client neither trusts it, nor dies of it, nor remembers it.
 
-The peer (selftests/guests/peer) serves a directory whose names are orders: the reply to a look-up of `do-MODE` is itself
-in that mode. So the misbehaviour happens under a mount, where counters can be read. After each test the client holds
-nothing of it; the last test uses the in-tree server, over the same module.
+The peer does it by order, under a mount (guests/lib/hostile.py). After each test the client holds nothing of it; the last
+test over soft-RoCE uses the in-tree server, over the same module.
 """
 
 from __future__ import annotations
@@ -17,72 +16,38 @@ from contextlib import contextmanager
 
 from guests.harness.pair import MOUNT_POINT, Late, Pair, wait_until
 from guests.harness.registry import test
-from guests.lib import resources
-from guests.lib.mountstats import transport
+from guests.lib.hostile import (
+    ABSENT,
+    DEVICE,
+    FAILED,
+    FOREIGN,
+    NFS,
+    NULL,
+    READDIR,
+    ask,
+    counters,
+    hostile,
+    misbehave,
+    nothing_left,
+    odd,
+    stale_handle,
+)
 from guests.lib.peer import Peer, peer
 from guests.lib.rpcload import loaded
 from guests.lib.sight import ends
 
 # Counters of messages dropped, by reason.
 DROPPED = ("short", "version", "type", "xid_mismatch", "malformed", "undecodable")
-ABSENT, FAILED = "No such file or directory", "Input/output error"
-NFS, NULL, READDIR = 100003, 0, 16
 RDMA_ERROR, ERR_CHUNK = 4, 2
-PAGE_SIZE = 4096
 
 # The client's messages when it ends a connection by its own decision.
-FOREIGN = r"port \d+: ending the connection: it invalidated a handle that is not the call's"
-# A broken connection, as the device reports it.
-DEVICE = r"rxe\d+: qp#\d+ (make_send_cqe|do_complete): non-flush error status = \d+"
 SECOND = r"port \d+: ending the connection: a second reply to the same call"
 STRANGE = r"port \d+: ending the connection: too many replies to unknown calls"
 
 
-def counters(pair: Pair) -> dict[str, int]:
-    """All numbers of the transport."""
-    return transport(pair.client, MOUNT_POINT)
-
-
-def ask(pair: Pair, name: str) -> str:
-    """The client's verdict on a name; a look-up that hangs is killed, and the test fails by its status."""
-    done = pair.client.run(f"timeout -s KILL 100 stat {MOUNT_POINT}/{name}", 45, check=False)
-    assert done.rc == 1, f"look-up of {name}: {done}"
-    return done.out
-
-
-def nothing_left(pair: Pair) -> None:
-    """The client holds no RDMA object but the queue pair that an rxe device has for itself."""
-    own = {"rxe": 1, "siw": 0}[pair.options.device]
-
-    def clean() -> bool:
-        left = resources.rdma(pair.client)
-        return left["qp"] == own and left["mr"] == 0
-
-    # sunrpc drops the last references from a workqueue.
-    wait_until(clean, "RDMA objects are left", 20 * pair.options.slowness)
-
-
-@contextmanager
-def hostile(pair: Pair, *options: str, mount: str = "") -> Iterator[Peer]:
-    """A mounted peer for the block; nothing of it is left afterwards."""
-    with peer(pair, "--private-data", "f6ab0e1801010303", *options) as server, server.mounted(mount):
-        yield server
-        tells_no_address(server)
-    nothing_left(pair)
-
-
-def tells_no_address(server: Peer) -> None:
-    """Offsets of offered memory count from the page it begins in: no address of the client's kernel gets out (H-36)."""
-    for message in server.messages():
-        if "reply" in message and "malformed" not in message:
-            segments = [*message["read"], *itertools.chain(*message["write"]), *(message["reply"] or [])]
-            offsets = [segment["offset"] for segment in segments]
-            assert all(offset < PAGE_SIZE for offset in offsets), f"offsets: {[hex(offset) for offset in offsets]}"
-
-
 @contextmanager
 def directory(pair: Pair, segments: int) -> Iterator[Peer]:
-    """The same, with READDIRs that offer a Reply chunk of `segments` segments: one for all of the reply or, when its
+    """A mounted peer, with READDIRs that offer a Reply chunk of `segments` segments: one for all of the reply or, when its
     pages end within a page, one each for its head, its pages and its tail."""
     split = segments == 3
     options = ["--private-data", "f6ab0e1801010000"] if split else []
@@ -91,17 +56,6 @@ def directory(pair: Pair, segments: int) -> Iterator[Peer]:
         offered = {len(m["reply"] or []) for m in server.messages(NFS, READDIR)}
         # Some tests do not read a directory at all.
         assert offered <= {segments}, f"segments offered: {offered}"
-
-
-def misbehave(pair: Pair, server: Peer, mode: str) -> tuple[str, dict[str, int], int]:
-    """Has the peer reply to a look-up in a mode: the client's verdict, the rise of its counters, its number of calls."""
-    name = f"do-{mode}"
-    before = counters(pair)
-    told = ask(pair, name)
-    assert len([e for e in server.of("misbehaves") if e["mode"] == mode]) == 1, f"the peer did not do {mode}"
-    after = counters(pair)
-    risen = {key: after[key] - before[key] for key in after if after[key] != before[key]}
-    return told, risen, len(server.lookups(name))
 
 
 # Mode, requirements, the counter that rises by one. The right reply follows, so the look-up ends well.
@@ -115,21 +69,6 @@ DROPS = [
     ("reverse-call", ("BI-16", "BI-3"), "reverse_unserved"),
     ("credits-zero", ("V1-25",), "zero_grants"),
 ]
-
-# Counters that any call moves.
-ORDINARY = {
-    *("connect_time", "idle_time", "sends", "receives", "request_utilisation", "backlog_utilisation"),
-    *("reply_chunks", "write_chunks", "read_chunks", "reply_bytes", "request_bytes", "pullup_bytes", "fixup_bytes"),
-    *("local_invalidates", "remote_invalidates", "empty_sendctx", "reply_waits", "hardway_bytes"),
-    "mrs_allocated",
-    # A caller that is killed moves these.
-    *("abandoned_calls", "late_replies"),
-}
-
-
-def odd(risen: dict[str, int]) -> dict[str, int]:
-    """The counters among them that tell of something wrong."""
-    return {name: by for name, by in risen.items() if name not in ORDINARY}
 
 
 def dropped(pair: Pair, mode: str, counter: str) -> None:
@@ -364,6 +303,7 @@ def first_call(pair: Pair, mode: str, vers: str) -> None:
 
 
 @test("every reply twice", "H-18", "V1-113", limit=90, device="rxe", allowed=(SECOND,))
+@test("siw: every reply twice", "H-18", "V1-113", limit=90, device="siw", allowed=(SECOND,))
 def twice(pair: Pair) -> None:
     """The second finds no call, or one that is being completed; either way the call completes once."""
     with hostile(pair) as server:
@@ -396,12 +336,6 @@ def invalidated_twice(pair: Pair) -> None:
         assert done["local_invalidates"] > 0, done
 
 
-def stale_handle(pair: Pair, server: Peer) -> None:
-    """Makes the peer know a handle whose registration is invalidated by now."""
-    pair.client.run(f"ls {MOUNT_POINT}")
-    assert [m for m in server.messages(NFS, READDIR) if m["reply"] or m["write"]], "no call had a chunk"
-
-
 @test(
     "remote invalidation of a handle that is not the call's: {mode}",
     *("H-30", "PD-30", "PD-33", "V1-129"),
@@ -423,6 +357,24 @@ def foreign(pair: Pair, mode: str) -> None:
         assert sent == 2 or mode != "invalidate-stale", f"the call was sent {sent} times"
         said = pair.client.run("dmesg").out
         assert re.search(rf"port {server.port}: ending the connection: it invalidated", said), "the log does not say it"
+
+
+@test(
+    "siw: remote invalidation of a handle that is not the call's: {mode}",
+    *("H-30", "PD-30"),
+    limit=120,
+    device="siw",
+    allowed=(r"siw: got TERMINATE\. layer 0, type 2, code 9",),
+    cases=[{"mode": "invalidate-stale"}, {"mode": "invalidate-dead"}],
+)
+def foreign_by_siw(pair: Pair, mode: str) -> None:
+    """The device refuses it by itself, unlike rxe, and ends the connection; calls without a reply are sent again."""
+    with hostile(pair, mount="nordirplus") as server:
+        stale_handle(pair, server)
+        told, risen, sent = misbehave(pair, server, mode)
+        assert ABSENT in told, told
+        assert odd(risen) == {"connect_count": 1} and sent == 2, (risen, sent)
+        assert ABSENT in ask(pair, "do-right")
 
 
 @test(
@@ -576,6 +528,7 @@ def handles(pair: Pair) -> None:
 
 
 @test("garbage", "V1-15", "V1-20", "V1-105", "V1-108", "V1-139", "H-24", limit=120, device="rxe")
+@test("siw: garbage", "V1-15", "V1-20", "V1-105", "V1-108", "V1-139", "H-24", limit=120, device="siw")
 def garbage(pair: Pair) -> None:
     """Messages without meaning, in all more than the client has Receives, cost none: later messages are received. At
     most as many arrive at a time as the client has granted credits for."""
@@ -618,6 +571,13 @@ def unknown(pair: Pair) -> None:
 
 
 @test("disconnected in the middle of a call", "V1-122", "PD-20", "H-45", limit=120, device="rxe")
+@test(
+    "siw: disconnected in the middle of a call",
+    *("V1-122", "PD-20", "H-45"),
+    limit=120,
+    device="siw",
+    allowed=(r"port \d+: ",),
+)
 def disconnect(pair: Pair) -> None:
     """The call is sent again on a new connection; attempts that are cut off or refused in between do not end it."""
     with hostile(pair, "--connections", "ok,disconnect,reject,reject,ok", mount="timeo=600") as server:

@@ -6,11 +6,11 @@ from __future__ import annotations
 from guests.harness.network import SERVER
 from guests.harness.pair import Pair
 from guests.harness.registry import test
+from guests.lib.hostile import nothing_left
 from guests.lib.peer import peer
 from guests.lib.rpcload import loaded
 from guests.lib.sight import ends
 
-from .test_hostile_server import nothing_left
 
 # The in-tree transport's time, too.
 IDLE_SECONDS = 300

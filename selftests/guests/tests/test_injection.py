@@ -9,16 +9,16 @@ from collections import Counter
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
+from guests.lib.connecting import PROVOKED
+from guests.lib.hostile import ABSENT, hostile
 from guests.lib.injection import DEEPEST, FOR_EVER, arm, disarm, injection, left, text_of, text_of_kernel
+from guests.lib.lookups import PATIENT, ROOM, came, numbered
 from guests.lib.mountstats import transport
+from guests.lib.reverse import NULL, bed
 from guests.lib.rules import rule
 from guests.lib.sight import details
+from guests.lib.steady import Writer
 
-from .test_reconnect import PROVOKED
-from .test_hostile_server import ABSENT, hostile
-from .test_reverse import NULL, bed
-from .test_credits import PATIENT, ROOM, came, numbered
-from .test_recovery import Writer
 
 SUNRPC, SLAB = "fail_sunrpc", "failslab"
 EVERY = 25  # Sends

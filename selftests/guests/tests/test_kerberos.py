@@ -9,11 +9,10 @@ import time
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
 from guests.harness.registry import test
 from guests.lib import hold, kerberos
+from guests.lib.files import SIZES, check_digests, digests
 from guests.lib.mountstats import SUSPICIOUS, transport
 from guests.lib.rules import rule
-
 from guests.programs import pattern
-from .test_data import SIZES, check_digests, digests
 
 FLAVOURS = ("krb5", "krb5i", "krb5p")
 MIB = 1 << 20

@@ -12,14 +12,13 @@ from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
+from guests.lib.container import HERE, INSIDE, bring_up, container, mount
 from guests.lib.documentation import list_table, literals
 from guests.lib.ibfault import faults
 from guests.lib.peer import peer
 from guests.lib.rpcload import loaded
 from guests.lib.sight import DIRECTORY
-
 from guests.programs import pattern
-from .test_netns import HERE, bring_up
 
 MIB = 1 << 20
 ECHO, ECHO_PORT = 0x2000720D, 20050  # the program of rpcload_echo.ko
@@ -307,7 +306,6 @@ def both(pair: Pair) -> None:
 @test("a network namespace that is deleted while something is mounted in it", limit=120, device="rxe")
 def namespace(pair: Pair) -> None:
     """The mount ends with its last user, and the namespace, and the module, after it."""
-    from .test_netns import INSIDE, container, mount
 
     with container(pair):
         mount(pair, INSIDE, "4.2")

@@ -7,82 +7,27 @@ from outside: data that fits is sent inline, other data by a chunk, and no messa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from guests.harness.guest import Guest
-from guests.harness.network import CLIENT
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.capture import Capture, capturing
+from guests.lib.connecting import PROVOKED
+from guests.lib.lookups import lookup
 from guests.lib.mountstats import SUSPICIOUS, transport
+from guests.lib.parameters import parameter, parameters
 from guests.lib.peer import Peer, connections, peer
-
+from guests.lib.private_data import (
+    CLIENT_DEFAULT,
+    HEADERS,
+    REPLY_FIELD,
+    REQUEST_FIELD,
+    check_log,
+    check_request,
+    check_thresholds,
+    sent_messages,
+    size_byte,
+)
 from guests.programs import pattern
-
-DEFAULTS = {"max_inline_send": 4096, "max_inline_receive": 4096, "credits": 128, "remote_invalidation": 1, "reverse": 1}
-CLIENT_DEFAULT = "f6ab0e1801010303"
-NFS, READ, WRITE = 100003, 6, 7
-# More than the headers of a small call or reply take, and less than the smallest threshold.
-HEADERS = 400
-REPLY_FIELD = 196  # bytes of private data that a reply of the InfiniBand connection manager carries
-REQUEST_FIELD = 56  # bytes that its request has left for the consumer
-
-# rxe's message about a lost peer, by which the tests make the client reconnect.
-PROVOKED = (r"rxe\d+: qp#\d+ make_send_cqe: non-flush error status = \d+", r"rxe\d+: qp#\d+ .*retry.*exceeded")
-
-
-def parameter(client: Guest, name: str) -> str:
-    """The value of a module parameter."""
-    return client.run(f"cat /sys/module/rpcrdma_rs/parameters/{name}").out.strip()
-
-
-@contextmanager
-def parameters(pair: Pair, **values: int) -> Iterator[None]:
-    """Sets module parameters for the block."""
-
-    def assign(values: dict[str, int]) -> None:
-        pair.client.run("\n".join(f"echo {v} >/sys/module/rpcrdma_rs/parameters/{k}" for k, v in values.items()))
-
-    assign(values)
-    try:
-        yield
-    finally:
-        assign(DEFAULTS)
-
-
-def check_request(server: Peer, sent: str) -> None:
-    """The client's bytes stand at the beginning of the field, and nothing but padding, which iWARP does without, follows."""
-    field = REQUEST_FIELD if server.pair.options.device == "rxe" else 0
-    for event in server.of("connect"):
-        assert event["private_data"] == sent.ljust(2 * field, "0"), f"private data sent: {event}"
-
-
-def check_thresholds(pair: Pair, server: Peer, call: int, reply: int) -> None:
-    """Has the client write and read just below and just at the thresholds, and looks at how it does that."""
-    file = f"{MOUNT_POINT}/file"
-    before, writes, reads = (len(server.messages(*of)) for of in ((), (NFS, WRITE), (NFS, READ)))
-    for size in (call - HEADERS, call):
-        pair.client.run(f"dd if=/dev/zero of={file} bs={size} count=1 conv=nocreat,notrunc oflag=direct status=none")
-    below, at = server.messages(NFS, WRITE)[writes:]
-    assert not below["read"] and below["length"] > call - HEADERS, f"fits into {call} bytes, yet: {below}"
-    assert at["read"], f"does not fit into {call} bytes, yet: {at}"
-    for size in (reply - HEADERS, reply):
-        # The peer has no data: the test looks at the client's calls.
-        failed = pair.client.run(f"dd if={file} of=/dev/null bs={size} count=1 iflag=direct status=none", check=False)
-        assert "Input/output error" in failed.out, failed
-    below, at = server.messages(NFS, READ)[reads:]
-    assert not below["write"] and below["reply"] is None, f"fits into {reply} bytes, yet: {below}"
-    assert at["write"] or at["reply"], f"does not fit into {reply} bytes, yet: {at}"
-    longest = max(message["length"] for message in server.messages()[before:])
-    assert longest <= call, f"a message of {longest} bytes, with a threshold of {call}"
-
-
-def check_log(server: Peer, sent: str, received: str, call: int, reply: int) -> None:
-    """The log reports one connection, with these values."""
-    (logged,) = server.connections()
-    found = (logged.sent, logged.received, logged.call, logged.reply)
-    assert found == (sent, received, call, reply), f"the log says {logged}"
 
 
 NONE = {"received": "none", "call": 1024, "reply": 1024}
@@ -118,11 +63,25 @@ def accepted_with(pair: Pair, what: str, bytes: str, received: str, call: int, r
         assert len(server.of("connect")) == 1, f"{what}: connected more than once"
 
 
+# iWARP pads nothing, and carries more.
+ACCEPTS_BY_SIW = [
+    *ACCEPTS,
+    # A field longer than InfiniBand's; with 4 bytes more siw's client fails by itself.
+    ("in the last 8 of 248 bytes", ("PD-36", "PD-40", "PD-49"), GOOD.rjust(2 * 248, "0"), {}),
+    # Here it can be cut short anywhere.
+    ("TV-PD-6, cut short", ("PD-40", "PD-41"), GOOD[:14], NONE),
+    ("TV-PD-6, behind other data", ("PD-40", "PD-41"), "aabb" + GOOD[:14], NONE),
+]
+
 for title, rows, accepted, expected in ACCEPTS:
     case = {"what": title, "bytes": accepted, "received": GOOD, "call": 4096, "reply": 4096, **expected}
     test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case], core=True)(
         accepted_with
     )
+
+for title, rows, accepted, expected in ACCEPTS_BY_SIW:
+    case = {"what": title, "bytes": accepted, "received": GOOD, "call": 4096, "reply": 4096, **expected}
+    test("siw: the peer's private data: {what}", *rows, "V1-142", limit=60, device="siw", cases=[case])(accepted_with)
 
 
 @test("RDMA Reads in flight are as many as the device takes", "V1-38", limit=60, device="rxe", core=True)
@@ -155,17 +114,6 @@ def afresh(pair: Pair) -> None:
         assert (second.call, second.reply) == (8192, 2048), second
         assert [event["outcome"] for event in server.of("connect")] == ["ok", "reject", "ok"]
         check_thresholds(pair, server, 8192, 2048)
-
-
-def lookup(pair: Pair, name: str) -> None:
-    """Has the client ask for a name that does not exist."""
-    done = pair.client.run(f"stat {MOUNT_POINT}/{name}", 60, check=False)
-    assert "No such file" in done.out, done
-
-
-def size_byte(bytes: int) -> str:
-    """RFC 8797, section 4.2."""
-    return f"{bytes // 1024 - 1:02x}"
 
 
 LARGEST = {"peer_send": 262144, "peer_receive": 262144}
@@ -207,29 +155,6 @@ def check_capture(capture: Capture, server: Peer, sent: str, announced: str) -> 
     assert [[announced.ljust(2 * REPLY_FIELD, "0")]] == replies, f"reply: {replies}"
     received = sorted(message["length"] for message in server.messages())
     assert sent_messages(capture) == received, f"on the wire {sent_messages(capture)}, received {received}"
-
-
-# Opcodes of a reliable connection's Sends.
-FIRST, MIDDLE, LAST, ONLY = 0, 1, 2, 4
-BTH_AND_ICRC = 12 + 4
-UDP_HEADER = 8
-
-
-def sent_messages(capture: Capture) -> list[int]:
-    """The lengths of the messages that the client sent, from the packets alone, in ascending order."""
-    fields = ("infiniband.bth.psn", "infiniband.bth.opcode", "udp.length", "infiniband.bth.padcnt")
-    packets = {}
-    for words in capture.decode(f"ip.src == {CLIENT.ipv4} && infiniband.bth.destqp != 1", *fields):
-        psn, opcode, length, padding = (int(word, 0) for word in words)
-        # A packet that was sent again has the same number.
-        if opcode in (FIRST, MIDDLE, LAST, ONLY):
-            packets[psn] = (opcode, length - UDP_HEADER - BTH_AND_ICRC - padding)
-    lengths, current = [], 0
-    for _, (opcode, length) in sorted(packets.items()):
-        current = length if opcode in (FIRST, ONLY) else current + length
-        if opcode in (LAST, ONLY):
-            lengths.append(current)
-    return sorted(lengths)
 
 
 BAD_VALUES = ["1023", "262145", "0", "-1", "many", "4096x"]

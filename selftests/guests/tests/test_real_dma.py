@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from guests.harness.config import REPO
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
+from guests.lib import files
+from guests.lib.recall import recall
 from guests.lib.rpcload import loaded
 
-from . import test_data as data
-from . import test_recall as recall
 
 PARAMETERS = "/sys/module/realdma/parameters"
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
-SIZES = [{"size": size, "vers": vers} for size, vers in ((4096, "4.2"), (data.MIB, "3"))]
+SIZES = [{"size": size, "vers": vers} for size, vers in ((4096, "4.2"), (files.MIB, "3"))]
 
 
 def count(pair: Pair, name: str) -> int:
@@ -51,7 +51,7 @@ def real(pair: Pair) -> Iterator[None]:
 def sizes(pair: Pair, vers: str) -> None:
     """Inline data and chunks of both directions."""
     with real(pair):
-        data.sizes(pair, vers)
+        files.every_size(pair, vers)
 
 
 @test(
@@ -60,7 +60,7 @@ def sizes(pair: Pair, vers: str) -> None:
 def transfers(pair: Pair, size: int, vers: str) -> None:
     """Buffered, direct and by mmap."""
     with real(pair):
-        data.transfer_sizes(pair, size, vers)
+        files.every_kind(pair, size, vers)
 
 
 @test(
@@ -115,7 +115,7 @@ def bounced_files(pair: Pair, vers: str) -> None:
     with moving(pair):
         # Left by the test of the same with memory that stays.
         pair.server.run(f"rm -rf /export/sizes-{vers}")
-        data.sizes(pair, vers)
+        files.every_size(pair, vers)
         pair.mount(vers, "nordirplus" if vers == "3" else "")
         pair.client.run(f"mkdir {MOUNT_POINT}/many; cd {MOUNT_POINT}/many; seq -f file-%05g 200 | xargs touch")
         pair.drop_caches()
@@ -129,4 +129,4 @@ def bounced_files(pair: Pair, vers: str) -> None:
 def recalled(pair: Pair) -> None:
     """The reverse direction: an unsolicited message, and a message that no reply follows."""
     with real(pair):
-        recall.recall(pair)
+        recall(pair)

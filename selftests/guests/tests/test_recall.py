@@ -1,42 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Calls that the server makes: delegation recall over the backchannel of NFSv4.2."""
 
-import itertools
-import re
-from contextlib import suppress
-
-from guests.harness.pair import MOUNT_POINT, NFS_PORT, Late, Pair, wait_until
+from guests.harness.pair import MOUNT_POINT, NFS_PORT, Late, Pair
 from guests.harness.registry import test
 from guests.lib.capture import capturing
 from guests.lib.mountstats import calls, transport
+from guests.lib.recall import delegations, recall, returns, take_delegation
 from guests.lib.rules import rule
-
-NUMBERS = itertools.count()
-
-
-def server_view(pair: Pair, file: str) -> str:
-    """nfsd's records of its clients; `file` is info or states."""
-    return pair.server.run(f"cat /proc/fs/nfsd/clients/*/{file}").out
-
-
-def delegations(pair: Pair, name: str) -> list[str]:
-    """The files with names that begin so which the server has given a delegation of; it gives some of directories, too."""
-    return re.findall(rf'type: deleg,.* filename: "/({name}[^"]*)"', server_view(pair, "states"))
-
-
-def take_delegation(pair: Pair, name: str, count: int) -> str:
-    """Reads files until nfsd grants a delegation, after the callback path is up; returns the name of the file.
-
-    For half a minute nfsd grants none of a file that it has recalled one of. It keeps these in a Bloom filter of 256 bits and,
-    after the recalls of these tests, takes one file in ten for such a one: so there has to be more than one.
-    """
-
-    def granted() -> list[str]:
-        pair.client.run(f"cd {MOUNT_POINT}; cat {name}[1-{count}] >/dev/null")
-        return delegations(pair, name)
-
-    wait_until(granted, "no delegation was granted", 20 * pair.options.slowness, 0.3)
-    return delegations(pair, name)[0]
 
 
 @test("the session is told how long a call from the server may be", "BI-20", limit=60, device="rxe", core=True)
@@ -52,26 +22,9 @@ def session(pair: Pair) -> None:
 
 
 @test("delegations are recalled", "BI-1", limit=90, core=True)
-def recall(pair: Pair) -> None:
+def recalled(pair: Pair) -> None:
     """A write on the server makes nfsd call the client back on the client's own connection; the delegation returns."""
-    # Not those of an earlier run: nfsd gives no delegation of a file for a while after a recall.
-    name = f"shared{next(NUMBERS)}-"
-    pair.server.run(f"cd /export; for i in $(seq 8); do echo one >{name}$i; done")
-    pair.mount("4.2")
-    shared = take_delegation(pair, name, 8)
-    assert re.search(r"callback state: UP", server_view(pair, "info")), server_view(pair, "info")
-    before = calls(pair.client, MOUNT_POINT, "DELEGRETURN")
-    called = transport(pair.client, MOUNT_POINT).get("reverse_calls")
-    start = float(pair.server.run("cut -d' ' -f1 /proc/uptime").out)
-    end = float(pair.server.run(f"echo two >>/export/{shared}; cut -d' ' -f1 /proc/uptime", 30).out)
-    limit = 3 * pair.options.slowness
-    assert end - start < limit, f"the server waited {end - start:.1f} s: the recall did not reach the client"
-    assert returns(pair, before + 1) > before, "the delegation was not returned"
-    assert not delegations(pair, shared)
-    if called is not None:
-        assert transport(pair.client, MOUNT_POINT)["reverse_calls"] > called, "the transport counted no reverse call"
-    assert pair.client.run(f"cat {MOUNT_POINT}/{shared}").out == "one\ntwo\n"
-    pair.umount()
+    recall(pair)
 
 
 @test(
@@ -178,13 +131,6 @@ def recalls_with_disconnects(pair: Pair, count: int) -> None:
     if recalled < count or made < 3:
         raise Late(f"{recalled} recalls, {made} disconnects")
     print(f"# {recalled} recalls over {made + 1} connections")
-
-
-def returns(pair: Pair, expected: int) -> int:
-    """Delegations that the client has returned. It counts one when it has the reply, which a disconnect can delay."""
-    with suppress(Late):
-        wait_until(lambda: calls(pair.client, MOUNT_POINT, "DELEGRETURN") >= expected, "", 10 * pair.options.slowness)
-    return calls(pair.client, MOUNT_POINT, "DELEGRETURN")
 
 
 def connects(pair: Pair) -> int:

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """A connection that breaks under I/O is made again, and no byte is lost."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 
 from guests.harness.guest import Job
 from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
+from guests.lib.connecting import ATTEMPT, PAUSE, PROVOKED, TRACE, attempts, connected, state, timed
 from guests.lib.mountstats import SUSPICIOUS, transport
-
 from guests.programs import pattern
 
 MIB = 1 << 20
-# rxe's message about a peer that no longer replies, as in these tests.
-PROVOKED = (r"rxe\d+: qp#\d+ make_send_cqe: non-flush error status = \d+", r"rxe\d+: qp#\d+ .*retry.*exceeded")
 
 
 def start_writer(pair: Pair, size: int, seed: str) -> Job:
@@ -44,11 +40,6 @@ def check(pair: Pair, size: int, seed: str) -> None:
     assert not odd, f"after the reconnect: {odd}"
     pair.client.run(f"rm {MOUNT_POINT}/broken")
     pair.umount()
-
-
-def connected(pair: Pair) -> list[str]:
-    """The numbers of the client's connected queue pairs."""
-    return re.findall(r"lqpn (\d+) .*type RC state RTS", pair.client.run("rdma resource show qp").out)
 
 
 @test(
@@ -148,25 +139,6 @@ def neighbour(pair: Pair) -> None:
     check(pair, size, "neighbour")
 
 
-TRACE = "/sys/kernel/tracing/events/rdma_cma/cm_id_destroy/enable"
-# An attempt to connect, and the pause between two of them, as seen from outside: whether the transport is connecting,
-# and whether it has an identifier of the connection manager.
-ATTEMPT, PAUSE = (True, True), (True, False)
-
-
-def state(pair: Pair) -> tuple[bool, bool]:
-    """The progress of the client's only transport in connecting: `ATTEMPT`, `PAUSE` or neither."""
-    text = pair.client.run(
-        "cat /sys/kernel/sunrpc/xprt-switches/*/xprt-*-rdma*/xprt_state; rdma resource show cm_id"
-    ).out
-    return "CONNECTING" in text, f"comm [{pair.module}]" in text
-
-
-def attempts(pair: Pair) -> int:
-    """The number of attempts to connect that have failed since `TRACE` was turned on: each destroys its identifier."""
-    return int(pair.client.run("grep -c 'cm_id_destroy:' /sys/kernel/tracing/trace || true").out)
-
-
 @contextmanager
 def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
     """Takes the connection away, and leaves the transport in an attempt to connect, or in the pause after one."""
@@ -197,13 +169,6 @@ def unreachable(pair: Pair, moment: str, vers: str) -> Iterator[None]:
 def two_seconds(pair: Pair) -> float:
     """Two seconds, times the slowness of the emulation."""
     return 2 * (pair.options.slowness if pair.options.debug else 3)
-
-
-def timed(pair: Pair, script: str) -> list[float]:
-    """Runs a script that prints `now` between its steps; returns the seconds of guest time that each took."""
-    now = "now() { cut -d' ' -f1 /proc/uptime; }"
-    times = [float(line) for line in pair.client.run(f"{now}\nnow\n{script}\nnow", 150).lines]
-    return [end - start for start, end in pairwise(times)]
 
 
 # Makes NFS let go of the transport. The kill of the users and `umount -f` do not, with NFSv4.2: the SEQUENCE that renews

@@ -10,13 +10,13 @@ from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, Pair, mount_command, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
+from guests.lib.hostile import ABSENT, ask, hostile
 from guests.lib.ibfault import faults
 from guests.lib.mountstats import transport
+from guests.lib.parameters import parameters
 from guests.lib.rpcload import loaded
 from guests.lib.sight import ends
 
-from .test_private_data import parameters
-from .test_hostile_server import ABSENT, ask, hostile
 
 # The refused request while a connection is made, and the step that the log names.
 STEPS = {

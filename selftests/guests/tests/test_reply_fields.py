@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every field of a reply, with values it cannot have: each case gives the exact outcome of the call.
 
-One right reply is changed by edits (selftests/guests/peer/edits.py). A case is its edits, the outcome of the call, and
-the counters that rise by one. All cases of a group happen under one mount, one after the other, so that each also shows
-that the client remembers nothing of earlier cases.
+One right reply is changed by edits (selftests/guests/peer/edits.py), which commas join. `N=HEX` sets word N, `N+HEX` adds
+to it, `N<HEX.HEX` inserts words in front of it, `N-COUNT` removes words, `cut~BYTES` ends the message there, `pad~BYTES`
+appends zeroes. So `6=1,7<1.dead.40.0.10000` sets the flag of the Reply chunk, and inserts a chunk of one segment.
+
+A case is its edits, the outcome of the call, and the counters that rise by one. All cases of a group happen under one
+mount, one after the other, so that each also shows that the client remembers nothing of earlier cases.
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from dataclasses import dataclass
 from guests.harness.pair import MOUNT_POINT, Pair
 from guests.harness.registry import test
 from guests.lib import mountstats
+from guests.lib.hostile import ABSENT, DEVICE, FAILED, ask, counters, hostile, nothing_left, odd
 from guests.lib.peer import Peer, peer
 from guests.lib.rpcload import loaded
 
-from .test_hostile_server import ABSENT, DEVICE, FAILED, ask, counters, hostile, nothing_left, odd
 
 SEPARATOR = "====="
 STRONGER = r"RPC: server \S+ requires stronger authentication"
@@ -55,6 +58,9 @@ OUTCOMES = {
     REFUSED: ({FAILED, *(f"{it} not supported" for it in ("Protocol", "Protocol family", "Operation"))}, 1),
     DENIED: ({"Permission denied"}, 1),
 }
+
+# The devices, and the beginning of the names of their tests. Over iWARP messages are split otherwise.
+DEVICES = {"rxe": "", "siw": "siw: "}
 
 Case = tuple[str, str, tuple[str, ...]]
 
@@ -246,12 +252,12 @@ def group(pair: Pair, name: str) -> None:
         judge([wrong(*it) for it in zip(cases, results, map(asked.count, names), strict=True)], cases)
 
 
-for part, (its_cases, rows) in GROUPS.items():
+for (part, (its_cases, rows)), device in itertools.product(GROUPS.items(), DEVICES):
     test(
-        f"{len(its_cases)} replies with another {{name}}",
+        f"{DEVICES[device]}{len(its_cases)} replies with another {{name}}",
         *rows,
         limit=240,
-        device="rxe",
+        device=device,
         allowed=(r"port \d+: ", STRONGER),
         cases=[{"name": part}],
     )(group)
@@ -275,12 +281,12 @@ def chunks(pair: Pair, procedure: str) -> None:
         assert counters(pair)["connect_count"] == 1, "the connection ended"
 
 
-for procedure, (_, _, its_cases, rows) in CHUNKS.items():
+for (procedure, (_, _, its_cases, rows)), device in itertools.product(CHUNKS.items(), DEVICES):
     test(
-        f"{len(its_cases)} replies to {{procedure}} with other chunks",
+        f"{DEVICES[device]}{len(its_cases)} replies to {{procedure}} with other chunks",
         *rows,
         limit=300,
-        device="rxe",
+        device=device,
         allowed=(r"port \d+: ",),
         cases=[{"procedure": procedure}],
     )(chunks)

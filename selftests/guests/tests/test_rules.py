@@ -14,21 +14,14 @@ from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.capture import capturing
+from guests.lib.lookups import lookup
 from guests.lib.mountstats import own
 from guests.lib.peer import Peer, connections, peer
+from guests.lib.private_data import REQUEST_FIELD, check_request, check_thresholds, sent_messages, size_byte
 from guests.lib.rpcload import loaded
 from guests.lib.rules import ROOT, rule
 from guests.lib.sight import details
-
 from guests.programs import pattern
-from .test_private_data import (
-    REQUEST_FIELD,
-    check_request,
-    check_thresholds,
-    lookup,
-    sent_messages,
-    size_byte,
-)
 
 LARGEST = "f6ab0e180101ffff"
 SEND_WITH_INVALIDATE = "infiniband.bth.opcode in {22,23}"

@@ -4,10 +4,9 @@
 from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
+from guests.lib.connecting import ATTEMPT, state, timed
 from guests.lib.mountstats import transport
-
 from guests.programs import pattern
-from .test_reconnect import ATTEMPT, state, timed
 
 VERSIONS = [{"vers": "3"}, {"vers": "4.2"}]
 

@@ -14,11 +14,11 @@ from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, Pair
 from guests.harness.registry import test
 from guests.lib import resources
+from guests.lib.hostile import NFS, hostile
 from guests.lib.mountstats import SUSPICIOUS
+from guests.lib.parameters import parameters
 from guests.lib.rpcload import FILES, Load, Outcome, loaded
 
-from .test_private_data import parameters
-from .test_hostile_server import NFS, hostile
 
 KIB, MIB = 1 << 10, 1 << 20
 READ, WRITE = 6, 7  # procedures of NFSv3

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from guests.harness.network import CLIENT, MTU, SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
 from guests.harness.registry import test
+from guests.lib.connecting import PROVOKED
+from guests.lib.container import HERE, INSIDE, bring_up
 from guests.lib.documentation import list_table, literals
+from guests.lib.hostile import FOREIGN, stale_handle
+from guests.lib.lookups import lookup
 from guests.lib.peer import peer
 from guests.lib.rules import rule
+from guests.lib.tool import tool
 
-from .test_netns import HERE, INSIDE, bring_up
-from .test_debugfs import tool
-from .test_reconnect import PROVOKED
-from .test_private_data import lookup
-from .test_hostile_server import FOREIGN, stale_handle
 
 ROWS = {row.cells[0]: row for row in list_table("troubleshooting.rst", "Complaints")}
 TESTED: set[str] = set()

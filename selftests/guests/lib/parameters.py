@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sets the module's parameters in the client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from guests.harness.guest import Guest
+from guests.harness.pair import Pair
+
+DEFAULTS = {"max_inline_send": 4096, "max_inline_receive": 4096, "credits": 128, "remote_invalidation": 1, "reverse": 1}
+
+
+def parameter(client: Guest, name: str) -> str:
+    """The value of a module parameter."""
+    return client.run(f"cat /sys/module/rpcrdma_rs/parameters/{name}").out.strip()
+
+
+@contextmanager
+def parameters(pair: Pair, **values: int) -> Iterator[None]:
+    """Sets module parameters for the block."""
+
+    def assign(values: dict[str, int]) -> None:
+        pair.client.run("\n".join(f"echo {v} >/sys/module/rpcrdma_rs/parameters/{k}" for k, v in values.items()))
+
+    assign(values)
+    try:
+        yield
+    finally:
+        assign(DEFAULTS)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Delegations of NFSv4.2 and their recall, by nfsd's records and the client's counters."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from contextlib import suppress
+
+from guests.harness.pair import MOUNT_POINT, Late, Pair, wait_until
+from .mountstats import calls, transport
+
+NUMBERS = itertools.count()
+
+
+def server_view(pair: Pair, file: str) -> str:
+    """nfsd's records of its clients; `file` is info or states."""
+    return pair.server.run(f"cat /proc/fs/nfsd/clients/*/{file}").out
+
+
+def delegations(pair: Pair, name: str) -> list[str]:
+    """The files with names that begin so which the server has given a delegation of; it gives some of directories, too."""
+    return re.findall(rf'type: deleg,.* filename: "/({name}[^"]*)"', server_view(pair, "states"))
+
+
+def take_delegation(pair: Pair, name: str, count: int) -> str:
+    """Reads files until nfsd grants a delegation, after the callback path is up; returns the name of the file.
+
+    For half a minute nfsd grants none of a file that it has recalled one of. It keeps these in a Bloom filter of 256 bits and,
+    after the recalls of these tests, takes one file in ten for such a one: so there has to be more than one.
+    """
+
+    def granted() -> list[str]:
+        pair.client.run(f"cd {MOUNT_POINT}; cat {name}[1-{count}] >/dev/null")
+        return delegations(pair, name)
+
+    wait_until(granted, "no delegation was granted", 20 * pair.options.slowness, 0.3)
+    return delegations(pair, name)[0]
+
+
+def returns(pair: Pair, expected: int) -> int:
+    """Delegations that the client has returned. It counts one when it has the reply, which a disconnect can delay."""
+    with suppress(Late):
+        wait_until(lambda: calls(pair.client, MOUNT_POINT, "DELEGRETURN") >= expected, "", 10 * pair.options.slowness)
+    return calls(pair.client, MOUNT_POINT, "DELEGRETURN")
+
+
+def recall(pair: Pair) -> None:
+    """A write on the server has nfsd recall a delegation on the client's connection; the client returns it."""
+    # Not those of an earlier run: nfsd gives no delegation of a file for a while after a recall.
+    name = f"shared{next(NUMBERS)}-"
+    pair.server.run(f"cd /export; for i in $(seq 8); do echo one >{name}$i; done")
+    pair.mount("4.2")
+    shared = take_delegation(pair, name, 8)
+    assert re.search(r"callback state: UP", server_view(pair, "info")), server_view(pair, "info")
+    before = calls(pair.client, MOUNT_POINT, "DELEGRETURN")
+    called = transport(pair.client, MOUNT_POINT).get("reverse_calls")
+    start = float(pair.server.run("cut -d' ' -f1 /proc/uptime").out)
+    end = float(pair.server.run(f"echo two >>/export/{shared}; cut -d' ' -f1 /proc/uptime", 30).out)
+    limit = 3 * pair.options.slowness
+    assert end - start < limit, f"the server waited {end - start:.1f} s: the recall did not reach the client"
+    assert returns(pair, before + 1) > before, "the delegation was not returned"
+    assert not delegations(pair, shared)
+    if called is not None:
+        assert transport(pair.client, MOUNT_POINT)["reverse_calls"] > called, "the transport counted no reverse call"
+    assert pair.client.run(f"cat {MOUNT_POINT}/{shared}").out == "one\ntwo\n"
+    pair.umount()
