@@ -136,6 +136,7 @@ check "build with helpers as calls" plain_helpers
 check "flags of GCC that Kbuild leaves out" skipped_flags
 check "no unsafe code outside the wrapper layers" unsafe_rooms
 check "no room uses one above it" selftests/checks/lint/arrows.py src
+check "no test imports a test, and the map of selftests is whole" selftests/checks/lint/order.py selftests
 check "no room has more indirect words than its limit" selftests/checks/lint/prose.py
 check "no panic paths in kernel code" panic_paths
 check "no calls to panic in the module" panic_calls
