@@ -13,14 +13,13 @@
 //! | [`credits`] | the calls that may be outstanding |
 //! | [`prefix`], [`error`] | the first words of a message and `RDMA_ERROR`, alike in all versions |
 //! | [`chunk`], [`segments`] | segments and their lists, and how many a transfer takes |
+//! | [`reply`], [`returned`] | whether a reply keeps to the chunks that its call offered |
 //! | [`rpc`] | the few RPC messages that a transport writes itself |
 //! | [`v1::plan`] | the transfer modes of a call and its reply |
 //! | [`v1::sole_chunk`] | both, and the header, for the usual call with a chunk |
 //! | [`v1::encode`], [`v1::message`] | the bytes of a transport header, or of a whole message |
 //! | [`v1::header`] | the parts of a received transport header |
-//! | [`v1::requester::incoming`] | the kind of a message that a client received |
-//! | [`v1::requester::reply`] | whether a reply keeps to the chunks that its call offered |
-//! | [`v1::requester::usual`] | both in one step, for the usual replies |
+//! | [`v1::requester`] | the kind of a message that a client received, an [`Incoming`] |
 //! | [`v1::responder`] | the kind of a received call, its arguments, and the form of its reply |
 //! | [`neutral`] | what a message means, in types of no version |
 //! | [`v2`] | the bytes and the meaning of messages in version 2 |
@@ -43,9 +42,9 @@
 //! let header = CallHeader { xid, credits: 32, long: false, read: &[], write: &write, reply: &[] };
 //! let len = header.encode(&mut buffer)?; // The RPC call follows.
 //!
-//! let Incoming::Reply(reply) = classify(message) else { return };
+//! let Incoming::Reply(reply) = Wire::V1.receive(message) else { return };
 //! let offered = Offered { write: &write, reply: &[] };
-//! match v1::reply::check(&reply, &offered)? {
+//! match reply::check(&reply, &offered)?.placed {
 //!     Placed::WriteChunk { length } => (), // `length` bytes are in memory, the rest inline.
 //!     Placed::Inline | Placed::ReplyChunk { .. } => (),
 //! }
@@ -68,10 +67,13 @@ pub(crate) mod chunk;
 pub(crate) mod credits;
 pub(crate) mod defect;
 pub(crate) mod error;
+pub(crate) mod incoming;
 #[allow(dead_code, reason = "of version 2, which only the tests use yet")]
 pub(crate) mod neutral;
 pub(crate) mod prefix;
 pub(crate) mod private_data;
+pub(crate) mod reply;
+pub(crate) mod returned;
 pub(crate) mod rpc;
 pub(crate) mod segments;
 pub(crate) mod v1;
@@ -79,6 +81,7 @@ pub(crate) mod v1;
 pub(crate) mod v2;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod vectors;
+pub(crate) mod wire;
 pub(crate) mod xdr;
 
 // The names that other rooms and the tests use, so that they need not know the files.
@@ -97,10 +100,24 @@ pub(crate) use self::{
     },
     defect::Defect,
     error::RdmaError,
+    incoming::{
+        Discard,
+        Incoming,
+        Reply,
+        Returned, //
+    },
     private_data::{
         InlineSize,
         PrivateData,
         Thresholds, //
+    },
+    reply::{
+        Checked,
+        Placed, //
+    },
+    returned::{
+        Malformed,
+        Offered, //
     },
     rpc::Program,
     v1::{
@@ -130,26 +147,9 @@ pub(crate) use self::{
             PlanLimits,
             ReplyMode, //
         },
-        requester::{
-            incoming::{
-                classify,
-                Discard,
-                Incoming,
-                Reply, //
-            },
-            reply::{
-                Malformed,
-                Offered,
-                Placed, //
-            },
-            usual::{
-                usual,
-                usual_long,
-                UsualReply, //
-            }, //
-        }, //
         sole_chunk::SoleChunk,
-    }, //
+    },
+    wire::Wire, //
 };
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -209,8 +209,9 @@ mod tests {
         };
         let placed = Placed::WriteChunk { length: 65_536 };
         assert!(matches!(
-            classify(&buffer),
-            Incoming::Reply(reply) if v1::reply::check(&reply, &offered) == Ok(placed)
+            Wire::V1.receive(&buffer),
+            Incoming::Reply(reply)
+                if reply::check(&reply, &offered).is_ok_and(|checked| checked.placed == placed)
         ));
     }
 }

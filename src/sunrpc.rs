@@ -36,7 +36,7 @@
 //! }
 //!
 //! // A reply has come for the call `xid`.
-//! if let Some(mut call) = xprt.lookup(xid) {
+//! if let Some(mut call) = xprt.find(xid) {
 //!     match call.fill(reply, None) {
 //!         Ok((len, _)) => call.complete(len),
 //!         Err(_) => call.fail(),
@@ -51,10 +51,6 @@ mod status;
 mod xdr_buf;
 mod xprt;
 
-pub(crate) use spin::{
-    Outside,
-    Section, //
-};
 pub(crate) use status::{
     ConnectStatus,
     SendStatus, //
@@ -65,6 +61,7 @@ pub(crate) use xprt::{
     Class,
     ConnectLock,
     DeliverError,
+    Found,
     Load,
     Names,
     Params,

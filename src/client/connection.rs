@@ -62,7 +62,10 @@ use crate::{
         Completion,
         Versioned, //
     },
-    proto::credits,
+    proto::{
+        credits,
+        Wire, //
+    },
     verbs::{
         MrList,
         PostError,
@@ -279,6 +282,13 @@ impl Connection {
     #[inline]
     pub(super) fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
+    }
+
+    /// The version that the connection speaks; the first while the terms are not settled.
+    #[inline(always)]
+    pub(super) fn wire(&self) -> Wire {
+        self.negotiated()
+            .map_or(Wire::V1, |negotiated| negotiated.wire)
     }
 
     /// Returns `true` while sunrpc does not know of the connection yet, unless it is lost.

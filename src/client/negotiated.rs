@@ -22,7 +22,8 @@ use crate::{
         v1::header::MIN_LEN,
         PlanLimits,
         PrivateData,
-        Thresholds, //
+        Thresholds,
+        Wire, //
     },
     verbs::MrPool, //
 };
@@ -33,6 +34,8 @@ const HEADER_LEN: u32 = MIN_LEN as u32;
 
 /// The terms that both ends agreed on (PD-19).
 pub(super) struct Negotiated {
+    /// The version that the connection speaks.
+    pub(super) wire: Wire,
     /// The limits for the plans of calls and replies.
     pub(super) limits: PlanLimits,
     /// The number of outstanding calls that we request from the server.

@@ -30,17 +30,14 @@ use crate::os::series::smp_mb;
 use crate::{
     policy::RemoteInvalidation,
     proto::{
-        classify,
-        usual,
-        usual_long,
         Incoming,
         Offered,
-        UsualReply, //
+        RdmaError,
+        Reply, //
     },
     sunrpc::{
-        Outside,
-        Pinned,
-        Section, //
+        Found,
+        Pinned, //
     },
     trace::Trace,
     verbs::{
@@ -88,11 +85,10 @@ impl CompletionHandler for Connection {
                 .trace()
                 .wc_receive(len, invalidated.map(InvalidatedHandle::get));
         }
-        // While a call of our own waits for its reply, sunrpc has sent none.
-        match usual(buf.message()) {
-            Some(reply) if !self.is_probing() => self.usual_reply(queue, buf, received, &reply),
-            _ => self.handle(queue, buf, received),
-        }
+        let message = self.wire().receive(buf.message());
+        let disposition = self.disposition(message, received.invalidated);
+
+        self.dispose(queue, buf, received, disposition);
     }
 }
 
@@ -113,11 +109,7 @@ impl InvalidationHandler for Connection {
 
 /// Copies the parts of a reply that have come by RDMA to the bounce page of `mrs` to their places.
 #[inline]
-fn place<S: Section>(
-    pinned: &mut Pinned<Request, S>,
-    delivery: Option<Delivery>,
-    mrs: &MrList<Invalidated>,
-) {
+fn place(pinned: &mut Pinned<Request>, delivery: Option<Delivery>, mrs: &MrList<Invalidated>) {
     if let Some(Delivery::Nothing { len }) = delivery {
         if let Some((head, tail)) = mrs.written() {
             pinned.place(head, tail, len);
@@ -126,9 +118,9 @@ fn place<S: Section>(
 }
 
 /// The kind of a message, by the action that it needs.
-enum Disposition {
+enum Disposition<'a> {
     /// The reply to a call that waits for it.
-    Reply(Replied),
+    Reply(Replied<'a>),
     /// The reply to an abandoned call.
     Late,
     /// An unsolicited or unusable message.
@@ -136,125 +128,36 @@ enum Disposition {
 }
 
 /// A call that has its reply.
-struct Replied<S: Section = Outside> {
-    pinned: Pinned<Request, S>,
+struct Replied<'a> {
+    xid: u32,
+    found: Found<'a, Request>,
     /// The memory that the server could reach before the reply invalidated any of it.
     exposed: Option<MrList<Registered>>,
-    /// The rest of the work on the reply; `None` for a bad reply.
-    delivery: Option<Delivery>,
+    /// The rest of the work on the reply.
+    outcome: Outcome,
 }
 
+/// The rest of the work on a reply, or the end of its call: with the text for the log, unless the
+/// server has reported an error.
+type Outcome = Result<Delivery, Option<&'static str>>;
+
 impl Connection {
-    /// Acts on a reply of the usual form. Nearly all messages are such.
-    #[inline(always)]
-    fn usual_reply(
-        &self,
-        queue: &mut RecvQueue,
-        buf: RecvBuffer,
-        received: Received<'_>,
-        reply: &UsualReply,
-    ) {
-        let Some(mut found) = self.shared.xprt.find(reply.xid) else {
-            let disposition = self.unknown(reply.xid, reply.credits, received.invalidated);
-            return self.dispose(queue, buf, received, disposition);
-        };
-        if Trace::is_reply_on() {
-            self.shared.trace().reply(reply.xid, reply.credits);
-        }
-        // The section that found the call also completes a short reply, unless more than a little
-        // memory has to be unmapped: unmapping may copy it.
-        let is_short = reply.payload <= found.head_room()
-            && (received.invalidated.is_none() || found.bytes() <= MOST_INSIDE);
-        if is_short && self.is_settled(reply.credits) {
-            self.usual_reply_to(queue, buf, received, reply, found);
-        } else {
-            self.usual_reply_outside(queue, buf, received, reply, found.leave());
-        }
-    }
-
-    /// Acts without sunrpc's lock on a usual reply that takes long, or changes the grant.
-    #[inline(never)]
-    fn usual_reply_outside(
-        &self,
-        queue: &mut RecvQueue,
-        buf: RecvBuffer,
-        received: Received<'_>,
-        reply: &UsualReply,
-        pinned: Pinned<Request>,
-    ) {
-        // Take the grant first: completing the call lets the next one be sent.
-        self.granted(reply.credits);
-        self.usual_reply_to(queue, buf, received, reply, pinned);
-    }
-
-    /// Acts on a reply of the usual form to the call of `pinned`.
-    #[inline(always)]
-    fn usual_reply_to<S: Section>(
-        &self,
-        queue: &mut RecvQueue,
-        buf: RecvBuffer,
-        received: Received<'_>,
-        reply: &UsualReply,
-        pinned: Pinned<Request, S>,
-    ) {
-        let mut state = pinned.slot().state.lock();
-        let Some(exposed) = state.call.replied(self.generation()) else {
-            drop(state);
-            drop(pinned);
-            self.repeated();
-            return self.unsolicited(queue, buf);
-        };
-        let validated = self.validate_usual(reply, &state.offered(), buf.message());
-        drop(state);
-        let replied = Replied {
-            pinned,
-            exposed,
-            delivery: validated.ok(),
-        };
-        self.accept(queue, buf, received, replied);
-        // Not while sunrpc's lock may be held: the console may be slow.
-        if let Err(why) = validated {
-            self.report(reply.xid, why);
-        }
-    }
-
-    /// Acts on any message from the server.
-    #[inline(never)]
-    fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received<'_>) {
-        if let Some(reply) = usual_long(buf.message()).filter(|_| !self.is_probing()) {
-            return self.usual_reply(queue, buf, received, &reply);
-        }
-        let disposition = self.disposition(classify(buf.message()), received.invalidated);
-
-        self.dispose(queue, buf, received, disposition);
-    }
-
     /// Acts on a message from the server, which has `invalidated` this handle, if any. Returns the
     /// kind of the message.
+    #[inline(always)]
     fn disposition(
         &self,
         message: Incoming<'_>,
         invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Disposition {
+    ) -> Disposition<'_> {
         match message {
-            Incoming::Reply(reply) => {
-                self.reply_to(reply.xid, reply.credits, invalidated, |offered| {
-                    self.validate(&reply, offered).map_err(Some)
-                })
-            }
+            Incoming::Reply(reply) => self.reply(&reply, invalidated),
             Incoming::Unusable { xid, why } => self.unusable(xid, why, invalidated),
             Incoming::Error {
                 xid,
                 credits,
                 error,
-            } => {
-                self.shared.stats.count_error(&error);
-                // A server that refuses a call that does nothing would refuse all others.
-                if self.is_probing() && self.probe_failed(xid) {
-                    return Disposition::Late;
-                }
-                self.reply_to(xid, credits, invalidated, |_| Err(None))
-            }
+            } => self.refused(xid, credits, &error, invalidated),
             _ if invalidated.is_some() => self.dropped(invalidated),
             Incoming::ReverseCall {
                 xid,
@@ -275,13 +178,97 @@ impl Connection {
         }
     }
 
+    /// Acts on a reply, as [`Self::disposition`].
+    #[inline(always)]
+    fn reply(
+        &self,
+        reply: &Reply<'_>,
+        invalidated: Option<InvalidatedHandle<'_>>,
+    ) -> Disposition<'_> {
+        let Reply { xid, credits, .. } = *reply;
+
+        // First, since sunrpc counts replies to calls that it does not know.
+        if self.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
+            return Disposition::Late;
+        }
+        let Some(mut found) = self.shared.xprt.find(xid) else {
+            return self.unknown(xid, credits, invalidated);
+        };
+        if Trace::is_reply_on() {
+            self.shared.trace().reply(xid, credits);
+        }
+        // The section that found the call also completes a short reply, unless more than a little
+        // memory has to be unmapped: unmapping may copy it.
+        let is_short = reply.payload_len() <= found.head_room()
+            && (invalidated.is_none() || found.bytes() <= MOST_INSIDE);
+        if !is_short || !self.is_settled(credits) {
+            found.leave();
+            // Take the grant first: completing the call lets the next one be sent.
+            self.granted(credits);
+        }
+        self.replied(xid, found, |offered| self.validate(reply, offered))
+    }
+
+    /// Acts on an `error` that the server has reported about the call `xid`.
+    #[cold]
+    fn refused(
+        &self,
+        xid: u32,
+        credits: u32,
+        error: &RdmaError,
+        invalidated: Option<InvalidatedHandle<'_>>,
+    ) -> Disposition<'_> {
+        self.shared.stats.count_error(error);
+        // A server that refuses a call that does nothing would refuse all others.
+        if self.is_probing() && self.probe_failed(xid) {
+            return Disposition::Late;
+        }
+        let Some(mut found) = self.shared.xprt.find(xid) else {
+            return self.unknown(xid, credits, invalidated);
+        };
+        found.leave();
+        if Trace::is_reply_on() {
+            self.shared.trace().reply(xid, credits);
+        }
+        self.granted(credits);
+        self.replied(xid, found, |_| Err(None))
+    }
+
+    /// Takes a reply for its call, if that waits for one on this connection. `validate` checks it
+    /// against the chunks that the call offered.
+    #[inline(always)]
+    fn replied<'a>(
+        &self,
+        xid: u32,
+        found: Found<'a, Request>,
+        validate: impl FnOnce(&Offered<'_>) -> Outcome,
+    ) -> Disposition<'a> {
+        let mut state = found.slot().state.lock();
+        let Some(exposed) = state.call.replied(self.generation()) else {
+            drop(state);
+            drop(found);
+            self.repeated();
+            return Disposition::Unsolicited;
+        };
+        let outcome = validate(&state.offered());
+
+        drop(state);
+        Disposition::Reply(Replied {
+            xid,
+            found,
+            exposed,
+            outcome,
+        })
+    }
+
     /// Ends the life of a message, and gives its buffer back, unless the reply in it has to wait.
+    #[inline(always)]
     fn dispose(
         &self,
         queue: &mut RecvQueue,
         buf: RecvBuffer,
         received: Received<'_>,
-        disposition: Disposition,
+        disposition: Disposition<'_>,
     ) {
         match disposition {
             Disposition::Reply(replied) => self.accept(queue, buf, received, replied),
@@ -300,42 +287,47 @@ impl Connection {
     /// Takes a reply for its call, unless it has invalidated a handle of another call. Completes
     /// the call, or first invalidates the memory that the server can reach.
     #[inline(always)]
-    fn accept<S: Section>(
+    fn accept(
         &self,
         queue: &mut RecvQueue,
         buf: RecvBuffer,
         received: Received<'_>,
-        mut replied: Replied<S>,
+        mut replied: Replied<'_>,
     ) {
         let (mut free, mut trusted) = (None, true);
+        let (xid, outcome) = (replied.xid, replied.outcome);
+        let delivery = outcome.ok();
 
         if let Some(handle) = received.invalidated {
             let Some(taken) = remotely_invalidated(&mut replied.exposed, handle) else {
                 return self.reject(queue, buf, replied);
             };
-            place(&mut replied.pinned, replied.delivery, &taken);
+            place(&mut replied.found, delivery, &taken);
             free = Some(taken);
             trusted = self.count_remote_invalidation();
         }
-        let (pinned, delivery) = (replied.pinned, replied.delivery);
+        let found = replied.found;
         match replied.exposed {
             None => {
                 if let Some(mrs) = free {
-                    pinned.slot().keep(mrs);
+                    found.slot().keep(mrs);
                 }
-                self.complete(pinned, delivery, buf.message());
+                self.complete(found, delivery, buf.message());
                 self.recycle(queue, buf);
             }
             Some(mrs) => {
                 let reply = HeldReply {
-                    pinned: pinned.leave(),
+                    pinned: found.into_pinned(),
                     delivery,
                     buf,
                 };
                 self.invalidate(reply, mrs);
             }
         }
-        // Not while sunrpc's lock may be held.
+        // Not while sunrpc's lock may be held: the console may be slow.
+        if let Err(Some(why)) = outcome {
+            self.report(xid, why);
+        }
         if !trusted {
             self.violated(Violation::UnannouncedInvalidation);
         }
@@ -344,13 +336,13 @@ impl Connection {
     /// Ends the connection over a reply that has invalidated a handle that is not the call's. The
     /// call stays as it was, and is sent again after the teardown.
     #[cold]
-    fn reject<S: Section>(&self, queue: &mut RecvQueue, buf: RecvBuffer, replied: Replied<S>) {
-        let mut state = replied.pinned.slot().state.lock();
+    fn reject(&self, queue: &mut RecvQueue, buf: RecvBuffer, replied: Replied<'_>) {
+        let mut state = replied.found.slot().state.lock();
         state
             .call
             .reply_rejected(self.generation(), replied.exposed);
         drop(state);
-        drop(replied.pinned);
+        drop(replied.found);
         self.foreign_handle();
         self.unsolicited(queue, buf);
     }
@@ -382,53 +374,6 @@ impl Connection {
         self.resources_available();
     }
 
-    /// Acts on a reply to the call `xid`, or on an error about it. `validate` checks it against the
-    /// chunks that the call offered, and returns the text for the log if it is a bad one. Returns
-    /// the kind of the message.
-    fn reply_to(
-        &self,
-        xid: u32,
-        credits: u32,
-        invalidated: Option<InvalidatedHandle<'_>>,
-        validate: impl FnOnce(&Offered<'_>) -> Result<Delivery, Option<&'static str>>,
-    ) -> Disposition {
-        // First, since sunrpc counts replies to calls that it does not know.
-        if self.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
-            return Disposition::Late;
-        }
-        let Some(pinned) = self.shared.xprt.lookup(xid) else {
-            return self.unknown(xid, credits, invalidated);
-        };
-        if Trace::is_reply_on() {
-            self.shared.trace().reply(xid, credits);
-        }
-        // Take the grant first: completing the call lets the next one be sent.
-        self.granted(credits);
-
-        let validated = {
-            let mut state = pinned.slot().state.lock();
-            let replied = state.call.replied(self.generation());
-            replied.map(|exposed| (exposed, validate(&state.offered())))
-        };
-        match validated {
-            Some((exposed, validated)) => {
-                // Not while a lock is held: the console may be slow.
-                if let Err(Some(why)) = validated {
-                    self.report(xid, why);
-                }
-                Disposition::Reply(Replied {
-                    pinned,
-                    exposed,
-                    delivery: validated.ok(),
-                })
-            }
-            None => {
-                self.repeated();
-                Disposition::Unsolicited
-            }
-        }
-    }
-
     /// Counts a handle that the server has invalidated. Returns `true` if the connection may
     /// continue.
     #[inline(always)]
@@ -455,19 +400,14 @@ impl Connection {
     /// Completes a call whose memory the server can no longer reach, with its reply in `message`,
     /// or with an error.
     #[inline(always)]
-    fn complete<S: Section>(
-        &self,
-        mut pinned: Pinned<Request, S>,
-        delivery: Option<Delivery>,
-        message: &[u8],
-    ) {
+    fn complete(&self, mut found: Found<'_, Request>, delivery: Option<Delivery>, message: &[u8]) {
         let len = match delivery {
             Some(Delivery::Nothing { len }) => Some(len),
             Some(Delivery::Inline { payload, placed }) => message
                 .len()
                 .checked_sub(payload)
                 .and_then(|start| message.get(start..))
-                .and_then(|payload| pinned.fill(payload, placed).ok())
+                .and_then(|payload| found.fill(payload, placed).ok())
                 .map(|(len, copied)| {
                     if copied != 0 {
                         self.shared.stats.fixup_bytes.add(copied);
@@ -479,11 +419,11 @@ impl Connection {
         match len {
             Some(len) => {
                 self.confirm();
-                pinned.complete(len);
+                found.complete(len);
             }
             None => {
                 self.shared.stats.bad_replies.inc();
-                pinned.fail();
+                found.fail();
             }
         }
     }

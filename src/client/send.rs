@@ -385,8 +385,8 @@ impl Connection {
         self.shared.stats.failed_marshal.inc();
         self.report_unsendable(call.xid(), why);
         // The error must not be returned to the sender, which may be another task (H-15).
-        if let Some(pinned) = self.shared.xprt.lookup(call.xid()) {
-            pinned.fail();
+        if let Some(found) = self.shared.xprt.find(call.xid()) {
+            found.fail();
         }
     }
 

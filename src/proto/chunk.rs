@@ -14,7 +14,10 @@
 
 use super::{
     defect::Defect,
-    xdr::Reader, //
+    xdr::{
+        pair,
+        Reader, //
+    }, //
 };
 
 /// Bytes of a segment in a Write chunk or Reply chunk.
@@ -71,6 +74,16 @@ impl Segment {
         self.length
             .checked_sub(1)
             .is_some_and(|last| self.offset.checked_add(u64::from(last)).is_none())
+    }
+
+    /// The segment of these words.
+    #[inline(always)]
+    pub(super) fn of_words(handle: u32, length: u32, high: u32, low: u32) -> Self {
+        Self {
+            handle,
+            length,
+            offset: pair(high, low),
+        }
     }
 
     #[inline]

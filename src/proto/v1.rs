@@ -15,5 +15,3 @@ pub(crate) mod requester;
 #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
 pub(crate) mod responder;
 pub(crate) mod sole_chunk;
-
-pub(crate) use self::requester::reply;

@@ -62,8 +62,10 @@ pub(crate) use class::{
 };
 pub(crate) use connect_lock::ConnectLock;
 pub(crate) use info::Load;
-use rqst::Found;
-pub(crate) use rqst::Pinned;
+pub(crate) use rqst::{
+    Found,
+    Pinned, //
+};
 pub(crate) use slot::{
     SlotData,
     Slots, //
@@ -345,12 +347,6 @@ impl<S> Xprt<S> {
     pub(crate) fn find(&self, xid: u32) -> Option<Found<'_, S>> {
         // SAFETY: The object is valid, and its requests are in a `Slots<S>`.
         unsafe { Found::lookup(NonNull::new(self.as_ptr())?, xid) }
-    }
-
-    /// Finds the call with this transaction identifier in sunrpc's receive queue.
-    #[inline]
-    pub(crate) fn lookup(&self, xid: u32) -> Option<Pinned<S>> {
-        self.find(xid).map(Found::leave)
     }
 
     /// Sets the number of calls that may be outstanding to the result of `credits`, called under

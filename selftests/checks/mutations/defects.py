@@ -88,16 +88,7 @@ PROTOCOL = (
         "a bad reply is not reported",
         "V1-101",
         "test_hostile_server: the call fails: reply with reply-chunk",
-        (
-            (
-                "        if let Err(why) = validated {\n            self.report(reply.xid, why);\n        }\n",
-                "",
-            ),
-            (
-                "if let Err(Some(why)) = validated {\n                    self.report(xid, why);\n                }\n",
-                "",
-            ),
-        ),
+        (("        if let Err(Some(why)) = outcome {\n            self.report(xid, why);\n        }\n", ""),),
     ),
     Defect(
         "a foreign handle passes for one of the call's",
@@ -222,7 +213,7 @@ CREDITS = (
         "the call that begins a connection is refused",
         (
             (
-                "// A server that refuses a call that does nothing would refuse all others.\n                if self.is_probing()",
+                "// A server that refuses a call that does nothing would refuse all others.\n        if self.is_probing()",
                 "if xid == 0 && self.is_probing()",
             ),
         ),
@@ -296,8 +287,8 @@ CONNECTION = (
         "calls that are too large, among others",
         (
             (
-                "self.shared.stats.count_error(&error);\n",
-                "self.shared.stats.count_error(&error);\n                self.lost(CloseReason::HungUp);\n",
+                "self.shared.stats.count_error(error);\n",
+                "self.shared.stats.count_error(error);\n        self.lost(CloseReason::HungUp);\n",
             ),
         ),
     ),
@@ -360,13 +351,7 @@ MEMORY = (
         "segments that came back with other handles pass unseen",
         "V1-93",
         "test_reply_fields",
-        (
-            (
-                "if !reply.chunks.is_empty() && reply::renamed(reply, offered) {",
-                "if reply.chunks.is_empty() && reply::renamed(reply, offered) {",
-            ),
-            ("        if renamed {", "        if renamed && placed == Placed::Inline {"),
-        ),
+        (("        if checked.renamed {", "        if checked.renamed && checked.placed == Placed::Inline {"),),
     ),
 )
 

@@ -6,19 +6,16 @@
 //! Properties and the fuzz target `responder` share these checks.
 
 use crate::module::proto::{
-    classify,
     neutral::Invalidation,
-    v1::{
-        reply,
-        responder::{
-            invalidation,
-            offer::{Kept, Offer, OfferLimits},
-            rebuild::{form::Form, pieces::Source, ArgumentLimits, Rebuild},
-            received::Call,
-            reply::{ReplyLimits, ReplyPlan, ReplyShape},
-        },
+    returned::check_chunk,
+    v1::responder::{
+        invalidation,
+        offer::{Kept, Offer, OfferLimits},
+        rebuild::{form::Form, pieces::Source, ArgumentLimits, Rebuild},
+        received::Call,
+        reply::{ReplyLimits, ReplyPlan, ReplyShape},
     },
-    Incoming, Segment, WriteChunk,
+    ChunkLists, Incoming, Segment, Wire, WriteChunk,
 };
 
 const ARGUMENTS: ArgumentLimits = ArgumentLimits {
@@ -125,14 +122,13 @@ pub(crate) fn serve(call: &Call<'_>, shape: &ReplyShape<'_>, limits: &ReplyLimit
     if !plan.is_long() {
         out.extend([call.xid.to_be_bytes(), [0, 0, 0, 1]].concat());
     }
-    let Incoming::Reply(found) = classify(&out) else {
-        panic!("no reply");
-    };
-    let written = found.chunks.write.chunks().chain(found.chunks.reply);
+    assert!(matches!(Wire::V1.receive(&out), Incoming::Reply(_)));
+    let (lists, _) = ChunkLists::decode(&out[16..]).unwrap();
+    let written = lists.write.chunks().chain(lists.reply);
     let offered = offer.write.chunks().chain(offer.reply);
     let returned: u64 = written
         .zip(offered)
-        .map(|(returned, offered)| reply::check_chunk(&returned, &segments(offered)).unwrap())
+        .map(|(returned, offered)| check_chunk(&returned, &segments(offered)).unwrap().bytes)
         .sum();
     assert_eq!(placed, returned);
 }

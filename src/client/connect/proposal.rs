@@ -33,7 +33,8 @@ use crate::{
     proto::{
         PlanLimits,
         PrivateData,
-        Thresholds, //
+        Thresholds,
+        Wire, //
     },
     verbs::{
         Device,
@@ -72,6 +73,7 @@ impl Proposal {
         let announced = said.unwrap_or_default();
 
         Negotiated {
+            wire: Wire::V1,
             limits: PlanLimits {
                 thresholds: Thresholds::for_client(&self.own, &announced),
                 page_size: PAGE_SIZE,

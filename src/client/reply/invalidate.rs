@@ -106,7 +106,7 @@ impl Connection {
                 if let Some(mrs) = mrs {
                     place(&mut reply.pinned, reply.delivery, &mrs);
                 }
-                self.complete(reply.pinned, reply.delivery, reply.buf.message());
+                self.complete(reply.pinned.into(), reply.delivery, reply.buf.message());
                 self.recycle(queue, reply.buf);
             }
             InvalidationOutcome::Released => {

@@ -38,7 +38,7 @@ impl Connection {
         xid: u32,
         credits: u32,
         invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Disposition {
+    ) -> Disposition<'_> {
         self.shared.stats.unknown_xids.inc();
         let disposition = self.late(xid, invalidated);
         if let Disposition::Late = disposition {
@@ -49,7 +49,7 @@ impl Connection {
     }
 
     /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
-    fn late(&self, xid: u32, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition {
+    fn late(&self, xid: u32, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition<'_> {
         match self.late_reply(xid, invalidated) {
             Some(Late::Good) => {
                 if invalidated.is_some() {
@@ -88,12 +88,12 @@ impl Connection {
         xid: u32,
         why: Discard,
         invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Disposition {
+    ) -> Disposition<'_> {
         self.discard(why);
         if self.is_probing() && why != Discard::UndecodableError && self.probe_failed(xid) {
             return Disposition::Late;
         }
-        let Some(pinned) = self.shared.xprt.lookup(xid) else {
+        let Some(mut found) = self.shared.xprt.find(xid) else {
             if why == Discard::UndecodableError {
                 return self.dropped(invalidated);
             }
@@ -103,14 +103,15 @@ impl Connection {
             }
             return disposition;
         };
-        let Some(exposed) = self.end_unusable(&pinned, why) else {
+        found.leave();
+        let Some(exposed) = self.end_unusable(&found, why) else {
             return self.dropped(invalidated);
         };
-        self.report(xid, why.as_str());
         Disposition::Reply(Replied {
-            pinned,
+            xid,
+            found,
             exposed,
-            delivery: None,
+            outcome: Err(Some(why.as_str())),
         })
     }
 
@@ -139,7 +140,7 @@ impl Connection {
     }
 
     /// Drops a message that may have invalidated a handle: nothing but a reply may (PD-33, PD-30).
-    pub(super) fn dropped(&self, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition {
+    pub(super) fn dropped(&self, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition<'_> {
         if invalidated.is_some() {
             self.foreign_handle();
         }

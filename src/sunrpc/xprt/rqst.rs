@@ -5,10 +5,11 @@
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
-    ptr::{
-        self,
-        NonNull, //
-    }, //
+    ops::{
+        Deref,
+        DerefMut, //
+    },
+    ptr::NonNull, //
 };
 
 use kernel::ffi::c_int;
@@ -21,12 +22,7 @@ use crate::{
     bindings,
     proto::rpc,
     sunrpc::{
-        spin::{
-            Inside,
-            Outside,
-            Section,
-            SpinGuard, //
-        },
+        spin::SpinGuard,
         xdr_buf::{
             pad_of,
             XdrBufMut, //
@@ -37,26 +33,31 @@ use crate::{
 /// A request whose reply has come. While this lives its task can be neither released nor sent
 /// again.
 ///
-/// `S` is the section of the lock of sunrpc's receive queue, if held: see [`Found`].
-///
 /// # Invariants
 ///
 /// `rqst` is a request of a `Slots<D>` with one pin that belongs to this value. The pin keeps the
-/// task, and the task keeps the transport. A section that is [`Inside`] is one of its transport.
-pub(crate) struct Pinned<D, S: Section = Outside> {
+/// task, and the task keeps the transport.
+pub(crate) struct Pinned<D> {
     rqst: NonNull<bindings::rpc_rqst>,
     /// Bytes that the reply has cut off the head.
     cut: usize,
-    section: S,
     _slot: PhantomData<*const D>,
 }
 
-/// A request still in the section that found it, so that short work on it needs no second one.
-/// Nothing may sleep while this lives.
-pub(crate) type Found<'a, D> = Pinned<D, Inside<'a>>;
-
 // SAFETY: sunrpc's functions on pinned requests may be called from any thread.
 unsafe impl<D: Sync> Send for Pinned<D> {}
+
+/// A request whose reply has come, in the section of `queue_lock` that found it until this leaves
+/// the section: short work on the request needs no second one. Nothing may sleep inside.
+///
+/// # Invariants
+///
+/// `section` is one of `queue_lock` of the request's transport.
+pub(crate) struct Found<'a, D> {
+    // The first field is dropped first: to drop the pin takes the lock.
+    section: Option<SpinGuard<'a>>,
+    pinned: Pinned<D>,
+}
 
 /// A reply does not fit where its call wanted it.
 #[derive(Debug)]
@@ -80,42 +81,114 @@ impl<'a, D> Found<'a, D> {
             rqst
         };
 
-        // INVARIANT: Pinned above, under the lock of the transport.
+        // INVARIANT: Pinned above, under the lock of its transport, which is still held.
         Some(Self {
-            rqst,
-            cut: 0,
-            section: Inside::new(lock),
-            _slot: PhantomData,
+            section: Some(lock),
+            pinned: Pinned {
+                rqst,
+                cut: 0,
+                _slot: PhantomData,
+            },
         })
+    }
+
+    /// Leaves the section.
+    #[inline]
+    pub(crate) fn leave(&mut self) {
+        self.section = None;
+    }
+
+    /// Leaves the section, and returns the request for later.
+    #[inline]
+    pub(crate) fn into_pinned(self) -> Pinned<D> {
+        drop(self.section);
+        self.pinned
+    }
+
+    /// Hands the reply of `len` bytes up and releases the request. Neither the device nor the
+    /// peer may reach any of its memory ([`SlotData::is_reachable`]).
+    ///
+    /// The arguments include no proof of that. Nearly all replies are to calls without any
+    /// registered memory, and only the state of the request knows that: a proof without content
+    /// from the state would prove no more than the state itself, and would have to be carried along
+    /// with each reply. Kernels with debug assertions check the state.
+    #[inline(always)]
+    pub(crate) fn complete(self, len: u32)
+    where
+        D: SlotData,
+    {
+        let Self { section, pinned } = self;
+        pinned.slot().warn_if_reachable();
+        let rqst = ManuallyDrop::new(pinned).rqst;
+        // SAFETY: By the type invariants the request is of a slot table with data of this type, and
+        // still pinned.
+        unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
+        // CAST: Replies are shorter than the 4 MiB that any buffer has.
+        let len = c_int::try_from(len).unwrap_or(0);
+
+        // SAFETY: The pin of `pinned`, which is not dropped; a section is one of the request's
+        // transport by the type invariants. Under the lock the request may be completed.
+        unsafe {
+            unpin(rqst, section, || {
+                bindings::xprt_complete_rqst((*rqst.as_ptr()).rq_task, len)
+            })
+        };
+    }
+
+    /// Ends the call with an I/O error: it is not sent again (V1-110).
+    ///
+    /// sunrpc has no way to fail another task, and a status written into it may be overwritten by
+    /// its own transmit path (H-20). But its decoder cannot overlook an RPC reply with an error:
+    /// this makes one.
+    pub(crate) fn fail(mut self)
+    where
+        D: SlotData,
+    {
+        // SAFETY: Valid while pinned; neither field changes during that time.
+        let (xid, task) = unsafe {
+            let rqst = self.rqst.as_ptr();
+            (u32::from_be((*rqst).rq_xid), (*rqst).rq_task)
+        };
+        let words = rpc::system_error(xid).map(u32::to_be_bytes);
+        // SAFETY: By the type invariants the request has a task. The bits share a byte with others,
+        // all of which are written only by the task itself, when it encodes or decodes its call; it
+        // does neither while its request is in the receive queue, and pinned.
+        unsafe { bindings::rpc_task::set_tk_garb_retry_raw(task, 0) };
+        match self.fill(words.as_flattened(), None) {
+            Ok((len, _)) => self.complete(len),
+            Err(TooLong) => self.complete(0),
+        }
     }
 }
 
-impl<D, S: Section> Pinned<D, S> {
-    /// The request and its section, neither of them dropped.
+impl<D> From<Pinned<D>> for Found<'_, D> {
     #[inline]
-    fn into_parts(self) -> (NonNull<bindings::rpc_rqst>, usize, S) {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: The field is not used again.
-        let section = unsafe { ptr::read(&this.section) };
-
-        (this.rqst, this.cut, section)
-    }
-
-    /// Leaves the section, if this is in one.
-    #[inline]
-    pub(crate) fn leave(self) -> Pinned<D> {
-        let (rqst, cut, section) = self.into_parts();
-
-        drop(section);
-        // INVARIANT: The pin is this value's now.
-        Pinned {
-            rqst,
-            cut,
-            section: Outside,
-            _slot: PhantomData,
+    fn from(pinned: Pinned<D>) -> Self {
+        // INVARIANT: No section.
+        Self {
+            section: None,
+            pinned,
         }
     }
+}
 
+impl<D> Deref for Found<'_, D> {
+    type Target = Pinned<D>;
+
+    #[inline]
+    fn deref(&self) -> &Pinned<D> {
+        &self.pinned
+    }
+}
+
+impl<D> DerefMut for Found<'_, D> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Pinned<D> {
+        &mut self.pinned
+    }
+}
+
+impl<D> Pinned<D> {
     /// The transport's data of this request.
     #[inline]
     pub(crate) fn slot(&self) -> &D {
@@ -220,35 +293,6 @@ impl<D, S: Section> Pinned<D, S> {
         buf.write_tail(0, tail.get(..behind).unwrap_or(tail));
     }
 
-    /// Hands the reply of `len` bytes up and releases the request. Neither the device nor the
-    /// peer may reach any of its memory ([`SlotData::is_reachable`]).
-    ///
-    /// The arguments include no proof of that. Nearly all replies are to calls without any
-    /// registered memory, and only the state of the request knows that: a proof without content
-    /// from the state would prove no more than the state itself, and would have to be carried along
-    /// with each reply. Kernels with debug assertions check the state.
-    #[inline(always)]
-    pub(crate) fn complete(self, len: u32)
-    where
-        D: SlotData,
-    {
-        self.slot().warn_if_reachable();
-        let (rqst, _, section) = self.into_parts();
-        // SAFETY: By the type invariants the request is of a slot table with data of this type, and
-        // still pinned.
-        unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
-        // CAST: Replies are shorter than the 4 MiB that any buffer has.
-        let len = c_int::try_from(len).unwrap_or(0);
-
-        // SAFETY: The pin of this value, which is gone. Under the lock the request may be
-        // completed.
-        unsafe {
-            unpin(rqst, &section, || {
-                bindings::xprt_complete_rqst((*rqst.as_ptr()).rq_task, len)
-            })
-        };
-    }
-
     /// Bytes of the call and of the longest reply that it has room for: no more of its memory can
     /// be the device's.
     #[inline]
@@ -279,44 +323,26 @@ impl<D, S: Section> Pinned<D, S> {
             buf.buflen = buf.buflen.wrapping_add(by as u32);
         }
     }
-
-    /// Ends the call with an I/O error: it is not sent again (V1-110).
-    ///
-    /// sunrpc has no way to fail another task, and a status written into it may be overwritten by
-    /// its own transmit path (H-20). But its decoder cannot overlook an RPC reply with an error:
-    /// this makes one.
-    pub(crate) fn fail(mut self)
-    where
-        D: SlotData,
-    {
-        // SAFETY: Valid while pinned; neither field changes during that time.
-        let (xid, task) = unsafe {
-            let rqst = self.rqst.as_ptr();
-            (u32::from_be((*rqst).rq_xid), (*rqst).rq_task)
-        };
-        let words = rpc::system_error(xid).map(u32::to_be_bytes);
-        // SAFETY: By the type invariants the request has a task. The bits share a byte with others,
-        // all of which are written only by the task itself, when it encodes or decodes its call; it
-        // does neither while its request is in the receive queue, and pinned.
-        unsafe { bindings::rpc_task::set_tk_garb_retry_raw(task, 0) };
-        match self.fill(words.as_flattened(), None) {
-            Ok((len, _)) => self.complete(len),
-            Err(TooLong) => self.complete(0),
-        }
-    }
 }
 
 /// Runs `last`, then unpins under `queue_lock`: `xprt_request_dequeue_xprt()` checks for pins under
-/// it and would miss the wake-up.
+/// it and would miss the wake-up. Takes the lock, unless in a `section` of it.
 ///
 /// # Safety
 ///
-/// The caller owns the pin, and does not use the request again. If it is inside a section, that is
-/// one of the request's transport.
+/// The caller owns the pin, and does not use the request again. A `section` is one of the request's
+/// transport.
 #[inline]
-unsafe fn unpin(rqst: NonNull<bindings::rpc_rqst>, section: &impl Section, last: impl FnOnce()) {
-    // SAFETY: A pinned request is valid, and its transport outlives its tasks.
-    let _lock = unsafe { section.enter(&raw mut (*(*rqst.as_ptr()).rq_xprt).queue_lock) };
+unsafe fn unpin(
+    rqst: NonNull<bindings::rpc_rqst>,
+    section: Option<SpinGuard<'_>>,
+    last: impl FnOnce(),
+) {
+    let _section = match section {
+        Some(section) => section,
+        // SAFETY: A pinned request is valid, and its transport outlives its tasks.
+        None => unsafe { SpinGuard::take(&raw mut (*(*rqst.as_ptr()).rq_xprt).queue_lock) },
+    };
 
     last();
     // SAFETY: By the safety requirements of this function the pin is the caller's; the lock is
@@ -324,7 +350,7 @@ unsafe fn unpin(rqst: NonNull<bindings::rpc_rqst>, section: &impl Section, last:
     unsafe { bindings::xprt_unpin_rqst(rqst.as_ptr()) };
 }
 
-impl<D, S: Section> Drop for Pinned<D, S> {
+impl<D> Drop for Pinned<D> {
     fn drop(&mut self) {
         if self.cut != 0 {
             // The next reply to the call finds the buffer as its upper layer has made it.
@@ -332,6 +358,6 @@ impl<D, S: Section> Drop for Pinned<D, S> {
         }
         // SAFETY: The pin of this value. The request is not completed: it will be sent again on the
         // next connection.
-        unsafe { unpin(self.rqst, &self.section, || ()) };
+        unsafe { unpin(self.rqst, None, || ()) };
     }
 }

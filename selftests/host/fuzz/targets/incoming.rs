@@ -15,7 +15,7 @@ mod module {
     pub(crate) mod proto;
 }
 
-use module::proto::{classify, usual, usual_long, v1::reply, Incoming, Offered, Placed, Segment};
+use module::proto::{reply, ChunkLists, Incoming, Offered, Placed, Returned, Segment, Wire};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[writes, replies], rest)) = bytes.split_first_chunk() else {
@@ -31,20 +31,16 @@ fuzz_target!(|bytes: &[u8]| {
         write: &write,
         reply: &reply_chunk,
     };
-    let short = usual(message).or_else(|| usual_long(message));
-    match classify(message) {
+    match Wire::V1.receive(message) {
         Incoming::Reply(reply) => {
             check(&reply, &offered);
-            if let Some(short) = short {
-                assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));
-                assert_eq!(short.payload, reply.payload.map_or(0, <[u8]>::len));
-                if let Some((placed, renamed)) = short.check(&offered) {
-                    assert_eq!(reply::check(&reply, &offered), Ok(placed));
-                    assert_eq!(renamed, reply::renamed(&reply, &offered));
-                }
-            }
+            // The same as by a walk over its lists.
+            let (lists, _) = ChunkLists::decode(&message[16..]).unwrap();
+            let chunks = Returned::Lists(lists);
+            let walked = module::proto::Reply { chunks, ..reply };
+            let checked = reply::check(&reply, &offered);
+            assert_eq!(checked, reply::check(&walked, &offered));
         }
-        _ if short.is_some() => panic!("a usual reply that is none"),
         Incoming::ReverseCall { xid, payload, .. } => {
             assert!(message.ends_with(payload));
             assert_eq!(message.len() - payload.len(), 28);
@@ -63,17 +59,15 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn check(reply: &module::proto::Reply<'_>, offered: &Offered<'_>) {
     let total = |segments: &[Segment]| segments.iter().map(|s| u64::from(s.length)).sum::<u64>();
-    match reply::check(reply, offered) {
+    match reply::check(reply, offered).map(|checked| checked.placed) {
         Ok(Placed::Inline) => assert!(reply.payload.is_some()),
         Ok(Placed::WriteChunk { length }) => {
             assert!(reply.payload.is_some() && !offered.write.is_empty());
             assert!(u64::from(length) <= total(offered.write));
-            reply::renamed(reply, offered);
         }
         Ok(Placed::ReplyChunk { length }) => {
             assert!(reply.payload.is_none() && !offered.reply.is_empty());
             assert!(length >= 20 && u64::from(length) <= total(offered.reply));
-            reply::renamed(reply, offered);
         }
         Err(reason) => assert!(!reason.as_str().is_empty()),
     }

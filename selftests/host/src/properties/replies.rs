@@ -6,8 +6,8 @@ use proptest::{collection::vec, prelude::*};
 
 use super::Lists;
 use crate::module::proto::{
-    classify, usual, usual_long, v1::reply, Body, Header, Incoming, Malformed, Offered, Placed,
-    Reply, Segment,
+    reply, Body, Checked, ChunkLists, Header, Incoming, Malformed, Offered, Placed, Reply,
+    Returned, Segment, Wire, WriteChunk,
 };
 
 /// Lengths as a responder fills segments with `bytes` bytes, one after the other.
@@ -93,44 +93,32 @@ fn message(write: &[Segment], reply: &[Segment], inline: bool) -> Option<Vec<u8>
 }
 
 fn check(bytes: &[u8], offered: &Offered<'_>) -> Result<Placed, Malformed> {
-    match classify(bytes) {
+    match Wire::V1.receive(bytes) {
         Incoming::Reply(reply) => {
-            agrees(bytes, &reply, offered);
-            reply::check(&reply, offered)
+            let checked = reply::check(&reply, offered);
+            assert_eq!(checked, walked(bytes, &reply, offered));
+            checked.map(|checked| checked.placed)
         }
         other => panic!("{other:?}"),
     }
 }
 
-/// The short ways to read a usual reply lead to the same as the long one; and they read all replies
-/// without chunks, or with one segment that keeps to the offer.
-fn agrees(bytes: &[u8], reply: &Reply<'_>, offered: &Offered<'_>) {
-    let checked = reply::check(reply, offered);
-    let Some(short) = usual(bytes).or_else(|| usual_long(bytes)) else {
-        let chunks = &reply.chunks;
-        let one = match (reply.payload.is_some(), &chunks.reply) {
-            (true, None) => chunks
-                .write
-                .chunks()
-                .next()
-                .filter(|_| chunks.write.len() == 1),
-            (false, Some(chunk)) => chunks.write.is_empty().then_some(*chunk),
-            _ => None,
-        };
-        assert!(!chunks.is_empty());
-        assert!(one.is_none_or(|chunk| chunk.len() != 1), "{reply:?}");
-        return;
+/// The check of a reply whose lists were walked, whatever they are. Only replies with more than one
+/// segment are received so.
+fn walked(bytes: &[u8], reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Checked, Malformed> {
+    let (lists, _) = ChunkLists::decode(&bytes[16..]).unwrap();
+    let segments = |chunk: WriteChunk<'_>| chunk.segments().collect::<Vec<_>>();
+    let write: Vec<_> = lists.write.chunks().map(segments).collect();
+    let chunk = lists.reply.map(segments);
+    let is_one = match (reply.payload, write.as_slice(), &chunk) {
+        (Some(_), [], None) => true,
+        (Some(_), [chunk], None) | (None, [], Some(chunk)) => chunk.len() == 1,
+        _ => false,
     };
-    assert_eq!((short.xid, short.credits), (reply.xid, reply.credits));
-    assert_eq!(short.payload, reply.payload.map_or(0, <[u8]>::len));
-    match short.check(offered) {
-        Some((placed, renamed)) => {
-            assert_eq!(checked, Ok(placed));
-            assert_eq!(renamed, reply::renamed(reply, offered));
-        }
-        None if reply.payload.is_none() => assert!(checked.is_err()),
-        None => assert!(checked.is_err() || offered.write.len() != 1),
-    }
+    let lists = Returned::Lists(lists);
+    assert_eq!(reply.chunks == lists, !is_one);
+    let chunks = lists;
+    reply::check(&Reply { chunks, ..*reply }, offered)
 }
 
 proptest! {
@@ -204,12 +192,12 @@ proptest! {
             Body::NoMsg { chunks } => (chunks, None),
             Body::Error(_) => return Err(TestCaseError::fail("an error")),
         };
+        let chunks = Returned::Lists(chunks);
         let reply = Reply { xid: header.xid, credits: header.credits, chunks, payload };
         let offered = Offered { write: &write, reply: &chunk };
         if reply::check(&reply, &offered).is_ok() {
             prop_assert!(lists.read.is_empty());
             prop_assert!(lists.write.len() <= 1);
         }
-        reply::renamed(&reply, &offered);
     }
 }

@@ -11,37 +11,39 @@ use proptest::{collection::vec, prelude::*};
 use super::{lists, word};
 use crate::{
     module::proto::{
-        v1::{
-            reply,
-            responder::{
-                call::receive,
-                offer::{Offer, OfferLimits},
-                rebuild::{pieces::Source, ArgumentLimits, Rebuild},
-                received::Received,
-                reply::{Part, ReplyLimits, ReplyPlan, ReplyShape},
-            },
+        returned::check_chunk,
+        v1::responder::{
+            call::receive,
+            offer::{Offer, OfferLimits},
+            rebuild::{pieces::Source, ArgumentLimits, Rebuild},
+            received::Received,
+            reply::{Part, ReplyLimits, ReplyPlan, ReplyShape},
         },
-        Incoming,
+        ChunkLists, Incoming, Wire, WriteChunk,
     },
     served_call::{self, segments},
 };
 
+/// The bytes that were placed in a chunk.
+fn placed(returned: &WriteChunk<'_>, offered: WriteChunk<'_>) -> u64 {
+    check_chunk(returned, &segments(offered)).unwrap().bytes
+}
+
 /// The chunks of a returned message as a client with this offer sees them: the bytes in each Write
 /// chunk, and in the Reply chunk.
 fn returned(message: &[u8], offer: &Offer<'_>) -> (Vec<u64>, u64, Option<Vec<u8>>) {
-    let Incoming::Reply(found) = crate::module::proto::classify(message) else {
+    let Incoming::Reply(found) = Wire::V1.receive(message) else {
         panic!("no reply");
     };
-    assert!(found.chunks.read.is_empty());
-    assert_eq!(found.chunks.write.len(), offer.write.len());
-    let written = found.chunks.write.chunks().zip(offer.write.chunks());
+    let (lists, _) = ChunkLists::decode(&message[16..]).unwrap();
+    assert!(lists.read.is_empty());
+    assert_eq!(lists.write.len(), offer.write.len());
+    let written = lists.write.chunks().zip(offer.write.chunks());
     let written = written
-        .map(|(returned, offered)| reply::check_chunk(&returned, &segments(offered)).unwrap())
+        .map(|(returned, offered)| placed(&returned, offered))
         .collect();
-    let replied = match (found.chunks.reply, offer.reply) {
-        (Some(returned), Some(offered)) => {
-            reply::check_chunk(&returned, &segments(offered)).unwrap()
-        }
+    let replied = match (lists.reply, offer.reply) {
+        (Some(returned), Some(offered)) => placed(&returned, offered),
         (None, None) => 0,
         _ => panic!("a Reply chunk is lost or found"),
     };

@@ -429,7 +429,7 @@ const REGISTRATION_SPACE: Scenario<Space> = Scenario {
             });
         }),
         ("handler", |world| {
-            // `Connection::usual_reply`.
+            // `Connection::reply`.
             world.registrations.put();
             world.recycle();
         }),

@@ -12,8 +12,8 @@ use super::{
     ReplyLimits, ReplyPlan, ReplyShape,
 };
 use crate::module::proto::{
-    classify, plan, v1::reply, v1::responder::reply::Refusal, CallHeader, CallMode, Incoming,
-    Offered, Placed, ReadSegment, ReplyMode, Segment,
+    plan, reply, v1::responder::reply::Refusal, CallHeader, CallMode, Checked, Incoming, Offered,
+    Placed, ReadSegment, ReplyMode, Segment, Wire,
 };
 
 const ANY: OfferLimits = OfferLimits {
@@ -287,7 +287,7 @@ proptest! {
             message.resize(usize::try_from(plan.message_len()).unwrap(), 0);
         }
         prop_assert!(message.len() <= usize::try_from(limits.thresholds.reply).unwrap());
-        let Incoming::Reply(found) = classify(&message) else {
+        let Incoming::Reply(found) = Wire::V1.receive(&message) else {
             return Err(TestCaseError::fail("no reply"));
         };
         let offered = Offered { write: &write_chunk, reply: &reply_chunk };
@@ -296,8 +296,8 @@ proptest! {
             ReplyMode::WriteChunk if !write_chunk.is_empty() => Placed::WriteChunk { length: data },
             _ => Placed::Inline,
         };
+        let expected = Checked { placed: expected, renamed: false };
         prop_assert_eq!(reply::check(&found, &offered), Ok(expected));
-        prop_assert_eq!(reply::renamed(&found, &offered), false);
         prop_assert_eq!(offer.write.chunks().map(segments).collect::<Vec<_>>().concat(), write_chunk);
     }
 }

@@ -1,33 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Comparison of a reply with the chunks that its call offered (RFC 8166, sections 3.4.6, 4.3.2 and
+//! Comparison of a reply with its call, over any version (RFC 8166, sections 3.4.6, 4.3.2 and
 //! 4.3.3).
 //!
-//! A responder returns the chunks of a call with the lengths rewritten to the bytes it placed. The
-//! lengths are the only words of a returned segment that are used, and only after it is certain
-//! that they lie within the offered ones and that the bytes placed have no hole in them. Handles
-//! and offsets are always ours.
+//! [`super::returned`] compares the chunks; this finds the place of the reply's bytes.
 
 use super::{
-    super::super::chunk::{
-        Segment,
-        WriteChunk,
-        WriteList, //
+    incoming::{
+        Reply,
+        Returned, //
     },
-    incoming::Reply, //
+    returned::{
+        check_lists,
+        check_segment,
+        Malformed,
+        Offered,
+        Part, //
+    }, //
 };
 
 /// Bytes of the smallest RPC reply: xid, REPLY, MSG_DENIED, AUTH_ERROR and a reason.
-pub(super) const MIN_RPC_REPLY: u64 = 20;
-
-/// The chunks for the reply that a call offered.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Offered<'a> {
-    /// The segments of the Write chunk; empty when none was offered.
-    pub(crate) write: &'a [Segment],
-    /// The segments of the Reply chunk; empty when none was offered.
-    pub(crate) reply: &'a [Segment],
-}
+const MIN_RPC_REPLY: u64 = 20;
 
 /// The place of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,44 +39,14 @@ pub(crate) enum Placed {
     },
 }
 
-/// A defect of a reply; its call fails, the connection stays.
+/// A reply that keeps to the chunks that its call offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Malformed {
-    /// It has a Read list, but responders expose no memory.
-    ReadList,
-    /// It has another number of Write chunks than offered.
-    WriteChunkCount,
-    /// A chunk has another number of segments than offered.
-    SegmentCount,
-    /// A segment is longer than offered.
-    TooLong,
-    /// Bytes were placed behind a segment that is not full.
-    Hole,
-    /// It is inline, and yet the Reply chunk contains bytes.
-    ReplyChunkUsed,
-    /// Nothing is inline, and no Reply chunk came back.
-    NoReplyChunk,
-    /// Nothing is inline, and the Reply chunk holds less than the smallest reply.
-    ShortReply,
-    /// Both the Write chunk and the Reply chunk were used; no call of ours offers both.
-    BothUsed,
-}
-
-impl Malformed {
-    /// The reason in words, for a trace or a log line.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadList => "reply with a Read list",
-            Self::WriteChunkCount => "number of Write chunks changed",
-            Self::SegmentCount => "number of segments changed",
-            Self::TooLong => "segment longer than offered",
-            Self::Hole => "segment after one that is not full",
-            Self::ReplyChunkUsed => "inline reply with a used Reply chunk",
-            Self::NoReplyChunk => "RDMA_NOMSG without a Reply chunk",
-            Self::ShortReply => "Reply chunk shorter than an RPC reply",
-            Self::BothUsed => "both Write chunk and Reply chunk used",
-        }
-    }
+pub(crate) struct Checked {
+    /// Its place.
+    pub(crate) placed: Placed,
+    /// Its chunks repeat other handles or offsets than were offered. They are never used, so this
+    /// is worth a counter and no more.
+    pub(crate) renamed: bool,
 }
 
 /// Compares `reply` with the chunks that its call `offered` and finds the place of its bytes.
@@ -92,117 +55,40 @@ impl Malformed {
 ///
 /// See [`Malformed`].
 #[inline(always)]
-pub(crate) fn check(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Placed, Malformed> {
-    // Most replies have no chunks at all.
-    if reply.payload.is_some() && reply.chunks.is_empty() {
-        return Ok(Placed::Inline);
-    }
-    check_chunks(reply, offered)
+pub(crate) fn check(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Checked, Malformed> {
+    let (written, replied) = match &reply.chunks {
+        Returned::None => (None, None),
+        Returned::Write(_) if offered.write.is_empty() => return Err(Malformed::WriteChunkCount),
+        Returned::Write(segment) => (Some(check_segment(*segment, offered.write)?), None),
+        Returned::Reply(segment) => (None, Some(check_segment(*segment, offered.reply)?)),
+        Returned::Lists(lists) => check_lists(lists, offered)?,
+    };
+    let renamed = |part: Option<Part>| part.is_some_and(|part| part.renamed);
+    let bytes = |part: Option<Part>| part.map(|part| part.bytes);
+
+    Ok(Checked {
+        placed: place(reply.payload.is_some(), bytes(written), bytes(replied))?,
+        renamed: renamed(written) || renamed(replied),
+    })
 }
 
-fn check_chunks(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Placed, Malformed> {
-    let chunks = &reply.chunks;
-    if !chunks.read.is_empty() {
-        return Err(Malformed::ReadList);
-    }
-    let offered_chunks = if offered.write.is_empty() {
-        &[]
-    } else {
-        core::slice::from_ref(&offered.write)
-    };
-    let written = check_write_list(&chunks.write, offered_chunks)?;
-    let replied = match &chunks.reply {
-        Some(chunk) => Some(check_chunk(chunk, offered.reply)?),
-        None => None,
-    };
-    match (reply.payload, replied) {
-        (Some(_), Some(1..)) => Err(Malformed::ReplyChunkUsed),
-        (Some(_), _) if chunks.write.is_empty() => Ok(Placed::Inline),
-        (Some(_), _) => Ok(Placed::WriteChunk {
-            length: total(written)?,
+/// The place of a reply with these bytes in a Write chunk and in a Reply chunk, each `None` if not
+/// returned. `inline`: it has a payload.
+#[inline(always)]
+fn place(inline: bool, written: Option<u64>, replied: Option<u64>) -> Result<Placed, Malformed> {
+    match (inline, written, replied) {
+        (true, _, Some(1..)) => Err(Malformed::ReplyChunkUsed),
+        (true, None, _) => Ok(Placed::Inline),
+        (true, Some(length), _) => Ok(Placed::WriteChunk {
+            length: total(length)?,
         }),
-        (None, None) => Err(Malformed::NoReplyChunk),
-        (None, Some(_)) if written != 0 => Err(Malformed::BothUsed),
-        (None, Some(length)) if length < MIN_RPC_REPLY => Err(Malformed::ShortReply),
-        (None, Some(length)) => Ok(Placed::ReplyChunk {
+        (false, _, None) => Err(Malformed::NoReplyChunk),
+        (false, Some(1..), Some(_)) => Err(Malformed::BothUsed),
+        (false, _, Some(length)) if length < MIN_RPC_REPLY => Err(Malformed::ShortReply),
+        (false, _, Some(length)) => Ok(Placed::ReplyChunk {
             length: total(length)?,
         }),
     }
-}
-
-/// Compares a returned Write list with the `offered` one and returns the bytes placed in all its
-/// chunks.
-///
-/// An empty list means that no chunk was used.
-///
-/// # Errors
-///
-/// [`Malformed::WriteChunkCount`], and the errors of [`check_chunk`].
-#[inline]
-pub(crate) fn check_write_list(
-    returned: &WriteList<'_>,
-    offered: &[&[Segment]],
-) -> Result<u64, Malformed> {
-    if returned.is_empty() {
-        return Ok(0);
-    }
-    if returned.len() != offered.len() {
-        return Err(Malformed::WriteChunkCount);
-    }
-    let mut placed = 0_u64;
-    for (returned, offered) in returned.chunks().zip(offered) {
-        placed = placed.saturating_add(check_chunk(&returned, offered)?);
-    }
-    Ok(placed)
-}
-
-/// Compares a returned chunk with the `offered` one and returns the bytes placed in it.
-///
-/// # Errors
-///
-/// [`Malformed::SegmentCount`], [`Malformed::TooLong`] or [`Malformed::Hole`].
-#[inline]
-pub(crate) fn check_chunk(
-    returned: &WriteChunk<'_>,
-    offered: &[Segment],
-) -> Result<u64, Malformed> {
-    if returned.len() != offered.len() {
-        return Err(Malformed::SegmentCount);
-    }
-    let mut placed = 0_u64;
-    let mut full = true;
-    for (returned, offered) in returned.segments().zip(offered) {
-        if returned.length > offered.length {
-            return Err(Malformed::TooLong);
-        }
-        if returned.length != 0 && !full {
-            return Err(Malformed::Hole);
-        }
-        full &= returned.length == offered.length;
-        // NO-OVERFLOW: fewer than 2^32 lengths of 32 bits.
-        placed = placed.wrapping_add(u64::from(returned.length));
-    }
-    Ok(placed)
-}
-
-/// Returns `true` if a returned chunk repeats other handles or offsets than were `offered`.
-///
-/// They are never used, so this is worth a counter and no more. The lists must have passed
-/// [`check`].
-pub(crate) fn renamed(reply: &Reply<'_>, offered: &Offered<'_>) -> bool {
-    let differs = |returned: WriteChunk<'_>, offered: &[Segment]| {
-        returned.segments().zip(offered).any(|(returned, offered)| {
-            returned.handle != offered.handle || returned.offset != offered.offset
-        })
-    };
-    let chunks = &reply.chunks;
-    chunks
-        .write
-        .chunks()
-        .any(|chunk| differs(chunk, offered.write))
-        || chunks
-            .reply
-            .is_some_and(|chunk| differs(chunk, offered.reply))
 }
 
 /// The length of an RPC message; an error if more bytes than one can have were offered, and used.
@@ -216,11 +102,10 @@ fn total(bytes: u64) -> Result<u32, Malformed> {
 mod tests {
     use super::{
         super::{
-            super::super::vectors::*,
-            incoming::{
-                classify,
-                Incoming, //
-            }, //
+            chunk::Segment,
+            incoming::Incoming,
+            vectors::*,
+            wire::Wire, //
         },
         *, //
     };
@@ -275,8 +160,7 @@ mod tests {
             (7, Err(Malformed::Hole)),
         ] {
             let message = one_chunk().put(32, first).put(48, 0).put(64, 1);
-            let result = reply(&message).map(|reply| check(&reply, &offered));
-            assert_eq!(result, Some(expected));
+            assert_eq!(placed(&message, &offered), Some(expected));
         }
     }
 
@@ -291,22 +175,6 @@ mod tests {
         assert_eq!(result, Some(Err(Malformed::WriteChunkCount)));
         let two_chunks = Message::new(&TV_V1_5);
         let result = outcome(&two_chunks, 3, 0);
-        assert_eq!(result, Some(Err(Malformed::WriteChunkCount)));
-    }
-
-    // TV-V1-4, 5, TV-M-12..15: a list of two chunks.
-    #[test]
-    fn write_list() {
-        let reply = Message::new(&TV_V1_5);
-        assert_eq!(two_chunks(&reply), Some(Ok(4196)));
-        let result = two_chunks(&reply.put(32, 4097));
-        assert_eq!(result, Some(Err(Malformed::TooLong)));
-        let result = two_chunks(&reply.put(64, 8));
-        assert_eq!(result, Some(Err(Malformed::Hole)));
-        let result = two_chunks(&Message::without(&TV_V1_5, 15, 19).put(24, 2));
-        assert_eq!(result, Some(Err(Malformed::SegmentCount)));
-        assert_eq!(two_chunks(&Message::without(&TV_V1_5, 5, 29)), Some(Ok(0)));
-        let result = two_chunks(&one_chunk());
         assert_eq!(result, Some(Err(Malformed::WriteChunkCount)));
     }
 
@@ -375,12 +243,9 @@ mod tests {
             reply: &full,
         };
         let message = Message::new(&words);
-        let result = reply(&message).map(|reply| check(&reply, &offered));
-        assert_eq!(result, Some(Err(Malformed::TooLong)));
-        let message = message.put(52, 0);
-        let result = reply(&message).map(|reply| check(&reply, &offered));
+        assert_eq!(placed(&message, &offered), Some(Err(Malformed::TooLong)));
         let expected = Placed::ReplyChunk { length: u32::MAX };
-        assert_eq!(result, Some(Ok(expected)));
+        assert_eq!(placed(&message.put(52, 0), &offered), Some(Ok(expected)));
     }
 
     // V1-93: other handles and offsets are no error, but are reported.
@@ -400,8 +265,30 @@ mod tests {
                 write: &FIRST,
                 reply: &[],
             };
-            let result = reply(&message).map(|reply| renamed(&reply, &offered));
-            assert_eq!(result, Some(differs));
+            let result = reply(&message).and_then(|reply| check(&reply, &offered).ok());
+            assert_eq!(result.map(|checked| checked.renamed), Some(differs));
+        }
+        // And of one segment.
+        for (handle, offset, differs) in [(7, 9, false), (8, 9, true), (7, 8, true)] {
+            let one = [segment(handle, 100, offset)];
+            let offered = Offered {
+                write: &one,
+                reply: &one,
+            };
+            let returned = segment(7, 100, 9);
+            for (chunks, payload) in [
+                (Returned::Write(returned), Some([].as_slice())),
+                (Returned::Reply(returned), None),
+            ] {
+                let reply = Reply {
+                    xid: 1,
+                    credits: 1,
+                    chunks,
+                    payload,
+                };
+                let result = check(&reply, &offered).map(|checked| checked.renamed);
+                assert_eq!(result, Ok(differs));
+            }
         }
     }
 
@@ -418,7 +305,7 @@ mod tests {
     }
 
     fn reply(message: &Message) -> Option<Reply<'_>> {
-        match classify(message.bytes()) {
+        match Wire::V1.receive(message.bytes()) {
             Incoming::Reply(reply) => Some(reply),
             _ => None,
         }
@@ -432,16 +319,12 @@ mod tests {
             write: segments.get(..write)?,
             reply: segments.get(..reply)?,
         };
-        Some(check(&self::reply(message)?, &offered))
+        placed(message, &offered)
     }
 
-    // The check of `message` against the two chunks of TV-V1-4.
-    fn two_chunks(message: &Message) -> Option<Result<u64, Malformed>> {
-        let second = [
-            segment(0x2201, 2048, 0x10_0004_0000),
-            segment(0x2202, 512, 0x10_0005_0000),
-        ];
-        let list = reply(message)?.chunks.write;
-        Some(check_write_list(&list, &[&FIRST, &second]))
+    // The check of `message` against any offer.
+    fn placed(message: &Message, offered: &Offered<'_>) -> Option<Result<Placed, Malformed>> {
+        let checked = check(&reply(message)?, offered);
+        Some(checked.map(|checked| checked.placed))
     }
 }
