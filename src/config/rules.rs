@@ -119,11 +119,15 @@ struct Text<'a> {
 
 impl Write for Text<'_> {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let end = self.len.saturating_add(text.len());
-        let room = self.page.get_mut(self.len..end).ok_or(core::fmt::Error)?;
+        let text = text.as_bytes();
+        let free = self.page.get_mut(self.len..).ok_or(core::fmt::Error)?;
+        // As long as `text` for every compiler, which would otherwise keep a call to panic.
+        let (room, _) = free
+            .split_at_mut_checked(text.len())
+            .ok_or(core::fmt::Error)?;
 
-        room.copy_from_slice(text.as_bytes());
-        self.len = end;
+        room.copy_from_slice(text);
+        self.len = self.len.saturating_add(text.len());
         Ok(())
     }
 }
