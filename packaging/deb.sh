@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Builds the Debian package from this tree, with the tools of a machine or tree that has debhelper and dh-dkms. Usage:
-# deb.sh OUTPUT-DIRECTORY. The version is that of packaging/debian/changelog.
+# deb.sh [--source] OUTPUT-DIRECTORY. With --source the source package is built as well. The version is that of
+# packaging/debian/changelog.
 
 set -euo pipefail
 
@@ -13,6 +14,11 @@ for tool in dpkg-buildpackage dh dh_dkms; do
 		exit 1
 	}
 done
+kinds=-b
+if [ "$1" = --source ]; then
+	kinds=-F
+	shift
+fi
 mkdir -p "$1"
 output=$(cd "$1" && pwd)
 version=$(sed -n '1s/.*(\(.*\)).*/\1/p' packaging/debian/changelog)
@@ -26,11 +32,12 @@ tar -c --exclude='*.o' --exclude='*.bc' --exclude='.*.cmd' --exclude='.*.d' --ex
 	Kbuild LICENSE README.md .config.fragment include src tools packaging Documentation | tar -x -C "$source"
 mv "$source/packaging/debian" "$source/debian"
 # The tools were looked for above; a compiler, which dpkg-buildpackage takes for granted, is not needed.
-(cd "$source" && dpkg-buildpackage -d -us -uc -b >"$output/build.log" 2>&1) || {
+(cd "$source" && dpkg-buildpackage -d -us -uc "$kinds" >"$output/build.log" 2>&1) || {
 	tail -n 15 "$output/build.log" >&2
 	echo "error: the package was not built: see $output/build.log" >&2
 	exit 1
 }
 rm -f "$output"/*.deb
 cp "$work"/*.deb "$output/"
+[ "$kinds" = -b ] || cp "$work"/*.{dsc,tar.xz,buildinfo,changes} "$output/"
 echo "the package is $output/rpcrdma-rs-dkms_${version}_all.deb"
