@@ -76,7 +76,10 @@ for name; do
 	case "$name" in
 	host) part host selftests/setup/enter.sh selftests/host/test.sh ;;
 	tool) part tool selftests/setup/enter.sh bash -c 'cd selftests && python3 -m tool' ;;
-	packaging) part packaging selftests/setup/enter.sh selftests/setup/package/messages.sh ;;
+	packaging)
+		part packaging selftests/setup/enter.sh selftests/setup/package/messages.sh
+		part skips selftests/setup/enter.sh selftests/setup/package/skips.sh "$(selftests/setup/setup.sh --path kernel-stock)"
+		;;
 	native) part native natively vm native native ;;
 	vm-stock) part vm-stock vm vm-stock stock --beside-native core ;;
 	vm) part vm vm vm "${KERNEL:-stock}" ;;
