@@ -17,7 +17,7 @@ ROWS = TOP / "Documentation/kernels.tsv"
 PAGE = TOP / "Documentation/installation.rst"
 KERNELS = TOP / "packaging/kernels"
 BEGIN, END = ".. Begin of what series.py writes.\n", ".. End of what series.py writes.\n"
-TITLES = ("Suite", "Kernel", "Compiler", "rustc", "Versions", "Metadata", "Builds", "Boots", "Mounts", "Date")
+TITLES = ("Suite", "Kernel", "Compiler", "rustc", "Versions", "Metadata", "Builds", "Boots", "Mounts", "Core set", "Date")
 
 Row = tuple[str, ...]
 
@@ -29,8 +29,9 @@ def suites() -> list[str]:
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a file."""
-    return [tuple(line.split("\t")) for line in path.read_text().splitlines() if line]
+    """The rows of a file that have all columns."""
+    found = [tuple(line.split("\t")) for line in path.read_text().splitlines()]
+    return [row for row in found if len(row) == len(TITLES)]
 
 
 def rows() -> list[Row]:

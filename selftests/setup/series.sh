@@ -5,25 +5,38 @@
 # against its headers package, with the Rust metadata rebuilt from its source package where the headers lack it. Then boots
 # that kernel in a guest, which mounts an export, compares data and unloads the module. Usage:
 #
-#   series.sh [--build-only | --tree-only] SUITE      (a suite of packaging/kernels: forky, sid, ubuntu:resolute, ...)
+#   series.sh [--build-only | --tree-only | --core] SUITE     (a suite of packaging/kernels: forky, sid, ubuntu:resolute, ...)
 #
-# out/series/SUITE.tsv gets the result, for the table of Documentation/installation.rst (series.py). A suite that cannot be
-# fetched is left out, and a line says so. The last line is 'N passed, N failed'.
+# With --core the guest passes the core set as well, which takes up to an hour under emulation. TESTS="pattern..." has it run
+# the VM tests that match, and nothing else.
+#
+# out/series/SUITE.tsv gets the result, for the table of Documentation/installation.rst (series.py), but not with TESTS. A
+# suite that cannot be fetched is left out, and a line says so. The last line is 'N passed, N failed'.
 
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-builds=y boots=y
+builds=y boots=y sets=mount
+usage="series.sh [--build-only | --tree-only | --core] SUITE"
 case "${1:-}" in
---build-only) boots=n && shift ;;
---tree-only) builds=n && shift ;;
+--build-only) boots=n ;;
+--tree-only) builds=n ;;
+--core) sets="mount core" ;;
+-*) die "usage: $usage" ;;
 esac
-suite=${1:?usage: series.sh [--build-only | --tree-only] SUITE}
+[[ ${1:-} != --* ]] || shift
+suite=${1:?usage: $usage}
+[ -z "${TESTS:-}" ] || sets=chosen
 series=${suite/:/-}
 dir=$CACHE/series-$series
 result=$TOP/out/series/$series.tsv
 # The tests of the harness that a booted kernel has to pass.
-TESTS=("test_mount: " "test_unload: ")
+declare -A tests=(
+	[mount]="test_mount: test_unload:"
+	[core]="test_data: test_attributes: test_recall: test_reconnect: test_private_data: test_rules: test_debugfs:"
+	[chosen]="${TESTS:-}"
+)
+declare -A says=([mount]="mount, data and unloading" [core]="the core set" [chosen]="${TESTS:-}")
 
 packages=rustc,rust-src,bindgen,make,flex,bison,bc,libelf-dev,libssl-dev,pahole,kmod,perl,python3,xz-utils
 case "$suite" in
@@ -38,32 +51,24 @@ ubuntu:*)
 esac
 passed=0 failed=0
 
-# A mirror may lag behind the date up to which such a release vouches for its lists; signatures are checked anyway.
+# bootstrap COMMAND SUITE DIRECTORY: the tree, by mmdebstrap or a command like it. A mirror may lag behind the date up to
+# which such a release vouches for its lists; signatures are checked anyway.
 bootstrap() {
-	mmdebstrap --variant=minbase --include="$packages" \
+	"$1" --variant=minbase --include="$packages" \
 		--aptopt='Acquire::Retries "3"' --aptopt='Acquire::Check-Valid-Until "false"' --skip=cleanup/apt/lists --dpkgopt=force-unsafe-io \
 		--customize-hook='mkdir -p "$1/repo" "$1/cache" "$1/guestroot"' \
 		--customize-hook='n=$(chroot "$1" rustc -vV | sed -n "s/^LLVM version: \([0-9]*\).*/\1/p") &&
 			chroot "$1" apt-get install -y --no-install-recommends "clang-$n" "llvm-$n"' \
-		"$@"
-}
-
-# Of Ubuntu a mirror, the names of suites and the keys are known to a release of Debian that is newer than them: sid.
-bootstrap_ubuntu() {
-	local sid=$CACHE/series-sid
-	TREE=$sid "$SETUP/enter.sh" apt-get -q install -y --no-install-recommends mmdebstrap ubuntu-keyring distro-info-data
-	TREE=$sid "$SETUP/enter.sh" bash -c "packages=$packages; $(declare -f bootstrap); bootstrap "'"$@"' - \
-		--components=main,universe --keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg \
 		--customize-hook='for h in "$1"/usr/src/linux-headers-*-generic; do
-			chroot "$1" apt-get install -y --no-install-recommends "linux-lib-rust-${h##*/linux-headers-}"; done' \
-		"${suite#ubuntu:}" "/cache/${dir##*/}.partial"
+			[ ! -d "$h" ] || chroot "$1" apt-get install -y --no-install-recommends "linux-lib-rust-${h##*/linux-headers-}"; done' \
+		"${@:2}"
 }
 
 make_tree() {
 	rm -rf --one-file-system "$dir" "$dir.partial"
 	case "$suite" in
-	ubuntu:*) bootstrap_ubuntu ;;
-	*) bootstrap "$suite" "$dir.partial" ;;
+	ubuntu:*) bootstrap "$SETUP/ubuntu.sh" "${suite#ubuntu:}" "/cache/${dir##*/}.partial" ;;
+	*) bootstrap mmdebstrap "$suite" "$dir.partial" ;;
 	esac
 	mv "$dir.partial" "$dir"
 	touch "$dir/.complete"
@@ -118,10 +123,28 @@ check() {
 
 build() {
 	rm -rf "$TOP/out/kdir" "$TOP/out/series-$series"
-	inside make modules KDIR="$kdir" || return 1
 	mkdir -p "$TOP/out/series-$series"
+	inside make modules KDIR="$kdir" 2>&1 | tee "$TOP/out/series-$series/log" || return 1
 	cp "$TOP/out/kdir/rpcrdma_rs.ko" "$TOP/out/series-$series/"
+	[ "$sets" = mount ] || [ "$boots" = n ] || build_of_tests
 }
+
+# The modules that only tests use, for the client and, of the kernel of all other tests, for the server.
+build_of_tests() {
+	local name
+	for name in rpcload ibfault; do
+		mkdir -p "$TOP/out/series-$series/$name"
+		# shellcheck disable=SC2016 # for the shell inside
+		inside bash -ec 'mapfile -t tools < <(packaging/kernel-tools.sh "$1")
+			make -s -C "$1" M="/repo/selftests/modules/$2" MO="/repo/$3/$2" "${tools[@]}" modules' \
+			- "$kdir" "$name" "out/series-$series" || return 1
+	done
+	"$SETUP/setup.sh" && "$SETUP/build.sh" stock
+}
+
+# objtool follows the code to the end of each function. What ends in a function of core that this kernel's objtool does not
+# know ends in a panic, mostly, which the compiler of all other tests has found to be impossible.
+no_warnings() { ! grep -F "warning: objtool" "$TOP/out/series-$series/log"; }
 
 # What modpost is content with the kernel still refuses if its release, or the versions of its symbols, are others.
 versioned() { inside modinfo -F vermagic "out/series-$series/rpcrdma_rs.ko" | grep -qF " modversions"; }
@@ -137,12 +160,25 @@ make_boot() {
 }
 
 metadata=headers
-built=no booted=no mounted=no
+built=no booted=no mounted=no core=-
 
 # boot KERNEL: the tests in a guest with a kernel of the harness.
 boot() {
-	check "mount, data and unloading on $release" env KERNEL="$1" "$TOP/selftests/guests/run.sh" test "${TESTS[@]}" &&
-		booted=yes mounted=yes
+	local some patterns
+	for some in $sets; do
+		read -ra patterns <<<"${tests[$some]}"
+		check "${says[$some]} on $release" env KERNEL="$1" "$TOP/selftests/guests/run.sh" test "${patterns[@]}" || continue
+		case "$some" in
+		mount) booted=yes mounted=yes ;;
+		core) core=$(date +%F) ;;
+		esac
+	done
+}
+
+# The day on which the core set passed on this kernel, as an earlier run has found.
+core_before() {
+	{ cat "$result" "$TOP/Documentation/kernels.tsv" 2>/dev/null || true; } |
+		awk -F '\t' -v suite="$suite" -v release="$release" '!found && $1 == suite && $2 == release && NF == 11 { print found = $10 }'
 }
 
 # The suite whose kernel all other tests boot: the kernel, its headers and its metadata are in the cache already.
@@ -167,6 +203,7 @@ other() {
 		check "make prepare KDIR=$kdir" inside make prepare KDIR="$kdir" || true
 	fi
 	[ "$failed" -gt 0 ] || ! check "make KDIR=$kdir" build || built=yes
+	[ "$built" = no ] || check "no warnings of objtool" no_warnings || true
 	[ "$built$boots" = yesy ] || return 0
 	if ! boot_ready && ! (stage "boot-$series" "making a bootable $release" 60 true -- make_boot); then
 		echo "$suite: not booted: its image was not fetched or unpacked"
@@ -195,13 +232,19 @@ trixie-backports) stock ;;
 *) other ;;
 esac
 
+if [ "$sets" = chosen ]; then
+	echo "$passed passed, $failed failed"
+	[ "$failed" -eq 0 ]
+	exit
+fi
 config=$dir$kdir/.config
 text() { sed -n "s/^CONFIG_$1=\"\(.*\)\"/\1/p" "$config"; }
 versions=no
 [ "$built" = no ] || ! versioned || versions=yes
+[ "$core" != - ] || core=$(core_before)
 mkdir -p "${result%/*}"
 printf '%s\t' "$suite" "$release" "$(text CC_VERSION_TEXT | sed -E 's/^([^ ]*).* ([0-9.]+)$/\1 \2/')" \
-	"$(text RUSTC_VERSION_TEXT | cut -d' ' -f2)" "$versions" "$metadata" "$built" "$booted" "$mounted" >"$result"
+	"$(text RUSTC_VERSION_TEXT | cut -d' ' -f2)" "$versions" "$metadata" "$built" "$booted" "$mounted" "${core:--}" >"$result"
 date +%F >>"$result"
 cat "$result"
 echo "$passed passed, $failed failed"
