@@ -26,20 +26,32 @@
 //! # Example
 //!
 //! ```ignore
+//! # use crate::{bindings, cm::*, os::Net, verbs::*};
+//! # use kernel::{prelude::*, sync::Arc};
+//! # fn example<H: EventHandler + CompletionHandler>(
+//! #     net: Net<'_>,
+//! #     handler: Arc<H>,
+//! #     wait: fn(&H) -> Result,
+//! #     peer: bindings::__kernel_sockaddr_storage,
+//! #     size: QpSize,
+//! #     params: ConnectParams<'_>,
+//! # ) -> Result {
 //! let id = Id::new(net, handler.clone())?.resolve_address(&peer, 5000)?;
-//! handler.wait()?; // Event::AddressResolved
+//! wait(&handler)?; // Event::AddressResolved
 //! let id = id.resolve_route(5000)?;
-//! handler.wait()?; // Event::RouteResolved
+//! wait(&handler)?; // Event::RouteResolved
 //! let id = id.resolved()?;
 //!
 //! let pd = Pd::new(id.device().clone())?;
 //! let cq = Cq::new(id.device().clone(), handler.clone(), &size)?;
-//! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size)?;
-//! qp.post_first_receives()?;
+//! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size).map_err(|_| EIO)?;
+//! qp.post_first_receives().map_err(|_| EIO)?;
 //!
 //! let id = bound.connect(&params)?;
-//! handler.wait()?; // Event::Established
+//! wait(&handler)?; // Event::Established
 //! let (port, gid) = id.connected().local();
+//! # Ok(())
+//! # }
 //! ```
 
 mod endpoint;

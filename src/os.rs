@@ -27,22 +27,32 @@
 //! Copying `len` bytes out of an array of pages:
 //!
 //! ```ignore
+//! # use crate::{bindings, os::Pages};
+//! # use kernel::prelude::*;
+//! # fn example(array: *const *mut bindings::page, len: u32, mut to: &mut [u8]) -> Result {
 //! // SAFETY: `array` has a page of the page cache for each byte, and stays during this function.
 //! for span in unsafe { Pages::new(array, 0, len) } {
 //!     let (part, rest) = to.split_at_mut_checked(span.len() as usize).ok_or(EMSGSIZE)?;
 //!     span.read(part);
 //!     to = rest;
 //! }
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! Waiting for an event for five seconds at most:
 //!
 //! ```ignore
+//! # use crate::os::{secs_to_jiffies, Completion};
+//! # use kernel::prelude::*;
+//! # fn example() -> Result {
 //! let established = KBox::pin_init(Completion::new(), GFP_KERNEL)?;
 //! // In the callback: `established.signal()`.
 //! if !established.wait(secs_to_jiffies(5)) {
 //!     return Err(ETIMEDOUT);
 //! }
+//! # Ok(())
+//! # }
 //! ```
 
 pub(crate) mod debugfs;

@@ -29,25 +29,37 @@
 //! A client's read of 64 KiB, from the private data to the reply; the test below is the same.
 //!
 //! ```ignore
+//! # use crate::proto::*;
+//! # fn example(
+//! #     own: &PrivateData,
+//! #     accepted: &[u8],
+//! #     shape: &CallShape,
+//! #     segment: Segment,
+//! #     xid: u32,
+//! #     buffer: &mut [u8],
+//! #     message: &[u8],
+//! # ) -> Option<()> {
 //! let peer = PrivateData::find(accepted).unwrap_or_default();
 //! let limits = PlanLimits {
-//!     thresholds: Thresholds::for_client(&own, &peer),
+//!     thresholds: Thresholds::for_client(own, &peer),
 //!     page_size: 4096,
 //!     pages_per_segment: 256,
 //!     max_segments: 8,
 //! };
-//! let plan = plan(&shape, &limits)?; // Inline, with a Write chunk of one segment for the reply.
+//! let plan = plan(shape, &limits).ok()?; // Inline, with a Write chunk for the reply.
 //!
 //! let write = [segment]; // The memory is registered as planned.
 //! let header = CallHeader { xid, credits: 32, long: false, read: &[], write: &write, reply: &[] };
-//! let len = header.encode(&mut buffer)?; // The RPC call follows.
+//! let len = header.encode(buffer).ok()?; // The RPC call follows.
 //!
-//! let Incoming::Reply(reply) = Wire::V1.receive(message) else { return };
+//! let Incoming::Reply(reply) = Wire::V1.receive(message) else { return None };
 //! let offered = Offered { write: &write, reply: &[] };
-//! match reply::check(&reply, &offered)?.placed {
+//! match reply::check(&reply, &offered).ok()?.placed {
 //!     Placed::WriteChunk { length } => (), // `length` bytes are in memory, the rest inline.
 //!     Placed::Inline | Placed::ReplyChunk { .. } => (),
 //! }
+//! # Some(())
+//! # }
 //! ```
 //!
 //! Source: RFC 8166 (the protocol), RFC 8167 (both directions on one connection) and RFC 8797

@@ -36,6 +36,13 @@ mod sunrpc;
 mod trace;
 mod verbs;
 
+/// The examples of the documentation, which `make lint` compiles.
+#[cfg(RPCRDMA_EXAMPLES)]
+#[allow(unused)]
+mod examples {
+    include!(concat!(env!("RPCRDMA_RS_OUT"), "/examples.rs"));
+}
+
 /// The registrations of the loaded module; dropping it unregisters all.
 #[pin_data]
 struct RpcRdma {

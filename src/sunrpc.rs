@@ -18,14 +18,24 @@
 //!
 //! # Examples
 //!
-//! A transport over pipes. sunrpc finds it as long as `Registration::new(&CLASS)` lives.
+//! Sending and receiving of a transport over pipes. Its class is a
+//! `static CLASS: Class = Class::new::<PipeTransport>()`, which sunrpc finds as long as
+//! `Registration::new(&CLASS)` lives.
 //!
 //! ```ignore
-//! static CLASS: Class = Class::new::<PipeTransport>();
+//! # use crate::sunrpc::*;
+//! # use kernel::prelude::*;
+//! # struct Pipe;
+//! # impl Pipe {
+//! #     fn write(&mut self, _: u32, _: XdrBuf<'_>) {}
+//! # }
+//! struct PipeTransport {
+//!     pipe: WriteLocked<Pipe>,
+//! }
 //!
-//! impl Transport for PipeTransport {
-//!     // Constants and further methods left out.
-//!     fn send(&self, lock: &mut WriteLock<'_>, call: Call<'_, Slot>) -> Result<(), SendStatus> {
+//! impl PipeTransport {
+//!     // As `Transport::send`.
+//!     fn send<S>(&self, lock: &mut WriteLock<'_>, call: Call<'_, S>) -> Result<(), SendStatus> {
 //!         let pipe = self.pipe.get(lock).ok_or(SendStatus::NotConnected)?;
 //!         let (xid, message) = (call.xid(), call.send_buf());
 //!         let call = call.stamp();
@@ -36,10 +46,12 @@
 //! }
 //!
 //! // A reply has come for the call `xid`.
-//! if let Some(mut call) = xprt.find(xid) {
-//!     match call.fill(reply, None) {
-//!         Ok((len, _)) => call.complete(len),
-//!         Err(_) => call.fail(),
+//! fn deliver<S: SlotData>(xprt: &Xprt<S>, xid: u32, reply: &[u8]) {
+//!     if let Some(mut call) = xprt.find(xid) {
+//!         match call.fill(reply, None) {
+//!             Ok((len, _)) => call.complete(len),
+//!             Err(_) => call.fail(),
+//!         }
 //!     }
 //! }
 //! ```

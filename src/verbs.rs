@@ -29,6 +29,18 @@
 //! (`cm::Resolved`); with a single buffer every Send is signalled.
 //!
 //! ```ignore
+//! # use crate::{
+//! #     cm::{ConnectParams, Event, EventHandler, Resolved},
+//! #     os::{secs_to_jiffies, Completion},
+//! #     verbs::*,
+//! # };
+//! # use kernel::{prelude::*, sync::Arc};
+//! # struct Connection {
+//! #     sent: Pin<KBox<Completion>>,
+//! # }
+//! # impl EventHandler for Connection {
+//! #     fn event(&self, _: Event<'_>) {}
+//! # }
 //! impl CompletionHandler for Connection {
 //!     fn sent(&self, result: Result<(), Failure>) {
 //!         if let Err(failure) = result {
@@ -37,8 +49,22 @@
 //!         self.sent.signal();
 //!     }
 //!     // And received().
+//! #     fn received(
+//! #         &self,
+//! #         _: &mut RecvQueue,
+//! #         _: RecvBuffer,
+//! #         _: Result<Received<'_>, Failure>,
+//! #     ) {
+//! #     }
 //! }
 //!
+//! # fn example(
+//! #     connection: Arc<Connection>,
+//! #     id: Resolved<Connection>,
+//! #     size: QpSize,
+//! #     params: ConnectParams<'_>,
+//! #     encode: fn(&mut [u8]) -> u32,
+//! # ) -> Result {
 //! let pd = Pd::new(id.device().clone())?;
 //! let cq = Cq::new(id.device().clone(), connection.clone(), &size)?;
 //! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size).map_err(|_| EIO)?;
@@ -50,9 +76,13 @@
 //! sends.post(None, buf, len).map_err(|_| EIO)?;
 //! connection.sent.wait(secs_to_jiffies(1));
 //!
-//! let Ok(closing) = qp.close(sends) else { return Err(EINVAL) };
-//! let drained = closing.drain();
+//! let Ok(closing) = qp.close(sends) else {
+//!     return Err(EINVAL);
+//! };
+//! let drained = closing.drain().ok_or(EIO)?;
 //! qp.finish(&drained);
+//! # Ok(())
+//! # }
 //! ```
 
 mod buffer;

@@ -23,12 +23,15 @@ check() {
 	fi
 }
 
+# With the examples of the documentation, which nothing else compiles.
 clippy() {
-	mkdir -p out/clippy
+	mkdir -p out/clippy/src
 	# A module that was built by the compiler proper, or with other lints, counts as built.
 	rm -f out/clippy/src/*.o
+	selftests/checks/lint/examples.py src >out/clippy/src/examples.rs || return 1
 	# Warnings of the kernel's lint set are errors here.
-	make -s -C "$kernel" M=/repo MO=/repo/out/clippy "${tools[@]}" CLIPPY=1 RPCRDMA_RUSTFLAGS='-Dwarnings' modules
+	make -s -C "$kernel" M=/repo MO=/repo/out/clippy "${tools[@]}" CLIPPY=1 \
+		RPCRDMA_RUSTFLAGS='-Dwarnings --cfg RPCRDMA_EXAMPLES' modules
 }
 
 # The variant without bitcode, for machines without clang or the kernel's own helpers. Built while the other checks run: the
@@ -141,7 +144,7 @@ c_files() {
 }
 
 check "rustfmt, ruff format" selftests/checks/lint/fmt.sh "$linux" --check
-check "clippy, kernel lint set, no warnings" clippy
+check "clippy, kernel lint set, no warnings; the examples of the documentation" clippy
 check "flags of GCC that Kbuild leaves out" skipped_flags
 check "no unsafe code outside the wrapper layers" unsafe_rooms
 check "no room uses one above it" selftests/checks/lint/arrows.py src
