@@ -233,8 +233,8 @@ impl SendBuffer {
     }
 }
 
-/// An order for buffers of a queue pair.
-#[derive(Clone)]
+/// An order for buffers of a queue pair. It is made once, so that the queue pair has no more
+/// buffers than its queues have room for.
 pub(crate) struct BufferSpec {
     pub(super) pd: Arc<Pd>,
     pub(super) callbacks: &'static Callbacks,
@@ -245,18 +245,14 @@ pub(crate) struct BufferSpec {
 }
 
 impl BufferSpec {
-    /// The same order, for no more buffers than that.
-    pub(super) fn at_most(&self, sends: u32, recvs: u32) -> Self {
-        Self {
-            sends: self.sends.min(sends),
-            recvs: self.recvs.min(recvs),
-            ..self.clone()
-        }
-    }
-
     /// Takes an order of its own out of this one, for no more buffers than that.
     pub(super) fn take(&mut self, sends: u32, recvs: u32) -> Self {
-        let order = self.at_most(sends, recvs);
+        let order = Self {
+            pd: self.pd.clone(),
+            sends: self.sends.min(sends),
+            recvs: self.recvs.min(recvs),
+            ..*self
+        };
 
         // No difference wraps around: the order has at most as many.
         self.sends = self.sends.wrapping_sub(order.sends);
@@ -270,28 +266,15 @@ impl BufferSpec {
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when a buffer cannot be mapped: some buffers are missing.
-    pub(crate) fn make(&self) -> (NewBuffers, Result) {
+    pub(crate) fn make(self) -> (NewBuffers, Result) {
         let mut buffers = NewBuffers {
             sends: KVec::new(),
             recvs: RecvChain::new(),
-            order: self.clone(),
+            order: self,
         };
 
-        let made = self.fill(&mut buffers);
+        let made = buffers.fill();
         (buffers, made)
-    }
-
-    fn fill(&self, buffers: &mut NewBuffers) -> Result {
-        for _ in 0..self.recvs {
-            let buf = RecvBuffer::new(&self.pd, self.recv_len, self.callbacks.recv)?;
-            buffers.recvs.push(buf);
-        }
-        buffers.sends.reserve(self.sends as usize, GFP_KERNEL)?;
-        for _ in 0..self.sends {
-            let buf = SendBuffer::new(&self.pd, self.send_len, self.callbacks.send)?;
-            buffers.sends.push_within_capacity(buf)?;
-        }
-        Ok(())
     }
 }
 
@@ -304,12 +287,28 @@ pub(crate) struct NewBuffers {
 }
 
 impl NewBuffers {
+    /// Makes the buffers of the order.
+    fn fill(&mut self) -> Result {
+        let order = &self.order;
+
+        for _ in 0..order.recvs {
+            let buf = RecvBuffer::new(&order.pd, order.recv_len, order.callbacks.recv)?;
+            self.recvs.push(buf);
+        }
+        self.sends.reserve(order.sends as usize, GFP_KERNEL)?;
+        for _ in 0..order.sends {
+            let buf = SendBuffer::new(&order.pd, order.send_len, order.callbacks.send)?;
+            self.sends.push_within_capacity(buf)?;
+        }
+        Ok(())
+    }
+
     /// Takes all of them, with the order.
     pub(super) fn take(&mut self) -> Self {
         let none = Self {
             sends: KVec::new(),
             recvs: RecvChain::new(),
-            order: self.order.at_most(0, 0),
+            order: self.order.take(0, 0),
         };
         core::mem::replace(self, none)
     }

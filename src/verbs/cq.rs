@@ -79,6 +79,9 @@ pub(crate) struct Cq<H: CompletionHandler> {
 /// polls a queue from one work item.
 pub(super) struct Context<H> {
     pub(super) handler: Arc<H>,
+    /// The numbers that free the buffers of Sends. Not reached by way of `queue`, which a handler
+    /// gets a mutable reference to.
+    counters: Arc<Counters>,
     queue: UnsafeCell<RecvQueue>,
 }
 
@@ -101,6 +104,7 @@ impl<H: CompletionHandler> Cq<H> {
         let context = KBox::new(
             Context {
                 handler,
+                counters: counters.clone(),
                 queue: UnsafeCell::new(queue),
             },
             GFP_KERNEL,
@@ -242,8 +246,7 @@ unsafe extern "C" fn send_done<H: CompletionHandler>(
             outcome(wc),
         )
     };
-    // SAFETY: This is a callback of the queue, which calls this once.
-    unsafe { context.queue() }.counters().set_completed(number);
+    context.counters.set_completed(number);
     context.handler.sent(result);
 }
 
@@ -258,10 +261,7 @@ unsafe extern "C" fn spare_done<H: CompletionHandler>(
 ) {
     // SAFETY: The RDMA core passes a queue of a `Cq<H>` and a valid completion of it.
     let (context, result) = unsafe { (context::<H>(cq), outcome(wc)) };
-    // SAFETY: This is a callback of the queue, which calls this once.
-    unsafe { context.queue() }
-        .counters()
-        .set_spare_posted(false);
+    context.counters.set_spare_posted(false);
     context.handler.sent(result);
 }
 

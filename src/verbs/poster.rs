@@ -23,7 +23,14 @@ pub(super) trait UntilDrain<O: QpOwner>: Send + Sync {
     fn drained(&self, proof: &Drained<O>);
 }
 
-/// Posts requests to a queue pair besides the messages of its sender.
+/// The right to post requests to a queue pair besides the messages of its sender, lent by the
+/// [`super::Qp`].
+///
+/// Only this room reaches the [`PosterState`] behind it, which belongs to one queue pair: code
+/// that could move it could exchange it with the state of another one.
+pub(crate) struct Poster<'q, O: QpOwner>(&'q mut PosterState<O>);
+
+/// The part of a queue pair that posts requests besides the messages of its sender.
 ///
 /// # Invariants
 ///
@@ -31,7 +38,7 @@ pub(super) trait UntilDrain<O: QpOwner>: Send + Sync {
 ///   has.
 /// - Once `open` is false nothing is posted by this value.
 /// - `kept` is dropped after the drain.
-pub(crate) struct Poster<O: QpOwner> {
+pub(super) struct PosterState<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
     open: bool,
@@ -40,10 +47,10 @@ pub(crate) struct Poster<O: QpOwner> {
 }
 
 // SAFETY: A queue pair has no thread affinity; all else is `Send`.
-unsafe impl<O: QpOwner> Send for Poster<O> {}
+unsafe impl<O: QpOwner> Send for PosterState<O> {}
 
-impl<O: QpOwner> Poster<O> {
-    /// The poster of `raw`.
+impl<O: QpOwner> PosterState<O> {
+    /// The state for `raw`.
     ///
     /// # Safety
     ///
@@ -58,6 +65,11 @@ impl<O: QpOwner> Poster<O> {
             pd,
             kept: None,
         }
+    }
+
+    /// Lends the right to post.
+    pub(super) fn lend(&mut self) -> Poster<'_, O> {
+        Poster(self)
     }
 
     /// The C object.
@@ -83,19 +95,6 @@ impl<O: QpOwner> Poster<O> {
     /// Posts nothing from here on.
     pub(super) fn close(&mut self) {
         self.open = false;
-    }
-
-    /// Keeps memory that the device may use until the drain.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` when it keeps some.
-    pub(super) fn keep(&mut self, memory: Arc<dyn UntilDrain<O>>) -> Result {
-        if self.kept.is_some() {
-            return Err(EBUSY);
-        }
-        self.kept = Some(memory);
-        Ok(())
     }
 
     /// Frees the memory that it keeps, unless `drained` proves the drain of another queue pair.
@@ -138,5 +137,54 @@ impl<O: QpOwner> Poster<O> {
             self.open = false;
             PostError::Device(e)
         })
+    }
+}
+
+impl<O: QpOwner> Poster<'_, O> {
+    /// The C object.
+    pub(super) fn as_raw(&self) -> NonNull<bindings::ib_qp> {
+        self.0.as_raw()
+    }
+
+    /// The domain of the queue pair.
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        self.0.pd()
+    }
+
+    /// Returns `true` if anything may still be posted.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.is_open()
+    }
+
+    /// Keeps memory that the device may use until the drain.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when it keeps some.
+    pub(super) fn keep(&mut self, memory: Arc<dyn UntilDrain<O>>) -> Result {
+        if self.0.kept.is_some() {
+            return Err(EBUSY);
+        }
+        self.0.kept = Some(memory);
+        Ok(())
+    }
+
+    /// Hands a chain of requests to the device. On failure closes the queue pair.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; the connection has to end then.
+    ///
+    /// # Safety
+    ///
+    /// `first` must be as for [`PosterState::post`].
+    #[inline]
+    pub(super) unsafe fn post(
+        &mut self,
+        first: *mut bindings::ib_send_wr,
+    ) -> Result<(), PostError> {
+        // SAFETY: By the safety requirements of this function the chain is valid and stays so, and
+        // its completions are for the queue of this queue pair.
+        unsafe { self.0.post(first) }
     }
 }

@@ -24,6 +24,7 @@ use super::{
     },
     cq::callbacks,
     owner::Drained,
+    poster::PosterState,
     Pd,
     PostError,
     Poster,
@@ -55,7 +56,7 @@ pub(crate) struct Usage {
 ///
 /// The device has the buffer of `spare` while `counters` show it as posted.
 pub(crate) struct Qp<O: QpOwner> {
-    poster: Poster<O>,
+    poster: PosterState<O>,
     counters: Arc<Counters>,
     drained: bool,
     /// Buffers that may still be allocated.
@@ -108,7 +109,7 @@ impl<O: QpOwner> Qp<O> {
             recv_len: size.recv_len,
         };
         // SAFETY: By the safety requirements of this function.
-        let poster = unsafe { Poster::new(raw, owner.clone(), pd.clone()) };
+        let poster = unsafe { PosterState::new(raw, owner.clone(), pd.clone()) };
         let spare = SendBuffer::new(pd, size.send_len as usize, callbacks.spare)?;
         // SAFETY: By the safety requirements of this function `raw` has the depth of `size`, stays
         // valid as long as `owner`, and has `counters` to itself; this is its only send queue.
@@ -163,8 +164,8 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// Posts requests besides messages.
-    pub(crate) fn poster(&mut self) -> &mut Poster<O> {
-        &mut self.poster
+    pub(crate) fn poster(&mut self) -> Poster<'_, O> {
+        self.poster.lend()
     }
 
     /// Closes the queue pair: from here on nothing is posted. The requests that are posted end with

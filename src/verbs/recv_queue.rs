@@ -11,6 +11,9 @@ use super::{
 
 /// The completion handler's half of a queue pair: takes back the Receives whose messages were read.
 ///
+/// A Receive that is taken back by another queue pair's value is not posted there: the
+/// [`super::Qp`] refuses it.
+///
 /// The owner of the [`super::Qp`] posts them in batches ([`super::Qp::post_held`]), or one that is
 /// needed earlier.
 pub(crate) struct RecvQueue {
@@ -29,10 +32,5 @@ impl RecvQueue {
     pub(crate) fn recycle(&mut self, buf: RecvBuffer) -> bool {
         self.counters.hold(buf);
         self.counters.is_batch_held()
-    }
-
-    /// The numbers that it shares with the other owners.
-    pub(super) fn counters(&self) -> &Arc<Counters> {
-        &self.counters
     }
 }

@@ -53,7 +53,7 @@ impl MrPool {
     /// # Errors
     ///
     /// `EBUSY` when the queue pair has a pool, `ENOMEM`, or the driver's error.
-    pub(crate) fn new<O>(poster: &mut Poster<O>, size: &MrSize) -> Result<Arc<Self>>
+    pub(crate) fn new<O>(poster: Poster<'_, O>, size: &MrSize) -> Result<Arc<Self>>
     where
         O: QpOwner,
         O::Handler: InvalidationHandler,

@@ -45,7 +45,7 @@ impl MrPool {
     /// [`PostError::Closed`].
     pub(crate) fn invalidate<O: QpOwner>(
         self: &Arc<Self>,
-        poster: &mut Poster<O>,
+        mut poster: Poster<'_, O>,
         mrs: MrList<Registered>,
         context: usize,
     ) -> Result<(), PostError> {

@@ -94,7 +94,7 @@ impl MrPool {
     ///
     /// As [`Self::new`].
     pub(super) fn with_callbacks<O: QpOwner>(
-        poster: &mut Poster<O>,
+        mut poster: Poster<'_, O>,
         callbacks: &'static MrCallbacks,
         size: &MrSize,
     ) -> Result<Arc<Self>> {
