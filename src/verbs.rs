@@ -10,7 +10,7 @@
 //! | [`Cq`] | `struct ib_cq` | the completion queue, its handler, the [`RecvQueue`] |
 //! | [`Qp`] | `struct ib_qp` | the part of neither half: posted Receives, the spare message |
 //! | [`SendQueue`] | | the Send buffers, posted or not |
-//! | [`RecvQueue`] | | the Receives that came back |
+//! | [`RecvQueue`], [`SharedRecvQueue`] | | the Receives that came back |
 //! | [`MrPool`], [`MrBatch`], [`MrList`] | `struct ib_mr` | fast registrations, DMA mappings |
 //!
 //! The rule that the types carry: posted memory belongs to the queue it was posted to. A buffer
@@ -20,6 +20,7 @@
 //!
 //! A queue pair has two halves with an owner each: the sender has the [`SendQueue`], the handler of
 //! completions the [`RecvQueue`]. Neither takes a lock; they share numbers with one writer each.
+//! Where other threads than the handler read messages, a [`SharedRecvQueue`] takes its place.
 //! The rest, which is needed seldom, is the [`Qp`]'s: its owner keeps it under a lock, the gate
 //! that closes when the connection ends.
 //!
@@ -42,6 +43,8 @@
 //! #     fn event(&self, _: Event<'_>) {}
 //! # }
 //! impl CompletionHandler for Connection {
+//!     type Queue = RecvQueue;
+//!
 //!     fn sent(&self, result: Result<(), Failure>) {
 //!         if let Err(failure) = result {
 //!             pr_info!("a Send failed: {}\n", failure.as_str());
@@ -139,7 +142,10 @@ pub(crate) use qp::{
     Qp,
     Usage, //
 };
-pub(crate) use recv_queue::RecvQueue;
+pub(crate) use recv_queue::{
+    RecvQueue,
+    SharedRecvQueue, //
+};
 pub(crate) use send_queue::SendQueue;
 pub(crate) use size::{
     DeviceLimits,

@@ -59,6 +59,8 @@ use crate::{
 const MOST_INSIDE: u32 = 20480;
 
 impl CompletionHandler for Connection {
+    type Queue = RecvQueue;
+
     fn sent(&self, result: Result<(), Failure>) {
         if let Err(failure) = result {
             self.lost(CloseReason::Completion(failure));

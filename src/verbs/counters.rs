@@ -6,6 +6,7 @@ use kernel::sync::{
     atomic::{
         Acquire,
         Atomic,
+        Full,
         Relaxed,
         Release, //
     },
@@ -30,7 +31,8 @@ struct Completed {
     sends: Atomic<u32>,
     /// Receives that came back and are not posted again yet.
     held: RecvStack,
-    /// Receives that came back, since the queue pair was made.
+    /// Receives that came back, since the queue pair was made. Written by the thread that takes
+    /// them back: the completion handler, or any thread in one atomic step.
     returned: Atomic<u32>,
 }
 
@@ -43,12 +45,14 @@ struct Gate {
     spare_posted: Atomic<bool>,
     /// Receives that are posted at a time, out of all that came back.
     batch: Atomic<u32>,
+    /// Set after the drain: no Receive is posted again.
+    drained: Atomic<bool>,
 }
 
 /// Messages between the sender, the completion handler and the holder of the gate's lock.
 ///
-/// Each number has one writer, so that none has to be changed in one atomic step. Growing numbers
-/// wrap around.
+/// Each number has one writer, so that none has to be changed in one atomic step, but for the
+/// Receives that any thread may take back ([`Self::hold_shared`]). Growing numbers wrap around.
 pub(super) struct Counters {
     /// The number of the last Send that was posted, written by the sender.
     posted: Line<Atomic<u32>>,
@@ -70,6 +74,7 @@ impl Counters {
                 reposted: Atomic::new(0),
                 spare_posted: Atomic::new(false),
                 batch: Atomic::new(1),
+                drained: Atomic::new(false),
             }),
         }
     }
@@ -110,6 +115,32 @@ impl Counters {
         // Counted first, so that no more are posted than came back.
         returned.store(returned.load(Relaxed).wrapping_add(1), Relaxed);
         held.push(buf);
+    }
+
+    /// Takes a Receive back whose message has been read. For any thread of a queue pair whose
+    /// handler uses this function only, too.
+    pub(super) fn hold_shared(&self, buf: RecvBuffer) {
+        let Completed { held, returned, .. } = &self.completed.0;
+        // Counted first, so that no more are posted than came back.
+        returned.fetch_add(1, Relaxed);
+        held.push(buf);
+        // Store-buffer pattern. Thread: push, a full barrier; test `drained`. Drain: set `drained`,
+        // a full barrier; take all.
+        if self.is_drained() {
+            drop(held.take());
+        }
+    }
+
+    /// Returns `true` after [`Self::set_drained`].
+    pub(super) fn is_drained(&self) -> bool {
+        self.gate.0.drained.load(Relaxed)
+    }
+
+    /// Frees the Receives that came back, and all that come back from here on. After the drain.
+    pub(super) fn set_drained(&self) {
+        // Full: see `hold_shared`.
+        self.gate.0.drained.xchg(true, Full);
+        drop(self.completed.0.held.take());
     }
 
     /// Receives that came back and are not posted again.

@@ -31,13 +31,13 @@ use super::{
         Counters,
         QpCounters, //
     },
+    recv_queue::TakesBack,
     Device,
     Failure,
     Pd,
     QpSize,
     Received,
     RecvBuffer,
-    RecvQueue,
     SendBuffer, //
 };
 use crate::bindings;
@@ -48,13 +48,17 @@ use crate::bindings;
 /// context, but a drain waits for them: they may not wait for the connection's teardown, nor drop
 /// the last reference to anything that does.
 pub(crate) trait CompletionHandler: Send + Sync + 'static {
+    /// The half of the queue pair that takes Receives back: a [`super::RecvQueue`], or, if threads
+    /// besides the handler do that, a [`super::SharedRecvQueue`].
+    type Queue: TakesBack;
+
     /// A Send and all its predecessors are complete: their buffers can be used again.
     fn sent(&self, result: Result<(), Failure>);
 
     /// A Receive has completed; the message is in its buffer. `queue` takes the buffer back.
     fn received(
         &self,
-        queue: &mut RecvQueue,
+        queue: &mut Self::Queue,
         buf: RecvBuffer,
         result: Result<Received<'_>, Failure>,
     );
@@ -77,12 +81,12 @@ pub(crate) struct Cq<H: CompletionHandler> {
 
 /// The context of a queue. The callbacks of one queue never run at the same time: the RDMA core
 /// polls a queue from one work item.
-pub(super) struct Context<H> {
+pub(super) struct Context<H: CompletionHandler> {
     pub(super) handler: Arc<H>,
     /// The numbers that free the buffers of Sends. Not reached by way of `queue`, which a handler
     /// gets a mutable reference to.
     counters: Arc<Counters>,
-    queue: UnsafeCell<RecvQueue>,
+    queue: UnsafeCell<H::Queue>,
 }
 
 // SAFETY: The queue has no thread affinity, and `H` is `Send` and `Sync`.
@@ -100,7 +104,7 @@ impl<H: CompletionHandler> Cq<H> {
     pub(crate) fn new(device: Arc<Device>, handler: Arc<H>, size: &QpSize) -> Result<Arc<Self>> {
         let entries = c_int::try_from(size.completions())?;
         let counters = Arc::new(Counters::new(), GFP_KERNEL)?;
-        let queue = RecvQueue::new(counters.clone());
+        let queue = H::Queue::new(&QpCounters(counters.clone()));
         let context = KBox::new(
             Context {
                 handler,
@@ -202,7 +206,12 @@ pub(super) unsafe fn context<'a, H: CompletionHandler>(cq: *mut bindings::ib_cq)
     unsafe { &*(*cq).cq_context.cast::<Context<H>>() }
 }
 
-impl<H> Context<H> {
+impl<H: CompletionHandler> Context<H> {
+    /// Notes that the Send with this number, and all before it, are complete.
+    pub(super) fn set_sent(&self, number: u32) {
+        self.counters.set_completed(number);
+    }
+
     /// The receive queue.
     ///
     /// # Safety
@@ -210,7 +219,7 @@ impl<H> Context<H> {
     /// Called by a callback of the queue, once, which uses the result no longer than it runs.
     #[inline]
     #[allow(clippy::mut_from_ref)]
-    pub(super) unsafe fn queue(&self) -> &mut RecvQueue {
+    pub(super) unsafe fn queue(&self) -> &mut H::Queue {
         // SAFETY: The callbacks of one queue run one at a time, and nothing else refers to the
         // value, so that the caller's is the only reference.
         unsafe { &mut *self.queue.get() }
@@ -246,7 +255,7 @@ unsafe extern "C" fn send_done<H: CompletionHandler>(
             outcome(wc),
         )
     };
-    context.counters.set_completed(number);
+    context.set_sent(number);
     context.handler.sent(result);
 }
 

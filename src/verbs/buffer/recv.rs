@@ -198,6 +198,45 @@ impl RecvChain {
         self.count = self.count.wrapping_add(1);
     }
 
+    /// Bytes of the buffers.
+    pub(in crate::verbs) fn bytes(&self) -> u64 {
+        let (mut bytes, mut at) = (0u64, self.first);
+
+        while !at.is_null() {
+            // SAFETY: By the type invariants the requests belong to this value; each is a field of
+            // the part that `into_request` has leaked.
+            let inner = unsafe { &*container_of!(at, RecvInner, wr) };
+            // CAST: Widening.
+            bytes = bytes.saturating_add(inner.buf.size as u64);
+            at = inner.wr.next;
+        }
+        bytes
+    }
+
+    /// Takes out the Receives that are shorter than `len`.
+    pub(in crate::verbs) fn take_shorter(&mut self, len: u32) -> Self {
+        let mut shorter = Self::new();
+        let mut at = core::mem::replace(self, Self::new()).into_requests().0;
+
+        while !at.is_null() {
+            let request = at;
+            // SAFETY: By the type invariants the requests belonged to this value; each is a field
+            // of the part that `into_request` has leaked, and is visited once.
+            let inner = unsafe { &mut *container_of!(request, RecvInner, wr) };
+            // CAST: Widening.
+            let is_shorter = inner.buf.size < len as usize;
+            let to = if is_shorter { &mut shorter } else { &mut *self };
+
+            at = inner.wr.next;
+            // INVARIANT: The request moves to the front of one of the two chains, which is one
+            // request longer now. No sum wraps around: each request is memory.
+            inner.wr.next = to.first;
+            to.first = request;
+            to.count = to.count.wrapping_add(1);
+        }
+        shorter
+    }
+
     /// Notes that the device gets the buffers. Returns `false`, and the device must not get them,
     /// if one is not of the domain `pd`.
     pub(in crate::verbs) fn set_posted(&self, pd: &Arc<Pd>) -> bool {

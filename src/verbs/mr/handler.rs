@@ -26,8 +26,7 @@ use crate::{
         Failure,
         MrSize,
         Poster,
-        QpOwner,
-        RecvQueue, //
+        QpOwner, //
     }, //
 };
 
@@ -37,7 +36,7 @@ pub(crate) trait InvalidationHandler: CompletionHandler {
     /// failure they wait for the drain.
     fn invalidated(
         &self,
-        queue: &mut RecvQueue,
+        queue: &mut Self::Queue,
         context: usize,
         result: Result<MrList<Invalidated>, Failure>,
     );

@@ -133,6 +133,20 @@ impl<T: Value> Atomic<T> {
     pub(crate) fn cmpxchg<O: Ordering>(&self, old: T, new: T, _: O) -> Result<T, T> {
         self.step(Op::Exchange(Some(old.to_word()), new.to_word(), O::ORDER))
     }
+
+    /// Adds `value`, as a load and an exchange that is repeated until no other comes in between.
+    #[track_caller]
+    pub(crate) fn fetch_add<O: Ordering>(&self, value: T, _: O) -> T {
+        let mut old = self.load(Relaxed);
+        loop {
+            let sum = old.to_word().wrapping_add(value.to_word());
+            let op = Op::Exchange(Some(old.to_word()), T::of_word(sum).to_word(), O::ORDER);
+            match self.step(op) {
+                Ok(old) => return old,
+                Err(now) => old = now,
+            }
+        }
+    }
 }
 
 /// A full barrier.

@@ -176,8 +176,9 @@ impl Numbers {
             counters.take_held().count(),
             counters.is_batch_held().into(),
             counters.is_spare_posted().into(),
+            counters.is_drained().into(),
         ];
-        assert_eq!(untouched, [0; 5]);
+        assert_eq!(untouched, [0; 6]);
         let allowed = Allowed::new();
         assert!(!allowed.allow(0));
         let device = Atomic::new(0);
@@ -195,6 +196,14 @@ impl Numbers {
 
     fn hold(&self) {
         self.counters.hold(self.bufs.take());
+    }
+
+    /// `SharedRecvQueue::recycle`, and what its caller does.
+    fn take_back(&self) {
+        self.counters.hold_shared(self.bufs.take());
+        if self.counters.is_batch_held() {
+            self.post_held();
+        }
     }
 
     /// `Connection::post_held`. Returns the number of Receives.
@@ -268,6 +277,37 @@ const REPOSTED: Scenario<Numbers> = Scenario {
         world.allowed.remove(1);
         if world.allowed.allow(1) || !world.allowed.allow(0) {
             fail("a Receive that is used up counts");
+        }
+    },
+};
+
+/// A queue pair whose Receives any thread takes back.
+const SHARED: Scenario<Numbers> = Scenario {
+    name: "two threads take Receives back",
+    make: Numbers::new,
+    threads: &[
+        ("thread", Numbers::take_back),
+        ("thread", Numbers::take_back),
+    ],
+    check: |world| {
+        if world.counters.take_held().count() > 1 {
+            fail("a batch of Receives came back, and none is posted");
+        }
+    },
+};
+
+const DRAINED: Scenario<Numbers> = Scenario {
+    name: "a Receive comes back when the queue pair is drained",
+    make: Numbers::new,
+    threads: &[
+        ("thread", |world| {
+            world.counters.hold_shared(world.bufs.take());
+        }),
+        ("teardown", |world| world.counters.set_drained()),
+    ],
+    check: |world| {
+        if world.counters.take_held().count() != 0 {
+            fail("a Receive keeps the device");
         }
     },
 };
@@ -492,10 +532,20 @@ fn stack() {
 
 #[test]
 fn counters() {
-    let scenarios: [&dyn Explore; 5] = [&REPOSTED, &SENDS, &SPARE, &SEND_SPACE, &RECEIVE_SPACE];
+    let scenarios: [&dyn Explore; 7] = [
+        &REPOSTED,
+        &SHARED,
+        &DRAINED,
+        &SENDS,
+        &SPARE,
+        &SEND_SPACE,
+        &RECEIVE_SPACE,
+    ];
     let harmless = [
         // Nothing but the holder of the gate's lock needs the exact number.
         (How::Late, "reposted.store("),
+        // One thread sets it.
+        (How::Torn, "drained.xchg(true, Full)"),
     ];
     explore("counters", "verbs/counters.rs", &scenarios, &harmless);
 }
