@@ -339,6 +339,22 @@ __rdma_helper void rpcrdma_rs_helper_ib_dma_sync_for_device(struct ib_device *de
 	ib_dma_sync_single_for_device(dev, addr, size, dir);
 }
 
+__rdma_helper u64 rpcrdma_rs_helper_ib_dma_map_page(struct ib_device *dev, struct page *page, unsigned long offset,
+						    size_t size, int dir)
+{
+	return ib_dma_map_page(dev, page, offset, size, dir);
+}
+
+__rdma_helper void rpcrdma_rs_helper_ib_dma_unmap_page(struct ib_device *dev, u64 addr, size_t size, int dir)
+{
+	ib_dma_unmap_page(dev, addr, size, dir);
+}
+
+__rdma_helper bool rpcrdma_rs_helper_rdma_cap_read_inv(struct ib_device *dev, u32 port)
+{
+	return rdma_cap_read_inv(dev, port);
+}
+
 __rdma_helper int rpcrdma_rs_helper_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents, int dir)
 {
 	return ib_dma_map_sg(dev, sg, nents, dir);

@@ -10,6 +10,7 @@
 //! - [`PageSpan`]: bytes inside one page, the unit of copying.
 //! - [`Pages`], [`LinearRuns`]: memory that is visited by runs of consecutive pages, the unit of
 //!   memory registration.
+//! - [`PageSet`]: pages with one owner, which a device may use for it.
 //! - [`HeldPages`]: references to pages that their owner may free.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
@@ -60,6 +61,7 @@ mod global;
 mod held;
 mod module;
 mod net;
+mod page_set;
 pub(crate) mod param;
 mod queue;
 mod reclaim;
@@ -80,6 +82,11 @@ pub(crate) use global::{
 pub(crate) use held::HeldPages;
 pub(crate) use module::this_module;
 pub(crate) use net::Net;
+pub(crate) use page_set::{
+    PageSet,
+    Private,
+    Shared, //
+};
 pub(crate) use queue::{
     cancel_delayed,
     transport_queue, //

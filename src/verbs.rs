@@ -11,6 +11,7 @@
 //! | [`Qp`] | `struct ib_qp` | the part of neither half: posted Receives, the spare message |
 //! | [`SendQueue`] | | the Send buffers, posted or not |
 //! | [`RecvQueue`], [`SharedRecvQueue`] | | the Receives that came back |
+//! | [`Transfers`], [`Transfer`] | `struct ib_rdma_wr` | RDMA Reads and Writes with their pages |
 //! | [`MrPool`], [`MrBatch`], [`MrList`] | `struct ib_mr` | fast registrations, DMA mappings |
 //!
 //! The rule that the types carry: posted memory belongs to the queue it was posted to. A buffer
@@ -93,13 +94,17 @@ mod completion;
 mod counters;
 mod cq;
 mod device;
+#[cfg(CONFIG_KUNIT = "y")]
+mod fake;
 mod mr;
 mod owner;
 mod pd;
+mod posted;
 mod poster;
 mod qp;
 mod recv_queue;
 mod ring;
+mod rw;
 mod send_queue;
 mod size;
 mod stack;
@@ -145,6 +150,23 @@ pub(crate) use qp::{
 pub(crate) use recv_queue::{
     RecvQueue,
     SharedRecvQueue, //
+};
+#[allow(
+    unused_imports,
+    reason = "a server's; until then the tests alone use them"
+)]
+pub(crate) use rw::{
+    most_requests,
+    Admitted,
+    FromPeer,
+    NotMade,
+    Range,
+    Remote,
+    ToPeer,
+    Transfer,
+    TransferHandler,
+    TransferSize,
+    Transfers, //
 };
 pub(crate) use send_queue::SendQueue;
 pub(crate) use size::{

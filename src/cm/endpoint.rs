@@ -103,7 +103,7 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
         attr.recv_cq = cq.as_ptr();
         attr.cap.max_send_wr = size.send_depth();
         attr.cap.max_recv_wr = size.recv_depth();
-        attr.cap.max_send_sge = 1;
+        attr.cap.max_send_sge = size.elements.max(1);
         attr.cap.max_recv_sge = 1;
         attr.sq_sig_type = bindings::ib_sig_type_IB_SIGNAL_REQ_WR;
         attr.qp_type = bindings::ib_qp_type_IB_QPT_RC;

@@ -10,6 +10,7 @@ use kernel::{
     sync::Arc, //
 };
 
+use super::PageSet;
 use crate::bindings;
 
 /// References to pages, which keep them from being used for anything else after their owner has
@@ -47,6 +48,26 @@ impl HeldPages {
             held.pages.push_within_capacity(page)?;
             // INVARIANT: This is the reference to the page that was added.
             // SAFETY: By the safety requirements of this function the page is valid.
+            unsafe { bindings::page_get(page.as_ptr()) };
+        }
+        Ok(Arc::new(held, flags)?)
+    }
+
+    /// Takes a reference to each page of `set`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+    pub(crate) fn of<K>(set: &PageSet<K>, flags: Flags) -> Result<Arc<Self>> {
+        let mut held = Self {
+            pages: KVec::with_capacity(set.len(), flags)?,
+        };
+
+        for page in (0..set.len()).map_while(|index| set.page(index)) {
+            held.pages.push_within_capacity(page)?;
+            // INVARIANT: This is the reference to the page that was added.
+            // SAFETY: The page is valid, since the set has a reference to it.
             unsafe { bindings::page_get(page.as_ptr()) };
         }
         Ok(Arc::new(held, flags)?)

@@ -42,7 +42,19 @@ pub(crate) struct PageRun<'a> {
     _memory: PhantomData<&'a [u8]>,
 }
 
-impl PageRun<'_> {
+impl<'a> PageRun<'a> {
+    /// The bytes of `span`.
+    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+    pub(super) fn of(span: &PageSpan<'a>) -> Self {
+        // INVARIANT: A span is in one page, which is valid during `'a`.
+        Self {
+            page: span.page(),
+            offset: span.offset(),
+            len: span.len(),
+            _memory: PhantomData,
+        }
+    }
+
     /// The first page.
     #[inline]
     pub(crate) fn page(&self) -> NonNull<bindings::page> {

@@ -49,6 +49,16 @@ impl PageSpan<'_> {
         }
     }
 
+    /// The page.
+    pub(super) fn page(&self) -> NonNull<bindings::page> {
+        self.page
+    }
+
+    /// The first byte of it.
+    pub(super) fn offset(&self) -> u32 {
+        self.offset
+    }
+
     /// Length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> u32 {

@@ -2,10 +2,12 @@
 
 //! The buffers of Sends and Receives, mapped for the device for the life of a connection.
 
-mod posted;
 mod recv;
 
-use core::mem::offset_of;
+use core::{
+    mem::offset_of,
+    ptr::NonNull, //
+};
 
 use kernel::{
     ffi::c_int,
@@ -22,7 +24,6 @@ use super::{
 };
 use crate::bindings;
 
-pub(super) use posted::RecvList;
 pub(crate) use recv::RecvBuffer;
 pub(super) use recv::{
     RecvChain,
@@ -162,7 +163,6 @@ impl SendBuffer {
 
         // The work request points into its own allocation, which does not move.
         let (cqe, sge) = (&raw mut inner.cqe, &raw mut inner.sge);
-        inner.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
         inner.wr.sg_list = sge;
         inner.wr.num_sge = 1;
         // SAFETY: Writes the union field that kernel consumers use.
@@ -222,6 +222,7 @@ impl SendBuffer {
 
         inner.number = number;
         inner.sge.length = len;
+        inner.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
         inner.wr.next = core::ptr::null_mut();
         inner.wr.send_flags = if signalled {
             bindings::ib_send_flags_IB_SEND_SIGNALED as c_int
@@ -230,6 +231,72 @@ impl SendBuffer {
         };
         inner.buf.sync_for_device(len as usize);
         &raw mut inner.wr
+    }
+}
+
+impl SendBuffer {
+    /// Makes the armed message invalidate `handle` of the peer's.
+    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+    pub(super) fn set_invalidate(&mut self, handle: u32) {
+        let wr = &mut self.0.wr;
+
+        wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
+        // SAFETY: Writes the union field of this kind of request.
+        unsafe { *wr.ex.invalidate_rkey.as_mut() = handle };
+    }
+
+    /// Makes the armed message complete to `cqe`, and returns the way back.
+    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+    pub(super) fn lend(&mut self, cqe: *mut bindings::ib_cqe) -> LentSend {
+        let inner = &mut *self.0;
+
+        // SAFETY: Writes the union field that kernel consumers use.
+        unsafe { *inner.wr.__bindgen_anon_1.wr_cqe.as_mut() = cqe };
+        // INVARIANT: The message completes to an entry that is not its own.
+        LentSend(NonNull::from(inner))
+    }
+}
+
+/// A message that completes to the entry of other requests, in front of it.
+///
+/// # Invariants
+///
+/// The buffer is that of a [`SendBuffer`] that [`SendBuffer::lend`] was called for.
+pub(super) struct LentSend(NonNull<SendInner>);
+
+// SAFETY: The pointer is used after the completion only, which any thread may handle.
+unsafe impl Send for LentSend {}
+
+#[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+impl LentSend {
+    /// Makes the message complete to its own entry from here on. Returns its number.
+    ///
+    /// # Safety
+    ///
+    /// The message must have completed, and its number not be noted yet: until then the buffer
+    /// stays posted, and nothing else accesses it.
+    pub(super) unsafe fn give_back(self) -> u32 {
+        let mut inner = self.0;
+        // SAFETY: By the type invariants the buffer was posted, so that its send queue keeps it
+        // until the number is noted or the queue pair is drained, before which it completes; by the
+        // safety requirements of this function nothing else accesses it.
+        let inner = unsafe { inner.as_mut() };
+        let cqe = &raw mut inner.cqe;
+
+        // SAFETY: Writes the union field that kernel consumers use.
+        unsafe { *inner.wr.__bindgen_anon_1.wr_cqe.as_mut() = cqe };
+        inner.number
+    }
+
+    /// One that leads nowhere.
+    ///
+    /// # Safety
+    ///
+    /// It must not be given back.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(super) unsafe fn dangling() -> Self {
+        // INVARIANT: By the safety requirements of this function nothing relies on it.
+        Self(NonNull::dangling())
     }
 }
 

@@ -111,6 +111,14 @@ pub(super) struct MrCallbacks {
     pub(super) invalidate: Callback,
 }
 
+/// The functions that the RDMA core calls for the completions of transfers.
+pub(super) struct TransferCallbacks {
+    /// For the last request of one, or the message behind it.
+    pub(super) last: Callback,
+    /// For another request.
+    pub(super) inner: Callback,
+}
+
 /// The completion entry of a work completion.
 ///
 /// # Safety

@@ -82,6 +82,25 @@ impl Device {
         }
     }
 
+    /// The elements that an RDMA Write may have, and an RDMA Read.
+    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+    pub(crate) fn elements(&self) -> (u32, u32) {
+        // SAFETY: By the type invariants the device is valid; its attributes do not change while it
+        // is registered.
+        let attrs = unsafe { &(*self.as_ptr()).attrs };
+        let write = limit(attrs.max_send_sge);
+
+        (write, write.min(limit(attrs.max_sge_rd)))
+    }
+
+    /// Returns `true` if the peer's device, beyond `port`, needs a registration for memory that an
+    /// RDMA Read fills in: on iWARP. The last RDMA Read may invalidate it.
+    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+    pub(crate) fn reads_register(&self, port: u32) -> bool {
+        // SAFETY: By the type invariants the device is valid.
+        unsafe { bindings::rdma_cap_read_inv(self.as_ptr(), port) }
+    }
+
     /// Returns `true` if the driver sets the flag of the memory management extensions and yet
     /// refuses `IB_WR_LOCAL_INV`: hns_roce alone, in Linux 7.3.
     fn lacks_invalidation(&self) -> bool {

@@ -19,8 +19,9 @@ use kernel::{
 };
 
 use super::{
-    buffer::RecvList,
-    Device, //
+    posted::PostedList,
+    Device,
+    RecvBuffer, //
 };
 use crate::bindings;
 
@@ -38,7 +39,7 @@ pub(crate) struct Pd {
     used: Atomic<bool>,
     /// The Receive buffers of the domain.
     #[pin]
-    receives: SpinLock<RecvList>,
+    receives: SpinLock<PostedList>,
 }
 
 // SAFETY: A protection domain has no thread affinity.
@@ -58,24 +59,41 @@ impl Pd {
         let raw = from_err_ptr(unsafe { bindings::ib_alloc_pd(device.as_ptr()) })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
 
-        // INVARIANT: Just allocated for `device`.
+        // SAFETY: Just allocated for `device`.
+        unsafe { Self::from_raw(raw, device) }
+    }
+
+    /// Takes over the domain `raw`.
+    ///
+    /// # Safety
+    ///
+    /// It must be a domain of `device` that nothing else owns.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; the domain is freed.
+    pub(super) unsafe fn from_raw(
+        raw: NonNull<bindings::ib_pd>,
+        device: Arc<Device>,
+    ) -> Result<Arc<Self>> {
+        // INVARIANT: By the safety requirements of this function.
         let pd = Arc::pin_init(
             pin_init!(Self {
                 raw,
                 device,
                 used: Atomic::new(false),
-                receives <- new_spinlock!(RecvList::new(), "rpcrdma_rs::Pd"),
+                receives <- new_spinlock!(PostedList::new(), "rpcrdma_rs::Pd"),
             }),
             GFP_KERNEL,
         );
         pd.inspect_err(|_| {
-            // SAFETY: Allocated above, and no value owns it.
+            // SAFETY: By the safety requirements of this function no other value owns it.
             unsafe { bindings::ib_dealloc_pd(raw.as_ptr()) }
         })
     }
 
     /// The Receive buffers of the domain.
-    pub(super) fn receives(&self) -> &SpinLock<RecvList> {
+    pub(super) fn receives(&self) -> &SpinLock<PostedList> {
         &self.receives
     }
 
@@ -88,7 +106,7 @@ impl Pd {
     pub(crate) unsafe fn free_posted_receives(&self) {
         loop {
             // SAFETY: By the safety requirements of this function the device uses no request.
-            let buf = unsafe { self.receives.lock().take_posted() };
+            let buf = unsafe { RecvBuffer::take_posted(&self.receives.lock()) };
             // Dropping a buffer takes the lock.
             if buf.is_none() {
                 break;
@@ -117,6 +135,11 @@ impl Pd {
     /// The device.
     #[inline]
     pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The reference to the device.
+    pub(super) fn device_ref(&self) -> &Arc<Device> {
         &self.device
     }
 

@@ -23,6 +23,16 @@ pub(super) trait UntilDrain<O: QpOwner>: Send + Sync {
     fn drained(&self, proof: &Drained<O>);
 }
 
+/// The kinds of memory that a queue pair keeps until the drain, one value of each. They are freed
+/// in this order.
+#[derive(Clone, Copy)]
+pub(super) enum Keeps {
+    /// Registrations.
+    Registrations = 0,
+    /// Transfers, some of which use registrations.
+    Transfers = 1,
+}
+
 /// The right to post requests to a queue pair besides the messages of its sender, lent by the
 /// [`super::Qp`].
 ///
@@ -38,12 +48,16 @@ pub(crate) struct Poster<'q, O: QpOwner>(&'q mut PosterState<O>);
 ///   has.
 /// - Once `open` is false nothing is posted by this value.
 /// - `kept` is dropped after the drain.
+/// - The send queue has room for `entries` requests more than were promised to the sender and to
+///   `kept`, and for the marker of the drain.
 pub(super) struct PosterState<O: QpOwner> {
     raw: NonNull<bindings::ib_qp>,
     owner: O,
     open: bool,
     pd: Arc<Pd>,
-    kept: Option<Arc<dyn UntilDrain<O>>>,
+    /// By the number of [`Keeps`].
+    kept: [Option<Arc<dyn UntilDrain<O>>>; 2],
+    entries: u32,
 }
 
 // SAFETY: A queue pair has no thread affinity; all else is `Send`.
@@ -55,15 +69,22 @@ impl<O: QpOwner> PosterState<O> {
     /// # Safety
     ///
     /// `raw` must be a queue pair in the domain `pd`, which no other has, and be valid as long as
-    /// `owner`, its owner.
-    pub(super) unsafe fn new(raw: NonNull<bindings::ib_qp>, owner: O, pd: Arc<Pd>) -> Self {
+    /// `owner`, its owner. Its send queue must have room for `entries` requests besides those of
+    /// the sender and the marker of the drain.
+    pub(super) unsafe fn new(
+        raw: NonNull<bindings::ib_qp>,
+        owner: O,
+        pd: Arc<Pd>,
+        entries: u32,
+    ) -> Self {
         // INVARIANT: By the safety requirements of this function.
         Self {
             raw,
             owner,
             open: true,
             pd,
-            kept: None,
+            kept: [const { None }; 2],
+            entries,
         }
     }
 
@@ -100,7 +121,7 @@ impl<O: QpOwner> PosterState<O> {
     /// Frees the memory that it keeps, unless `drained` proves the drain of another queue pair.
     pub(super) fn drained(&mut self, drained: &Drained<O>) {
         if drained.is_of(self.raw) {
-            if let Some(memory) = self.kept.take() {
+            for memory in self.kept.iter_mut().filter_map(Option::take) {
                 memory.drained(drained);
             }
         }
@@ -108,7 +129,9 @@ impl<O: QpOwner> PosterState<O> {
 
     /// Leaks the memory that it keeps, which the device may use for ever.
     pub(super) fn leak(&mut self) {
-        core::mem::forget(self.kept.take());
+        for memory in self.kept.iter_mut().filter_map(Option::take) {
+            core::mem::forget(memory);
+        }
     }
 
     /// Hands a chain of requests to the device. On failure closes the queue pair.
@@ -156,16 +179,26 @@ impl<O: QpOwner> Poster<'_, O> {
         self.0.is_open()
     }
 
-    /// Keeps memory that the device may use until the drain.
+    /// Keeps memory that the device may use until the drain, with up to `entries` requests on the
+    /// send queue together.
     ///
     /// # Errors
     ///
-    /// `EBUSY` when it keeps some.
-    pub(super) fn keep(&mut self, memory: Arc<dyn UntilDrain<O>>) -> Result {
-        if self.0.kept.is_some() {
+    /// `EBUSY` when it keeps some of that kind, `EINVAL` if the send queue has not so much room.
+    pub(super) fn keep(
+        &mut self,
+        kind: Keeps,
+        memory: Arc<dyn UntilDrain<O>>,
+        entries: u32,
+    ) -> Result {
+        let left = self.0.entries.checked_sub(entries).ok_or(EINVAL)?;
+        // CAST: The numbers of the kinds.
+        let Some(place @ None) = self.0.kept.get_mut(kind as usize) else {
             return Err(EBUSY);
-        }
-        self.0.kept = Some(memory);
+        };
+        *place = Some(memory);
+        // INVARIANT: They are promised to `memory` now.
+        self.0.entries = left;
         Ok(())
     }
 

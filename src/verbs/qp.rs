@@ -116,7 +116,7 @@ impl<O: QpOwner> Qp<O> {
             recv_len: size.recv_len,
         };
         // SAFETY: By the safety requirements of this function.
-        let poster = unsafe { PosterState::new(raw, owner.clone(), pd.clone()) };
+        let poster = unsafe { PosterState::new(raw, owner.clone(), pd.clone(), size.others) };
         let spare = SendBuffer::new(pd, size.send_len as usize, callbacks.spare)?;
         // SAFETY: By the safety requirements of this function `raw` has the depth of `size`, stays
         // valid as long as `owner`, and has `counters` to itself; this is its only send queue.

@@ -16,6 +16,7 @@ use super::{
     counters::Counters,
     owner::Drained,
     ring::Ring,
+    Admitted,
     Mapped,
     MrList,
     Pd,
@@ -23,7 +24,8 @@ use super::{
     QpOwner,
     QpSize,
     Registered,
-    SendBuffer, //
+    SendBuffer,
+    ToPeer, //
 };
 use crate::os::series::ENOBUFS;
 use crate::{
@@ -266,6 +268,52 @@ impl<O: QpOwner> SendQueue<O> {
             Ok(()) => Ok(mrs),
             Err(error) => Err(PostError::Device(error)),
         }
+    }
+
+    /// Posts the requests of a transfer, if any, then a Send of the first `len` bytes of `buf`,
+    /// which may invalidate a handle of the peer's, as one chain. The completion of the Send is
+    /// that of the transfer, which carries its number.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::post`]. What the transfer has is freed after the drain.
+    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+    pub(crate) fn post_with(
+        &mut self,
+        transfer: Option<(Admitted<ToPeer>, usize)>,
+        mut buf: SendBuffer,
+        len: u32,
+        invalidate: Option<u32>,
+    ) -> Result<(), PostError> {
+        let is_of = |(transfer, _): &(Admitted<ToPeer>, usize)| transfer.is_of_domain(&self.pd);
+        if !transfer.as_ref().is_none_or(is_of) || !buf.is_of(&self.pd) {
+            return Err(PostError::Closed);
+        }
+        buf.set_mrs(0);
+        // The pages of a transfer come back with the completion.
+        let unsignalled = self.unsignalled.saturating_add(1);
+        let signalled =
+            transfer.is_some() || unsignalled >= self.signal_batch || self.bufs.free() <= self.few;
+        self.unsignalled = if signalled { 0 } else { unsignalled };
+
+        let number = self.last.wrapping_add(1);
+        let send = buf.arm(len, number, signalled);
+        if let Some(handle) = invalidate {
+            buf.set_invalidate(handle);
+        }
+        let first = match transfer {
+            Some((transfer, context)) => transfer.leave_before(context, send, |cqe| buf.lend(cqe)),
+            None => send,
+        };
+        self.bufs.lend(buf);
+        self.last = number;
+        self.counters.set_posted(number);
+
+        let mut bad = null();
+        // SAFETY: `raw` is valid by the type invariants. The chain is built of requests whose
+        // memory this value or the pool of the transfer keeps until they have completed.
+        let ret = unsafe { bindings::ib_post_send(self.raw.as_ptr(), first, &mut bad) };
+        kernel::error::to_result(ret).map_err(PostError::Device)
     }
 
     /// Returns `true` if this is the send queue of `raw`.

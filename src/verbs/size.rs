@@ -35,6 +35,9 @@ pub(crate) struct QpSize {
     pub(crate) chained: u32,
     /// Requests of other posters than the sender that may be on the send queue together.
     pub(crate) others: u32,
+    /// Elements that a request of the send queue may have: one for the buffer of a message, more
+    /// for those of [`super::Transfers`].
+    pub(crate) elements: u32,
     /// The most Receives.
     pub(crate) recvs: u32,
     /// Receives allocated at first.

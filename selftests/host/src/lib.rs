@@ -95,6 +95,18 @@ mod module {
             mod properties;
         }
 
+        // Splitting memory into requests, and the room for these.
+        #[cfg(test)]
+        mod rw {
+            mod budget;
+            mod split;
+
+            #[path = "../../../selftests/host/src/properties/transfers.rs"]
+            mod properties;
+            #[path = "../../../selftests/host/src/words/budget.rs"]
+            mod words;
+        }
+
         #[cfg(test)]
         #[path = "../../selftests/host/src/words/verbs.rs"]
         mod words;

@@ -163,6 +163,7 @@ impl<'a> Sizing<'a> {
             chained: payloads.saturating_add(most_mrs_per_send),
             // Invalidations.
             others: mrs.most,
+            elements: 1,
             recvs: credits.saturating_add(in_advance),
             first_recvs: credits.min(FIRST_RECVS).saturating_add(first_unsolicited),
             recv_len: self.own.receive.bytes(),

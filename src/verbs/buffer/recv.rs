@@ -16,12 +16,12 @@ use kernel::{
 use super::{
     super::{
         completion::Callback,
+        posted::{
+            Member,
+            PostedList, //
+        },
         stack::Stack,
         Pd, //
-    },
-    posted::{
-        Member,
-        RecvList, //
     },
     DmaBuffer, //
 };
@@ -126,6 +126,21 @@ impl RecvBuffer {
         Self(inner)
     }
 
+    /// One of the posted buffers of `all`, the list of a domain, if any. It belongs to the caller.
+    ///
+    /// # Safety
+    ///
+    /// The device must use no request of the domain, and no completion of one must come.
+    pub(in crate::verbs) unsafe fn take_posted(all: &PostedList) -> Option<Self> {
+        let member = all.posted()?.as_ptr();
+
+        // SAFETY: Each member is a field of the part that `into_request` has leaked when it was
+        // posted; by the safety requirements of this function nothing else has it.
+        let inner = unsafe { KBox::from_raw(container_of!(member, RecvInner, member)) };
+        inner.member.set_posted(false);
+        Some(Self(inner))
+    }
+
     /// Drops the buffers of a chain of requests, from `wr` on.
     ///
     /// # Safety
@@ -140,23 +155,6 @@ impl RecvBuffer {
             let inner = unsafe { KBox::from_raw(container_of!(next, RecvInner, wr)) };
             next = inner.wr.next;
         }
-    }
-}
-
-impl RecvList {
-    /// A buffer that is posted, if any is, as one that belongs to the caller.
-    ///
-    /// # Safety
-    ///
-    /// The device must use no request of the domain, and no completion of one must come.
-    pub(in crate::verbs) unsafe fn take_posted(&mut self) -> Option<RecvBuffer> {
-        let member = self.posted()?.as_ptr().cast::<Member>();
-
-        // SAFETY: Each member is a field of the part that `into_request` has leaked when it was
-        // posted; by the safety requirements of this function nothing else has it.
-        let inner = unsafe { KBox::from_raw(container_of!(member, RecvInner, member)) };
-        inner.member.set_posted(false);
-        Some(RecvBuffer(inner))
     }
 }
 
@@ -314,5 +312,70 @@ impl RecvStack {
 impl Drop for RecvStack {
     fn drop(&mut self) {
         drop(self.take());
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_recv)]
+mod tests {
+    use super::*;
+    use crate::{
+        bindings::{
+            ib_cq,
+            ib_wc, //
+        },
+        verbs::fake::Fake, //
+    };
+
+    /// # Safety
+    ///
+    /// None.
+    unsafe extern "C" fn ignore(_: *mut ib_cq, _: *mut ib_wc) {}
+
+    fn chain(pd: &Arc<Pd>, lens: &[u32]) -> Result<RecvChain> {
+        let mut chain = RecvChain::new();
+        for &len in lens {
+            chain.push(RecvBuffer::new(pd, len, ignore)?);
+        }
+        Ok(chain)
+    }
+
+    /// Each Receive has a length of its own, by which shorter ones are taken out.
+    #[test]
+    fn lengths() -> Result {
+        let fake = Fake::new()?;
+        let pd = fake.pd()?;
+
+        for (len, shorter, longer) in [
+            (0, (0, 0), (3, 448)),
+            (64, (0, 0), (3, 448)),
+            (65, (1, 64), (2, 384)),
+            (257, (3, 448), (0, 0)),
+        ] {
+            let mut chain = chain(&pd, &[64, 256, 128])?;
+            let taken = chain.take_shorter(len);
+            assert_eq!((taken.count(), taken.bytes()), shorter);
+            assert_eq!((chain.count(), chain.bytes()), longer);
+        }
+        Ok(())
+    }
+
+    /// Receives that are posted are found without a completion, each once, and no others.
+    #[test]
+    fn posted() -> Result {
+        let fake = Fake::new()?;
+        let (pd, other) = (fake.pd()?, fake.pd()?);
+        let (posted, free) = (chain(&pd, &[64, 64])?, chain(&pd, &[64])?);
+
+        assert!(!posted.set_posted(&other) && posted.set_posted(&pd));
+        // The device has them now.
+        let _ = posted.into_requests();
+        for is_some in [true, true, false] {
+            // SAFETY: The device of this test uses no request.
+            let buf = unsafe { RecvBuffer::take_posted(&pd.receives().lock()) };
+            assert_eq!(buf.is_some(), is_some);
+        }
+        assert_eq!(free.count(), 1);
+        Ok(())
     }
 }

@@ -51,7 +51,8 @@ impl MrPool {
     ///
     /// # Errors
     ///
-    /// `EBUSY` when the queue pair has a pool, `ENOMEM`, or the driver's error.
+    /// `EBUSY` when the queue pair has a pool, `EINVAL` if the send queue has no room for the
+    /// invalidation of all registrations, `ENOMEM`, or the driver's error.
     pub(crate) fn new<O>(poster: Poster<'_, O>, size: &MrSize) -> Result<Arc<Self>>
     where
         O: QpOwner,

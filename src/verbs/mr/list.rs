@@ -235,7 +235,7 @@ impl MrList<Registered> {
     ///
     /// The peer must be unable to use any of them, and no posted request may refer to them.
     #[inline]
-    pub(super) unsafe fn into_invalidated(self) -> MrList<Invalidated> {
+    pub(in crate::verbs) unsafe fn into_invalidated(self) -> MrList<Invalidated> {
         let mut chain = self.into_chain();
 
         for mr in chain.iter_mut() {

@@ -35,7 +35,10 @@ use crate::{
     verbs::{
         completion::MrCallbacks,
         owner::Drained,
-        poster::UntilDrain,
+        poster::{
+            Keeps,
+            UntilDrain, //
+        },
         InvalidatedHandle,
         MrSize,
         Pd,
@@ -128,7 +131,7 @@ impl MrPool {
             }),
             GFP_KERNEL,
         )?;
-        poster.keep(pool.clone())?;
+        poster.keep(Keeps::Registrations, pool.clone(), size.most)?;
         pool.grow(size.first)?;
         Ok(pool)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The list of the Receive buffers of a protection domain.
+//! Lists of memory that may be posted.
 //!
-//! A Receive that is posted belongs to the device, and its completion gives it back. A device that
-//! cannot move a queue pair to the error state brings no completions: this list finds the buffers
-//! then. It changes when a buffer is allocated and freed, not when it is posted.
+//! Memory that is posted belongs to the device, and a completion gives it back. A device that
+//! cannot move a queue pair to the error state brings no completions: such a list finds the memory
+//! then. It changes when the memory is allocated and freed, not when it is posted.
 
 use core::ptr::{
     null_mut,
@@ -19,19 +19,19 @@ use kernel::{
     types::Opaque, //
 };
 
-/// The place of a buffer in the list.
+/// The place of a piece of memory in the list.
 pub(super) struct Links {
     prev: *mut Links,
     next: *mut Links,
     is_posted: Atomic<bool>,
 }
 
-/// A member of the list, inside a buffer.
+/// A member of the list, inside the memory that may be posted.
 #[repr(transparent)]
 pub(super) struct Member(Opaque<Links>);
 
 impl Member {
-    /// A buffer that is in no list, and not posted.
+    /// Memory that is in no list, and not posted.
     pub(super) const fn new() -> Self {
         Self(Opaque::new(Links {
             prev: null_mut(),
@@ -40,7 +40,7 @@ impl Member {
         }))
     }
 
-    /// Notes whether the device has the buffer.
+    /// Notes whether the device has the memory.
     #[inline(always)]
     pub(super) fn set_posted(&self, is_posted: bool) {
         // SAFETY: The links are initialised, and this field is atomic.
@@ -54,27 +54,27 @@ impl Member {
     }
 }
 
-/// All Receive buffers of a protection domain.
+/// Pieces of memory of one kind.
 ///
 /// # Invariants
 ///
 /// `first` is null, or the first of a list, linked both ways, of members that were added and not
 /// removed. Their `prev` and `next` change under the lock that this value is in.
-pub(in crate::verbs) struct RecvList {
+pub(super) struct PostedList {
     first: *mut Links,
 }
 
 // SAFETY: The members are memory without thread affinity.
-unsafe impl Send for RecvList {}
+unsafe impl Send for PostedList {}
 
-impl RecvList {
+impl PostedList {
     /// An empty list.
-    pub(in crate::verbs) const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         // INVARIANT: The list is empty.
         Self { first: null_mut() }
     }
 
-    /// Adds a buffer's member.
+    /// Adds a member.
     ///
     /// # Safety
     ///
@@ -95,7 +95,7 @@ impl RecvList {
         self.first = links;
     }
 
-    /// Removes a buffer's member.
+    /// Removes a member.
     ///
     /// # Safety
     ///
@@ -119,7 +119,7 @@ impl RecvList {
     }
 
     /// A member that is posted, if any is.
-    pub(super) fn posted(&self) -> Option<NonNull<Links>> {
+    pub(super) fn posted(&self) -> Option<NonNull<Member>> {
         let mut at = NonNull::new(self.first);
 
         while let Some(links) = at {
@@ -133,6 +133,7 @@ impl RecvList {
             }
             at = NonNull::new(next);
         }
-        at
+        // A member is nothing but its links.
+        at.map(NonNull::cast)
     }
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA Writes to a peer's memory, and RDMA Reads of it.
+//!
+//! A [`Transfer`] is a chain of work requests with the pages that they use. [`Transfers::write`]
+//! and [`Transfers::read`] make one from an owned set of pages and segments of the peer's memory.
+//! [`Transfer::admit`] takes its room in the send queue, for which no thread waits: a transfer that
+//! finds none is kept, and posted by the handler of a completion. Posting consumes it, alone
+//! ([`Transfers::post`]) or in front of a message ([`super::SendQueue::post_with`]); the completion
+//! of the last request returns the pages ([`TransferHandler`]), or the drain frees them.
+//!
+//! | State | Type | Dropping it |
+//! |---|---|---|
+//! | owned | [`PageSet`](crate::os::PageSet) | frees the pages |
+//! | mapped, described | [`Transfer`] | unmaps and frees them |
+//! | with room | [`Admitted`] | returns the room, too |
+//! | posted | none: the device has it | |
+//!
+//! RDMA Writes take their bytes from mapped pages by the key of the domain; so do RDMA Reads, but
+//! on iWARP, where the peer's device addresses the sink by a registration that the last RDMA Read
+//! invalidates.
+//!
+//! Requests and their elements are in blocks of 1, 4 and 16 requests, which are allocated in
+//! advance and used again.
+
+#![allow(dead_code, reason = "a server's; until then the tests alone use it")]
+
+mod block;
+mod budget;
+mod handler;
+mod make;
+mod pages;
+mod pool;
+mod split;
+mod transfer;
+
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
+pub(crate) use handler::TransferHandler;
+pub(crate) use pages::{
+    FromPeer,
+    ToPeer, //
+};
+pub(crate) use pool::{
+    TransferSize,
+    Transfers, //
+};
+pub(crate) use split::{
+    most_requests,
+    Range,
+    Remote, //
+};
+pub(crate) use transfer::{
+    Admitted,
+    NotMade,
+    Transfer, //
+};
