@@ -56,6 +56,9 @@ def common(command: argparse.ArgumentParser) -> None:
     """The options that every command takes."""
     command.add_argument("--kernel", choices=STEPS, default=os.environ["RPCRDMA_VARIANT"])
     command.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
+    command.add_argument(
+        "--server", choices=("ours", "in-tree"), default="in-tree", help="transport of the server guest"
+    )
     command.add_argument("--device", choices=("rxe", "siw"), default="rxe")
     command.add_argument("--small", action="store_true", help="a tenth of the data, for the debug kernel")
     command.add_argument("--rounds", type=int, default=2, help="rounds of the tests that repeat themselves")
@@ -85,6 +88,7 @@ def options_of(args: argparse.Namespace) -> Options:
     """Turns arguments into options."""
     options = Options(
         client=args.client,
+        server=args.server,
         device=args.device,
         small=args.small,
         rounds=args.rounds,
@@ -107,9 +111,10 @@ def options_of(args: argparse.Namespace) -> Options:
         options.memory *= 2
     if not (options.kernel / ".complete").exists():
         sys.exit(f"error: the {args.kernel} kernel is not there: run selftests/setup/setup.sh {STEPS.get(args.kernel)}")
-    if options.client == "ours" and not options.module.exists():
+    ours = "ours" in (options.client, options.server)
+    if ours and not options.module.exists():
         sys.exit(f"error: {options.module} is not there: build the module first")
-    if options.client == "ours":
+    if ours:
         # One run tests one module, even if another is built during it.
         options.work.mkdir(parents=True, exist_ok=True)
         options.module = Path(shutil.copy(options.module, options.work / "rpcrdma_rs.ko"))

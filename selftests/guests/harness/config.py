@@ -20,9 +20,10 @@ class Options:
     variant: str = field(
         default_factory=lambda: os.environ["RPCRDMA_VARIANT"]
     )  # stock, test, debug, native or native-debug
-    # The kernel of the server guest: never a debug kernel.
+    # The kernel of the server guest: never a debug kernel, unless our module is in it.
     server_variant: str = field(default_factory=lambda: os.environ["RPCRDMA_SERVER_VARIANT"])
     client: str = "ours"  # ours or in-tree
+    server: str = "in-tree"  # likewise
     device: str = "rxe"  # rxe or siw
     small: bool = False
     rounds: int = 2

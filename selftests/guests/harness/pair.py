@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A server guest (in-tree transport, nfsd) and a client guest (the module under test), linked and brought up."""
+"""A server guest (nfsd) and a client guest, linked and brought up, the module under test in either of them or in both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .network import CLIENT, MTU, SERVER, End
 NFS_PORT = 20049
 MOUNT_POINT = "/mnt/nfs"
 
-# The client must find no transport but the one under test.
+# A guest must find no transport but the one under test.
 NO_IN_TREE = "install rpcrdma /bin/false\n"
 # Without Kerberos nothing is lost, and probing for it costs half a second.
 NO_KERBEROS = "install rpcsec_gss_krb5 /bin/false\n"
@@ -65,7 +65,7 @@ mount --bind /disk/nfs /var/lib/nfs
 # EXCHANGE_ID then until memory is out. Guests that need no emulator are that quick.
 SERVER_UP = """
 until [ "$(cut -d . -f 1 /proc/uptime)" -ge 1 ]; do sleep 0.1; done
-modprobe -a nfsd rpcrdma
+{transport}
 mount -t nfsd nfsd /proc/fs/nfsd
 {export}
 mkdir -p /var/lib/nfs/nfsdcld /run/rpc_pipefs
@@ -82,6 +82,9 @@ rpc.nfsd 8
 echo 'rdma {port}' >/proc/fs/nfsd/portlist
 grep -q rdma /proc/fs/nfsd/portlist
 """
+
+IN_TREE = "modprobe -a nfsd rpcrdma"
+OURS = "modprobe -a nfsd sunrpc rdma_cm configfs; insmod /share/rpcrdma_rs.ko"
 
 CLIENT_UP = """
 modprobe -a nfsv3 nfsv4
@@ -112,17 +115,22 @@ def mount_command(vers: str, options: str = "", proto: str = "rdma", where: str 
 
 
 class Server(Guest):
-    """The guest that serves the export over the in-tree transport."""
+    """The guest that serves the export."""
 
     def __init__(self, options: Options, disk: Path | None = None):
-        super().__init__("server", options, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE, disk)
+        forbidden = NO_KERBEROS + (NO_IN_TREE if options.server == "ours" else "")
+        super().__init__("server", options, SERVER.tap, SERVER.mac, forbidden + SHORT_GRACE, disk)
+        if options.server == "ours":
+            shutil.copy(options.module, self.share / "rpcrdma_rs.ko")
         shutil.copytree(TOOLS, self.share / "tools")
 
     def bring_up(self) -> None:
         """Waits for the guest, which has been started, and brings up its network and the NFS server."""
         self.wait_ready()
         export = EXPORT_ON_DISK if self.disk else EXPORT_IN_MEMORY
-        self.run(network_script(self.options.device, SERVER) + SERVER_UP.format(port=NFS_PORT, export=export), 40)
+        transport = OURS if self.options.server == "ours" else IN_TREE
+        script = SERVER_UP.format(port=NFS_PORT, export=export, transport=transport)
+        self.run(network_script(self.options.device, SERVER) + script, 40)
 
 
 class Pair:
@@ -131,7 +139,11 @@ class Pair:
     def __init__(self, options: Options):
         self.options = options
         forbidden = NO_KERBEROS + (NO_IN_TREE if options.client == "ours" else "")
-        on_server, on_client = (replace(options, **other) for other in (options.server_guest, options.client_guest))
+        # Its kernel is another one only where no module under test is in it.
+        other = dict(options.server_guest)
+        if options.server == "ours":
+            other = {name: value for name, value in other.items() if name not in ("kernel", "memory")}
+        on_server, on_client = replace(options, **other), replace(options, **options.client_guest)
         self.server = Server(on_server)
         self.client = Guest("client", on_client, CLIENT.tap, CLIENT.mac, forbidden)
         self.guests = [self.server, self.client]

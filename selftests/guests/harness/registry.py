@@ -32,6 +32,8 @@ class Test:
     limit: float
     allowed: tuple[re.Pattern[str], ...] = ()
     device: str | None = None
+    server: str | None = None
+    client: str | None = None
     arguments: dict[str, object] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     emulated: str = ""
@@ -86,6 +88,7 @@ ORDER = (
     "test_siw",
     "test_idle",
     "test_injection",
+    "test_server",
     "test_unload",
 )
 
@@ -96,6 +99,8 @@ def test(
     limit: float = 60.0,
     allowed: tuple[str, ...] = (),
     device: str | None = None,
+    server: str | None = None,
+    client: str | None = None,
     cases: list[dict[str, object]] | None = None,
     needs: tuple[str, ...] = (),
     emulated: str = "",
@@ -104,8 +109,9 @@ def test(
     """Registers a test, which gets a started Pair.
 
     `requirements` are the IDs it covers, `limit` its seconds on the fast kernel, `allowed` patterns of kernel messages
-    that it provokes, `device` the RDMA device it needs, `cases` keyword arguments for one test each, which
-    the name may use. `needs` names what not every kernel has (needs.py), `emulated` is the reason why native
+    that it provokes, `device` the RDMA device it needs, `server` and `client` the transports of the guests, `cases`
+    keyword arguments for one test each, which the name may use. `needs` names what not every kernel has (needs.py),
+    `emulated` is the reason why native
     guests do not run it, and `core` makes it run on Debian's kernel, too, where most tests run in native guests alone.
     """
 
@@ -114,8 +120,11 @@ def test(
         patterns = tuple(re.compile(text) for text in allowed)
         for case in cases or [{}]:
             title = name.format(**case)
+            # A case may choose the transports, too.
+            ends = (case.get("server", server), case.get("client", client))
+            case = {key: value for key, value in case.items() if key not in ("server", "client")}
             TESTS.append(
-                Test(title, group, function, requirements, limit, patterns, device, case, needs, emulated, core)
+                Test(title, group, function, requirements, limit, patterns, device, *ends, case, needs, emulated, core)
             )
         return function
 

@@ -52,6 +52,7 @@ class Runner:
         self.pair: Pair | None = None
         self.group = ""
         self.device = options.device
+        self.ends = (options.server, options.client)
         self.leaks_watched: list[Guest] = []
         self.passed = self.failed = self.repeated = 0
         self.skipped: list[str] = []
@@ -157,11 +158,13 @@ class Runner:
 
     def _pair_for(self, test: Test) -> Pair:
         device = test.device or self.options.device
-        if self.pair is not None and (self.group != test.group or self.device != device):
+        ends = server, client = test.server or self.options.server, test.client or self.options.client
+        now = (self.group, self.device, self.ends)
+        if self.pair is not None and now != (test.group, device, ends):
             self._close_group()
         if self.pair is None:
-            self.pair = bring_up(replace(self.options, device=device))
-            self.group, self.device = test.group, device
+            self.pair = bring_up(replace(self.options, device=device, server=server, client=client))
+            self.group, self.device, self.ends = test.group, device, ends
             self.leaks_watched = [guest for guest in self.pair.guests if kmemleak.available(guest)]
         return self.pair
 
@@ -274,8 +277,13 @@ def bring_up(options: Options, boots: int = 2) -> Pair:
         pair.start()
         messages = pair.kernel_messages()
         reports = [m for m in messages if klog.REPORTS.search(m.text)]
-        loaded = min((m.seconds for m in messages if m.guest == "client" and OURS.match(m.text)), default=math.inf)
-        if reports and boots > 1 and all(m.guest == "server" or m.seconds < loaded for m in reports):
+        loaded = {
+            guest.name: min(
+                (m.seconds for m in messages if m.guest == guest.name and OURS.match(m.text)), default=math.inf
+            )
+            for guest in pair.guests
+        }
+        if reports and boots > 1 and all(m.seconds < loaded[m.guest] for m in reports):
             print(f"again  boot, because of a report before any module of ours: {reports[0]}")
             pair.stop()
             return bring_up(options, boots - 1)
