@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe rdma_cm: finds a peer by its IP address and connects to it. Knows nothing of RPC.
+//! Safe rdma_cm: finds a peer by its IP address and connects to it, or listens for peers. Knows
+//! nothing of RPC.
 //!
 //! An identifier has a type for each step, which consumes the previous one, so that no step can be
 //! taken twice, or before its turn:
@@ -14,6 +15,14 @@
 //! | [`Bound`] | a queue pair | [`connect`](Bound::connect) |
 //! | [`Connecting`](endpoint::Connecting) | | `connected` |
 //! | [`Connected`](endpoint::Connected) | a peer | |
+//!
+//! A passive side begins with [`Listening`], whose [`RequestHandler`] gets the requests of peers:
+//!
+//! | Type | has | next step |
+//! |---|---|---|
+//! | [`Incoming`] | an event handler of its own | [`ready`](Incoming::ready) |
+//! | [`Acceptable`] | a device | [`bind`](Acceptable::bind) |
+//! | [`Accepting`] | a queue pair | [`accept`](Accepting::accept) |
 //!
 //! Between `resolve_address`, `resolve_route` or `connect` and the next step the caller waits for
 //! an [`Event`]. The types do not check that: to resolve a route or to connect too early fails with
@@ -56,6 +65,8 @@
 
 mod endpoint;
 mod id;
+mod incoming;
+mod listener;
 mod reject;
 mod resolve;
 
@@ -70,6 +81,16 @@ pub(crate) use id::{
     EventHandler,
     Gid,
     Id, //
+};
+pub(crate) use incoming::{
+    Acceptable,
+    Accepting,
+    Incoming, //
+};
+pub(crate) use listener::{
+    Listening,
+    Request,
+    RequestHandler, //
 };
 pub(crate) use reject::Reject;
 pub(crate) use resolve::Resolved;

@@ -57,7 +57,7 @@ pub(crate) struct ConnectParams<'a> {
 pub(crate) struct Endpoint<H: EventHandler + CompletionHandler> {
     // Dropped in this order, after the queue pair.
     id: Id<H>,
-    /// Set when `rdma_connect()` has succeeded.
+    /// Set when `rdma_connect()` or `rdma_accept()` has succeeded.
     connected: Atomic<bool>,
     /// Set when the queue pair is destroyed.
     destroyed: Atomic<bool>,
@@ -166,6 +166,27 @@ impl<H: EventHandler + CompletionHandler> Bound<H> {
     }
 }
 
+impl<H: EventHandler + CompletionHandler> Bound<H> {
+    /// Accepts the peer's request by `accept`, which is called with the identifier.
+    ///
+    /// # Errors
+    ///
+    /// The error of `accept`.
+    pub(super) fn accept(self, accept: impl FnOnce(*mut bindings::rdma_cm_id) -> Result) -> Result {
+        let Self(endpoint) = self;
+
+        accept(endpoint.id.as_ptr())?;
+        // Release: a disconnect that reads this comes after the call above.
+        endpoint.connected.store(true, Release);
+        Ok(())
+    }
+
+    /// RDMA Reads that the device may have outstanding on one connection.
+    pub(super) fn max_reads(&self) -> u8 {
+        self.0.pd.device().max_reads()
+    }
+}
+
 /// An identifier that has requested a connection from its peer.
 pub(crate) struct Connecting<H: EventHandler + CompletionHandler>(Arc<Endpoint<H>>);
 
@@ -188,15 +209,16 @@ impl<H: EventHandler + CompletionHandler> Connected<H> {
 
 impl<H: EventHandler + CompletionHandler> Endpoint<H> {
     /// Ends the connection, without waiting for the peer. Does nothing before
-    /// [`Bound::connect`] has succeeded.
+    /// [`Bound::connect`] or [`Accepting::accept`](super::Accepting::accept) has succeeded.
     pub(crate) fn disconnect(&self) {
         // rdma_connect() frees the connection manager's identifier when it fails, and
         // rdma_disconnect() uses it without a lock.
         if !self.connected.load(Acquire) {
             return;
         }
-        // SAFETY: The identifier is valid by its type invariants, and rdma_connect() has returned
-        // with success. Without a connection this fails, and nothing has to be ended.
+        // SAFETY: The identifier is valid by its type invariants, and rdma_connect() or
+        // rdma_accept() has returned with success. Without a connection this fails, and nothing has
+        // to be ended.
         let _ = unsafe { bindings::rdma_disconnect(self.id.as_ptr()) };
     }
 }

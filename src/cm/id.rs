@@ -2,7 +2,10 @@
 
 //! Connection identifiers.
 
-use core::ptr::NonNull;
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
 
 use kernel::{
     error::from_err_ptr,
@@ -49,15 +52,15 @@ pub(crate) trait EventHandler: Send + Sync + 'static {
     fn event(&self, event: Event<'_>);
 }
 
-/// A connection identifier of an active side. The first of its steps is
-/// [`Self::resolve_address`].
+/// A connection identifier. The first step of an active side is [`Self::resolve_address`]; that of
+/// a passive side comes with a request ([`Incoming`](super::Incoming)).
 ///
 /// # Invariants
 ///
 /// `raw` is a valid identifier, owned by this value, whose context points to `handler`.
 pub(crate) struct Id<H: EventHandler> {
     raw: NonNull<bindings::rdma_cm_id>,
-    _handler: Arc<H>,
+    handler: Arc<H>,
 }
 
 // SAFETY: rdma_cm's functions may be called from any thread, and `H` is `Send` and `Sync`.
@@ -82,8 +85,42 @@ impl<H: EventHandler> Id<H> {
         // INVARIANT: `rdma_create_id` has made it for this value alone, with `context`.
         Ok(Self {
             raw: NonNull::new(raw).ok_or(ENOMEM)?,
-            _handler: handler,
+            handler,
         })
+    }
+
+    /// Takes over `id`, which a request has made, and gives its events to `handler` from now on.
+    ///
+    /// # Safety
+    ///
+    /// `id` must be valid and the caller's, and the caller run as its handler, so that no other
+    /// event is under way.
+    pub(super) unsafe fn adopt(id: *mut bindings::rdma_cm_id, handler: Arc<H>) -> Self {
+        // SAFETY: By the safety requirements of this function the identifier is valid, and nothing
+        // reads the fields now: rdma_cm does under the lock that the caller's handler runs in.
+        unsafe {
+            (*id).context = Arc::as_ptr(&handler).cast_mut().cast();
+            (*id).event_handler = Some(event_callback::<H>);
+        }
+        // INVARIANT: The context is set above; the identifier was the caller's.
+        Self {
+            // SAFETY: A valid identifier is not at address 0.
+            raw: unsafe { NonNull::new_unchecked(id) },
+            handler,
+        }
+    }
+
+    /// Leaves the identifier to rdma_cm, which destroys it without another event: the running
+    /// handler of its request returns an error.
+    pub(super) fn disown(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: The value is not used again, so that the reference is dropped once.
+        drop(unsafe { core::ptr::read(&this.handler) });
+    }
+
+    /// The handler of its events.
+    pub(super) fn handler(&self) -> &Arc<H> {
+        &self.handler
     }
 
     /// The C object.
@@ -166,22 +203,44 @@ unsafe extern "C" fn event_callback<H: EventHandler>(
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Event::DeviceRemoval,
         bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
             // SAFETY: This kind of event carries connection parameters.
-            let conn = unsafe { (*event).param.conn.as_ref() };
-            let (data, len) = (
-                conn.private_data.cast::<u8>(),
-                usize::from(conn.private_data_len),
-            );
-
-            // siw leaves a pointer without a length when the peer sent no data.
-            if data.is_null() || len == 0 {
-                Event::Established(&[])
-            } else {
-                // SAFETY: rdma_cm promises `len` readable bytes during the callback.
-                Event::Established(unsafe { core::slice::from_raw_parts(data, len) })
-            }
+            Event::Established(unsafe { private_data(event) })
         }
         _ => return 0,
     };
     handler.event(event);
     0
+}
+
+/// The connection parameters of an event.
+///
+/// # Safety
+///
+/// `event` must be valid during `'a`, and of a kind that carries them.
+pub(super) unsafe fn conn_param<'a>(
+    event: *mut bindings::rdma_cm_event,
+) -> &'a bindings::rdma_conn_param {
+    // SAFETY: By the safety requirements of this function this is the field in use.
+    unsafe { (*event).param.conn.as_ref() }
+}
+
+/// The private data of an event.
+///
+/// # Safety
+///
+/// As [`conn_param`].
+pub(super) unsafe fn private_data<'a>(event: *mut bindings::rdma_cm_event) -> &'a [u8] {
+    // SAFETY: The safety requirements of both functions are the same.
+    let conn = unsafe { conn_param(event) };
+    let (data, len) = (
+        conn.private_data.cast::<u8>(),
+        usize::from(conn.private_data_len),
+    );
+
+    // siw leaves a pointer without a length when the peer sent no data.
+    if data.is_null() || len == 0 {
+        &[]
+    } else {
+        // SAFETY: rdma_cm promises `len` readable bytes during the callback.
+        unsafe { core::slice::from_raw_parts(data, len) }
+    }
 }

@@ -101,6 +101,15 @@ impl Device {
         unsafe { bindings::rdma_cap_read_inv(self.as_ptr(), port) }
     }
 
+    /// RDMA Reads of ours that may be outstanding on one connection.
+    pub(crate) fn max_reads(&self) -> u8 {
+        // SAFETY: By the type invariants the device is valid; its attributes do not change while it
+        // is registered.
+        let most = unsafe { (*self.as_ptr()).attrs.max_qp_init_rd_atom };
+
+        u8::try_from(limit(most)).unwrap_or(u8::MAX)
+    }
+
     /// Returns `true` if the driver sets the flag of the memory management extensions and yet
     /// refuses `IB_WR_LOCAL_INV`: hns_roce alone, in Linux 7.3.
     fn lacks_invalidation(&self) -> bool {
