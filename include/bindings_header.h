@@ -20,6 +20,8 @@
 #include <linux/sunrpc/bc_xprt.h>
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/msg_prot.h>
+#include <linux/sunrpc/svc.h>
+#include <linux/sunrpc/svc_xprt.h>
 #include <linux/sunrpc/xprt.h>
 #include <linux/sunrpc/xprtrdma.h>
 #include <rdma/ib_verbs.h>
@@ -33,3 +35,4 @@ static const unsigned int RPCRDMA_RS_HZ = HZ;
 static const int RPCRDMA_RS_DMA_TO_DEVICE = DMA_TO_DEVICE;
 static const int RPCRDMA_RS_DMA_FROM_DEVICE = DMA_FROM_DEVICE;
 static const int RPCRDMA_RS_IPPROTO_TCP = IPPROTO_TCP;
+static const int RPCRDMA_RS_IPPROTO_MAX = IPPROTO_MAX;

@@ -122,6 +122,11 @@ __rdma_helper void rpcrdma_rs_helper_page_put(struct page *page)
 	put_page(page);
 }
 
+__rdma_helper void *rpcrdma_rs_helper_page_start(struct page *page)
+{
+	return page_address(page);
+}
+
 __rdma_helper int rpcrdma_rs_helper_page_refs(struct page *page)
 {
 	return page_ref_count(page);
@@ -205,6 +210,55 @@ __rdma_helper int rpcrdma_rs_helper_bc_prealloc(struct rpc_rqst *rqst)
 __rdma_helper bool rpcrdma_rs_helper_rqst_data_touch(struct rpc_rqst *rqst)
 {
 	return test_bit(RPCAUTH_AUTH_DATATOUCH, &rqst->rq_cred->cr_auth->au_flags);
+}
+
+/* linux/sunrpc/svc.h */
+
+__rdma_helper void rpcrdma_rs_helper_svc_rqst_set(struct svc_rqst *rqst, unsigned int flag)
+{
+	set_bit(flag, &rqst->rq_flags);
+}
+
+__rdma_helper void rpcrdma_rs_helper_svc_rqst_clear(struct svc_rqst *rqst, unsigned int flag)
+{
+	clear_bit(flag, &rqst->rq_flags);
+}
+
+/* linux/sunrpc/svc_xprt.h */
+
+__rdma_helper void rpcrdma_rs_helper_svc_xprt_set(struct svc_xprt *xprt, unsigned int flag)
+{
+	set_bit(flag, &xprt->xpt_flags);
+}
+
+__rdma_helper void rpcrdma_rs_helper_svc_xprt_clear(struct svc_xprt *xprt, unsigned int flag)
+{
+	clear_bit(flag, &xprt->xpt_flags);
+}
+
+__rdma_helper bool rpcrdma_rs_helper_svc_xprt_test(struct svc_xprt *xprt, unsigned int flag)
+{
+	return test_bit(flag, &xprt->xpt_flags);
+}
+
+__rdma_helper bool rpcrdma_rs_helper_svc_xprt_test_and_set(struct svc_xprt *xprt, unsigned int flag)
+{
+	return test_and_set_bit(flag, &xprt->xpt_flags);
+}
+
+__rdma_helper void rpcrdma_rs_helper_svc_xprt_local(struct svc_xprt *xprt, const struct sockaddr *sap, size_t len)
+{
+	svc_xprt_set_local(xprt, sap, len);
+}
+
+__rdma_helper void rpcrdma_rs_helper_svc_xprt_remote(struct svc_xprt *xprt, const struct sockaddr *sap, size_t len)
+{
+	svc_xprt_set_remote(xprt, sap, len);
+}
+
+__rdma_helper void rpcrdma_rs_helper_svc_xprt_put_net(struct svc_xprt *xprt)
+{
+	put_net_track(xprt->xpt_net, &xprt->ns_tracker);
 }
 
 /* linux/sunrpc/xprt.h */

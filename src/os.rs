@@ -12,6 +12,7 @@
 //!   memory registration.
 //! - [`PageSet`]: pages with one owner, which a device may use for it.
 //! - [`HeldPages`]: references to pages that their owner may free.
+//! - [`Fifo`]: a queue of fixed capacity.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace, borrowed.
@@ -57,6 +58,7 @@
 //! ```
 
 pub(crate) mod debugfs;
+mod fifo;
 mod global;
 mod held;
 mod module;
@@ -75,6 +77,7 @@ mod time;
 mod versioned;
 mod wait;
 
+pub(crate) use fifo::Fifo;
 pub(crate) use global::{
     global,
     Global, //

@@ -13,6 +13,8 @@
 //! | [`ConnectLock`] | the write lock, held by a cookie | the right to connect; every way to lose it unlocks |
 //! | [`Xprt::backchannel`], [`ReverseReply`] | preallocated `rpc_rqst`s | calls in the reverse direction, and a reply to one |
 //!
+//! [`svc`] has the transports of servers.
+//!
 //! Results for sunrpc are [`SendStatus`] and [`ConnectStatus`]: sunrpc gives each errno a meaning
 //! of its own, and an errno outside these lists ends RPCs even on a hard mount.
 //!
@@ -58,8 +60,10 @@
 
 mod address;
 mod memory;
+mod module;
 mod spin;
 mod status;
+pub(crate) mod svc;
 mod xdr_buf;
 mod xprt;
 

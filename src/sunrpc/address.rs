@@ -28,6 +28,26 @@ unsafe fn bytes<const N: usize>(address: *const bindings::sockaddr, at: usize) -
 /// The length of `struct sockaddr_in`, the shorter one.
 pub(super) const SHORTEST: usize = 16;
 
+/// Storage that has room for any address.
+pub(crate) type Address = bindings::__kernel_sockaddr_storage;
+
+/// The length of `address`; `None` for families other than IPv4 and IPv6.
+pub(super) fn len(address: &Address) -> Option<usize> {
+    let raw: *const bindings::sockaddr = core::ptr::from_ref(address).cast();
+    // SAFETY: Every address begins with its family, and any bits are one.
+    match u32::from(unsafe { (*raw).sa_family }) {
+        bindings::AF_INET => Some(SHORTEST),
+        bindings::AF_INET6 => Some(size_of::<bindings::sockaddr_in6>()),
+        _ => None,
+    }
+}
+
+/// The address and the port in storage; `None` for families other than IPv4 and IPv6.
+pub(crate) fn address_in(storage: &Address) -> Option<SocketAddr> {
+    // SAFETY: The storage has room for any address.
+    unsafe { socket_address(core::ptr::from_ref(storage).cast()) }
+}
+
 /// The address and the port in `address`; `None` for families other than IPv4 and IPv6.
 ///
 /// # Safety

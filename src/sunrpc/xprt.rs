@@ -40,7 +40,10 @@ use kernel::{
     types::ForeignOwnable, //
 };
 
-use super::spin::SpinGuard;
+use super::{
+    module::ModuleRef,
+    spin::SpinGuard, //
+};
 use crate::{
     bindings,
     os, //
@@ -118,29 +121,6 @@ impl Drop for Object {
             names::free(xprt);
             bindings::xprt_free(xprt);
         }
-    }
-}
-
-/// A reference to this module.
-struct ModuleRef(());
-
-impl ModuleRef {
-    /// Takes one.
-    ///
-    /// # Safety
-    ///
-    /// The module must be held during the call.
-    unsafe fn new() -> Self {
-        // SAFETY: By the safety requirements of this function the module has a reference already.
-        unsafe { bindings::__module_get(os::this_module()) };
-        Self(())
-    }
-}
-
-impl Drop for ModuleRef {
-    fn drop(&mut self) {
-        // SAFETY: `new` has taken a reference, which is given back only here.
-        unsafe { bindings::module_put(os::this_module()) };
     }
 }
 

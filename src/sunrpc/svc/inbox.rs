@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests and calls that wait for a thread.
+
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::SpinLock, //
+};
+
+use super::SvcXprt;
+use crate::{
+    bindings,
+    os::Fifo, //
+};
+
+/// The things that wait in an [`Inbox`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Requests for connections, at a listener (`XPT_CONN`).
+    Requests,
+    /// Calls, at a connection (`XPT_DATA`).
+    Calls,
+}
+
+impl Waiting {
+    fn flag(self) -> u32 {
+        match self {
+            Self::Requests => bindings::XPT_CONN,
+            Self::Calls => bindings::XPT_DATA,
+        }
+    }
+}
+
+struct Queue<I> {
+    items: Fifo<I>,
+    is_open: bool,
+}
+
+/// Requests or calls that wait for a thread.
+///
+/// The flag of the object is set as long as there are some: it changes under the lock of the queue,
+/// so that none is overlooked, and no thread looks into an empty inbox (H-114).
+#[pin_data]
+pub(crate) struct Inbox<I> {
+    waiting: Waiting,
+    #[pin]
+    queue: SpinLock<Queue<I>>,
+}
+
+impl<I> Inbox<I> {
+    /// An inbox without places.
+    pub(crate) fn new(waiting: Waiting) -> impl PinInit<Self> {
+        let queue = Queue {
+            items: Fifo::none(),
+            is_open: true,
+        };
+        pin_init!(Self {
+            waiting,
+            queue <- new_spinlock!(queue, "rpcrdma_rs::Inbox"),
+        })
+    }
+
+    /// Makes places for `capacity` items, before the first one comes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EBUSY` if it has items.
+    pub(crate) fn make(&self, capacity: usize) -> Result {
+        let mut items = Fifo::new(capacity)?;
+        let mut queue = self.queue.lock();
+
+        if !queue.items.is_empty() {
+            return Err(EBUSY);
+        }
+        // Swapped, so that the former places are freed after the lock is released.
+        core::mem::swap(&mut queue.items, &mut items);
+        drop(queue);
+        Ok(())
+    }
+
+    /// Adds an item for a thread of the transport `xprt`. Any process context.
+    ///
+    /// # Errors
+    ///
+    /// The item, if the inbox is full or closed.
+    pub(crate) fn push(&self, xprt: &SvcXprt, item: I) -> Result<(), I> {
+        let mut queue = self.queue.lock();
+
+        if !queue.is_open {
+            return Err(item);
+        }
+        queue.items.push(item)?;
+        xprt.set(self.waiting.flag());
+        drop(queue);
+        xprt.enqueue();
+        Ok(())
+    }
+
+    /// Takes the next item, for a thread that has the transport `xprt` to itself.
+    pub(crate) fn pop(&self, xprt: &SvcXprt) -> Option<I> {
+        let mut queue = self.queue.lock();
+        let item = queue.items.pop();
+
+        if queue.items.is_empty() {
+            xprt.clear(self.waiting.flag());
+        }
+        item
+    }
+
+    /// Adds nothing from now on. Takes the next item, to be dropped without the lock; `None` when
+    /// none is left.
+    pub(crate) fn close(&self) -> Option<I> {
+        let mut queue = self.queue.lock();
+
+        queue.is_open = false;
+        queue.items.pop()
+    }
+}
