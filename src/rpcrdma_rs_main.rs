@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC-over-RDMA, version 1, for Linux: the transport under `mount -t nfs -o proto=rdma`.
+//! RPC-over-RDMA, version 1, for Linux: the transport under `mount -t nfs -o proto=rdma`, and under
+//! the NFS server.
 //!
 //! Read `proto` for the bytes on the wire, `policy` and `config` for the settings of the
-//! administrator, and `client` for the transport itself. `verbs`, `cm`, `sunrpc` and `os` are safe
-//! layers over interfaces of the kernel, and `trace` has the trace events. These five and
-//! `bindings`, which is generated, are the only rooms that contain `unsafe`.
+//! administrator, and `client` and `server` for the transport at either end. `verbs`, `cm`,
+//! `sunrpc` and `os` are safe layers over interfaces of the kernel, and `trace` has the trace
+//! events. These five and `bindings`, which is generated, are the only rooms that contain `unsafe`.
 //!
-//! A room uses only rooms below it (`Documentation/architecture.rst`): no layer uses `client`, and
-//! `proto` uses no room at all. Of the layers `sunrpc` alone uses `proto`, for the words of an RPC
-//! message.
+//! A room uses only rooms below it (`Documentation/architecture.rst`): no layer uses `client` or
+//! `server`, neither of which uses the other, and `proto` uses no room at all. Of the layers
+//! `sunrpc` alone uses `proto`, for the words of an RPC message.
 
 #![warn(
     clippy::arithmetic_side_effects,
@@ -32,6 +33,7 @@ mod link;
 mod os;
 mod policy;
 mod proto;
+mod server;
 mod sunrpc;
 mod trace;
 mod verbs;
@@ -50,6 +52,7 @@ struct RpcRdma {
     _rules: config::Directory,
     _sysctl: os::sysctl::Sysctl,
     _client: sunrpc::Registration,
+    _server: Option<sunrpc::svc::Registration>,
     connections: Arc<client::Table>,
     _table: os::debugfs::File<client::Table>,
     _debugfs: os::debugfs::Dir,
@@ -75,6 +78,11 @@ impl kernel::InPlaceModule for RpcRdma {
             })?,
             // From here on nothing fails: until now there could be no rule, which would have kept
             // the module, and no open file.
+            _server: sunrpc::svc::Registration::new(&server::CLASS)
+                .inspect_err(|_| {
+                    pr_warn!("another module serves NFS over RDMA: this one is a client only\n");
+                })
+                .ok(),
             _: {
                 policy::table::init();
             },

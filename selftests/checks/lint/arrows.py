@@ -26,6 +26,7 @@ BELOW = {
     "policy": {"bindings", "os", "proto"},
     "link": {"cm", "os", "verbs"},
     "client": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs"},
+    "server": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs"},
     "config": {"client", "os", "policy", "proto"},
 }
 MAIN = "rpcrdma_rs_main"

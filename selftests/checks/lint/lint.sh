@@ -63,7 +63,7 @@ skipped_flags() {
 # The pure core and the client forbid unsafe code themselves, which the compiler checks; this covers the other rooms.
 unsafe_rooms() {
 	local found
-	found=$(git grep -nE '\bunsafe\b' -- src/proto src/client src/link src/link.rs src/policy src/policy.rs src/config src/config.rs \
+	found=$(git grep -nE '\bunsafe\b' -- src/proto src/client src/server src/server.rs src/link src/link.rs src/policy src/policy.rs src/config src/config.rs \
 		src/rpcrdma_rs_main.rs |
 		grep -vE '(forbid|deny)\(unsafe_code\)|^[^:]*:[0-9]+:\s*//' || true)
 	[ -z "$found" ] || {

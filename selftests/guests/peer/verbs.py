@@ -7,10 +7,11 @@ ABI of both libraries (rdma-core, version 1 of the .so files); only the members 
 
 import ctypes
 import os
+import socket
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
 # enum rdma_cm_event_type
-CONNECT_REQUEST, ESTABLISHED, DISCONNECTED = 4, 9, 10
+ADDR_RESOLVED, ROUTE_RESOLVED, CONNECT_REQUEST, REJECTED, ESTABLISHED, DISCONNECTED = 0, 2, 4, 8, 9, 10
 PORT_SPACE_TCP = 0x106
 
 QPT_RC = 2
@@ -185,6 +186,9 @@ create_event_channel = function(_cm, "rdma_create_event_channel", _CHANNEL)
 create_id = function(_cm, "rdma_create_id", c_int, _CHANNEL, POINTER(_ID), c_void_p, c_int)
 bind_addr = function(_cm, "rdma_bind_addr", c_int, _ID, POINTER(SockaddrIn))
 listen = function(_cm, "rdma_listen", c_int, _ID, c_int)
+resolve_addr = function(_cm, "rdma_resolve_addr", c_int, _ID, c_void_p, POINTER(SockaddrIn), c_int)
+resolve_route = function(_cm, "rdma_resolve_route", c_int, _ID, c_int)
+connect = function(_cm, "rdma_connect", c_int, _ID, POINTER(ConnParam))
 get_cm_event = function(_cm, "rdma_get_cm_event", c_int, _CHANNEL, POINTER(_EVENT))
 ack_cm_event = function(_cm, "rdma_ack_cm_event", c_int, _EVENT)
 create_qp = function(_cm, "rdma_create_qp", c_int, _ID, c_void_p, POINTER(QpInitAttr))
@@ -250,4 +254,9 @@ class Ops:
 
 def any_address(port):
     """A wildcard address."""
-    return SockaddrIn(2, (c_uint8 * 2)(port >> 8, port & 255), 0)
+    return address("0.0.0.0", port)
+
+
+def address(host, port):
+    """An IPv4 address."""
+    return SockaddrIn(2, (c_uint8 * 2)(port >> 8, port & 255), c_uint32.from_buffer_copy(socket.inet_aton(host)).value)

@@ -49,6 +49,13 @@ mod module {
     }
 
     // The rest of that room needs a kernel.
+    pub(crate) mod server {
+        #![forbid(unsafe_code)]
+        #![allow(dead_code)]
+        pub(crate) mod size;
+    }
+
+    // The rest of that room needs a kernel.
     pub(crate) mod link {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A client that sends any bytes: connects, sends messages, and prints the replies as JSON.
+
+The orders are a JSON file, an array of connections, each with the words
+
+    private_data    the bytes of the connection request, in hexadecimal digits
+    depth           RDMA Reads that it says it serves; 1 without
+    receives, size  the number of its Receives, and their length
+    exchanges       an array of arrays of messages in hexadecimal digits
+
+The messages of an exchange are sent together. Its replies are those up to the first with the xid of its last message,
+which has to be a good call. For each connection there is a line of output: `private_data` of the accept and, for each
+exchange, an array of its replies; or `failed`, with the event that came instead.
+"""
+
+import ctypes
+import json
+import os
+import select
+import sys
+from ctypes import byref
+from types import SimpleNamespace
+
+import verbs
+from endpoint import Connection
+
+STEP_MS = 5000
+SILENCE_SECONDS = 20
+
+
+class Failed(Exception):
+    """Something else came than was waited for."""
+
+
+class Requester:
+    """One connection to the server."""
+
+    def __init__(self, host, port, order):
+        self._channel = verbs.create_event_channel()
+        self._id = ctypes.POINTER(verbs.Id)()
+        verbs.create_id(self._channel, byref(self._id), None, verbs.PORT_SPACE_TCP)
+        verbs.resolve_addr(self._id, None, byref(verbs.address(host, port)), STEP_MS)
+        self._wait(verbs.ADDR_RESOLVED)
+        verbs.resolve_route(self._id, STEP_MS)
+        self._wait(verbs.ROUTE_RESOLVED)
+        event = SimpleNamespace(id=self._id, depth=(order.get("depth", 1), 0))
+        self._connection = Connection(event, 1, order.get("receives", 64), order.get("size", 4096))
+        self.private_data = self._connect(bytes.fromhex(order.get("private_data", "")), order.get("depth", 1))
+
+    def _connect(self, private_data, depth):
+        data = ctypes.create_string_buffer(private_data, max(1, len(private_data)))
+        param = verbs.ConnParam(
+            private_data=ctypes.cast(data, ctypes.c_void_p) if private_data else None,
+            private_data_len=len(private_data),
+            responder_resources=depth,
+            retry_count=6,
+        )
+        verbs.connect(self._id, byref(param))
+        return self._wait(verbs.ESTABLISHED)
+
+    def _wait(self, kind):
+        """Waits for an event of this kind; returns its private data."""
+        raw = ctypes.POINTER(verbs.Event)()
+        verbs.get_cm_event(self._channel, byref(raw))
+        try:
+            if raw.contents.event != kind:
+                raise Failed(f"event {raw.contents.event}, status {raw.contents.status}")
+            conn = raw.contents.conn
+            return ctypes.string_at(conn.private_data, conn.private_data_len) if conn.private_data else b""
+        finally:
+            verbs.ack_cm_event(raw)
+
+    def exchange(self, messages):
+        """Sends the messages; returns the replies up to that to the last of them."""
+        replies = []
+        for message in messages:
+            self._connection.send(message)
+        while not any(reply[:4] == messages[-1][:4] for reply in replies):
+            ready, _, _ = select.select([self._connection.fd], [], [], SILENCE_SECONDS)
+            if not ready:
+                raise Failed(f"silence, after {[reply.hex() for reply in replies]}")
+            replies += self._connection.receive()
+            if problems := self._connection.problems():
+                raise Failed(f"completions failed with status {problems}")
+        return replies
+
+    def end(self):
+        """Disconnects."""
+        self._connection.disconnect()
+
+
+def carry_out(host, port, order):
+    """Makes a connection, and the exchanges on it."""
+    found = {"exchanges": []}
+    try:
+        requester = Requester(host, port, order)
+        found["private_data"] = requester.private_data.hex()
+        for exchange in order.get("exchanges", []):
+            replies = requester.exchange([bytes.fromhex(message) for message in exchange])
+            found["exchanges"].append([reply.hex() for reply in replies])
+        requester.end()
+    except Failed as reason:
+        found["failed"] = str(reason)
+    return found
+
+
+def main():
+    """Carries out the orders."""
+    host, port, orders = sys.argv[1:]
+    with open(orders, encoding="ascii") as file:
+        for order in json.load(file):
+            print(json.dumps(carry_out(host, int(port), order)), flush=True)
+    # Without freeing anything: what a client leaves behind is the server's to clean up.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

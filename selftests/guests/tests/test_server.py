@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The server's end: nfsd listens through our module, for clients of ours and of the kernel."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from guests.harness.guest import Guest
+from guests.harness.network import SERVER
+from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
+from guests.harness.registry import test
+from guests.lib import resources
+from guests.peer import wire
+from guests.peer.wire import words
+
+PORTLIST = "/proc/fs/nfsd/portlist"
+CLIENTS = [{"client": client, "by": client} for client in ("ours", "in-tree")]
+MOUNTS = [{**client, "vers": vers} for client in CLIENTS for vers in ("3", "4.0", "4.1", "4.2")]
+
+# Threads come with the listeners that are there already.
+RESTART = f"""
+rpc.nfsd 0
+echo 'rdma {NFS_PORT}' >{PORTLIST}
+rpc.nfsd 8
+grep -q 'rdma {NFS_PORT}' {PORTLIST}
+"""
+
+
+def idle(server: Guest) -> tuple[dict[str, int], int]:
+    """The RDMA objects and the references to the module, without a server."""
+    server.run("rpc.nfsd 0")
+    return resources.rdma(server), resources.module_use(server, "rpcrdma_rs") or 0
+
+
+@test("a hundred listeners, {threads} threads", "H-101", "H-103", server="ours", cases=[{"threads": 0}, {"threads": 4}])
+def listeners(pair: Pair, threads: int) -> None:
+    """Made by name, for both families, and destroyed; nothing of them stays, nor of the module's references."""
+    before = idle(pair.server)
+    pair.server.run(
+        f"""
+        i=0
+        while [ $i -lt {pair.options.scaled(100, 10)} ]; do
+            i=$((i + 1))
+            echo 'rdma 20050' >{PORTLIST}
+            [ "$(grep -c 'rdma 20050' {PORTLIST})" = 2 ]
+            if [ {threads} != 0 ]; then echo {threads} >/proc/fs/nfsd/threads; fi
+            # A listener keeps the module.
+            if rmmod rpcrdma_rs 2>/dev/null; then exit 1; fi
+            echo 0 >/proc/fs/nfsd/threads
+        done
+        """,
+        120,
+    )
+    assert idle(pair.server) == before
+    pair.server.run(RESTART)
+
+
+@test("a port that is taken", "H-103", "H-148", server="ours")
+def taken(pair: Pair) -> None:
+    """The second listener at a port fails, with the error of the first, and leaves no reference."""
+    users = resources.module_use(pair.server, "rpcrdma_rs")
+    failed = pair.server.run(f"echo 'rdma {NFS_PORT}' | tee {PORTLIST}", check=False)
+    # The connection manager's error for a port that is taken.
+    assert "Cannot assign requested address" in failed.out, failed
+    assert resources.module_use(pair.server, "rpcrdma_rs") == users
+
+
+@test("mount by {by}, vers={vers}", "V1-141", server="ours", cases=MOUNTS)
+def mount(pair: Pair, by: str, vers: str) -> None:
+    """Names and small files, there and back; the connection ends with the mount."""
+    pair.mount(vers)
+    try:
+        pair.client.run(
+            f"""
+            cd {MOUNT_POINT}
+            mkdir dir
+            for i in 1 2 3 4 5 6 7 8; do echo $i >dir/$i; done
+            [ "$(ls dir | wc -l)" = 8 ]
+            mv dir/1 dir/one
+            rm dir/2
+            """
+        )
+        assert pair.server.run("cat /export/dir/one /export/dir/8").out == "1\n8\n"
+        pair.drop_caches()
+        assert pair.client.run(f"cat {MOUNT_POINT}/dir/3").out == "3\n"
+        pair.client.run(f"rm -r {MOUNT_POINT}/dir")
+    finally:
+        pair.umount()
+
+
+@test("nothing is left of connections, of {by}", "H-111", server="ours", cases=CLIENTS)
+def gone(pair: Pair, by: str) -> None:
+    """Many mounts, then none: the objects of RDMA and the references to the module come back."""
+    before = idle(pair.server)
+    pair.server.run(RESTART)
+    for _ in range(pair.options.scaled(20, 4)):
+        pair.mount("3")
+        pair.client.run(f"ls {MOUNT_POINT}")
+        pair.umount()
+    assert idle(pair.server) == before
+    pair.server.run(RESTART)
+
+
+@test("the server stops under a mount of {by}", "H-149", server="ours", cases=CLIENTS)
+def restart(pair: Pair, by: str) -> None:
+    """Connections are closed by the server, and the client goes on with the next one."""
+    pair.mount("3", "timeo=50,retrans=2")
+    for number in range(pair.options.scaled(10, 3)):
+        pair.client.run(f"echo {number} >{MOUNT_POINT}/number")
+        pair.server.run(RESTART)
+        assert pair.client.run(f"cat {MOUNT_POINT}/number", 60).out == f"{number}\n"
+    pair.client.run(f"rm {MOUNT_POINT}/number")
+    pair.umount()
+
+
+NFS, XID, BAD_XID = 100003, 0x1001, 0x2002
+# Sizes of 4096 bytes both ways; the client takes remote invalidation, or does not.
+TAKES, REFUSES = "f6ab0e1801010303", "f6ab0e1801000303"
+
+
+def null(xid: int = XID, credits: int = 32) -> bytes:
+    """A call that does nothing."""
+    return wire.msg(xid, credits, wire.rpc_call(xid, NFS, 3, 0))
+
+
+def carried_out(pair: Pair, *orders: dict[str, object]) -> list[dict[str, object]]:
+    """What the requester (peer/requester.py) in the client guest reports of these connections."""
+    share = pair.client.share
+    if not (share / "peer").exists():
+        source = Path(__file__).parent.parent / "peer"
+        shutil.copytree(source, share / "peer", ignore=shutil.ignore_patterns("__pycache__"))
+    (share / "orders.json").write_text(json.dumps(orders))
+    program = (
+        "python3 -I -S -B -c 'import sys; sys.path.insert(0, \"/share/peer\"); import requester; requester.main()'"
+    )
+    done = pair.client.run(
+        f"modprobe -a rdma_ucm ib_uverbs; {program} {SERVER.ipv4} {NFS_PORT} /share/orders.json", 120
+    )
+    return [json.loads(line) for line in done.lines]
+
+
+def rejection(xid: int, version: int, *body: int) -> bytes:
+    """An RDMA_ERROR, but for its credits."""
+    return words(xid, version) + words(wire.RDMA_ERROR, *body)
+
+
+def without_credits(message: bytes) -> bytes:
+    """A message without the word that the server is free to choose."""
+    return message[:8] + message[12:]
+
+
+def bad(*, proc: int = wire.RDMA_MSG, vers: int = 1, chunks: bytes | None = None, rpc_xid: int = BAD_XID) -> bytes:
+    """A call with the bad xid."""
+    return wire.msg(BAD_XID, 32, wire.rpc_call(rpc_xid, NFS, 3, 0), vers, proc, chunks)
+
+
+CHUNK = (wire.ERR_CHUNK,)
+VERSION = (wire.ERR_VERS, 1, 1)
+SILENT: tuple[int, ...] = ()
+# Title, requirements, the message, and the body of the error in reply.
+MALFORMED = [
+    ("no bytes", ("V1-15",), b"", SILENT),
+    ("4 bytes", ("V1-15",), words(BAD_XID), SILENT),
+    ("15 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0)[:15], SILENT),
+    ("16 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0), CHUNK),
+    ("27 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0, 0, 0, 0)[:27], CHUNK),
+    ("version 0", ("V1-104",), bad(vers=0), VERSION),
+    ("version 2", ("V1-104",), bad(vers=2), VERSION),
+    ("version 0xffffffff of type 5", ("V1-104",), bad(vers=0xFFFFFFFF, proc=5), VERSION),
+    ("an error of version 2", ("V1-114",), bad(vers=2, proc=wire.RDMA_ERROR), SILENT),
+    ("RDMA_MSGP", ("V1-9",), bad(proc=wire.RDMA_MSGP), CHUNK),
+    ("type 5", ("V1-9",), bad(proc=5), CHUNK),
+    ("type 0xffffffff", ("V1-9",), bad(proc=0xFFFFFFFF), CHUNK),
+    ("RDMA_DONE", ("V1-116",), bad(proc=wire.RDMA_DONE), SILENT),
+    ("an error", ("V1-114",), wire.error(BAD_XID, 32, wire.ERR_CHUNK), SILENT),
+    ("an error that is cut", ("V1-114",), wire.error(BAD_XID, 32), SILENT),
+    ("another xid in the payload", ("V1-7",), bad(rpc_xid=BAD_XID + 1), CHUNK),
+    ("RDMA_NOMSG without chunks", ("V1-107",), bad(proc=wire.RDMA_NOMSG), CHUNK),
+    (
+        "RDMA_NOMSG with a Write list alone",
+        ("V1-107",),
+        bad(proc=wire.RDMA_NOMSG, chunks=wire.lists(write=[[(1, 4096, 0)]])),
+        CHUNK,
+    ),
+    ("a segment at position 0", ("V1-79",), bad(chunks=wire.lists(read=[(0, 1, 100, 0)])), CHUNK),
+    ("position 2", ("V1-71",), bad(chunks=wire.lists(read=[(2, 1, 100, 0)])), CHUNK),
+    ("a position past the payload", ("V1-79",), bad(chunks=wire.lists(read=[(400, 1, 100, 0)])), CHUNK),
+    ("a segment past 2^64", ("V1-79",), bad(chunks=wire.lists(read=[(40, 1, 2, 2**64 - 1)])), CHUNK),
+    ("2 for the presence of a list", ("V1-106",), bad(chunks=words(2, 0, 0)), CHUNK),
+    ("a chunk of 0xffffffff segments", ("V1-106",), bad(chunks=words(0, 1, 0xFFFFFFFF, 0, 0)), CHUNK),
+    ("a chunk of 0x10000001 segments", ("V1-106",), bad(chunks=words(0, 0, 1, 0x10000001)), CHUNK),
+    ("a message that is neither call nor reply", ("V1-106",), wire.msg(BAD_XID, 32, words(BAD_XID, 2)), CHUNK),
+    ("a reply that nobody waits for", ("BI-29",), wire.msg(BAD_XID, 32, wire.rpc_reply(BAD_XID)), SILENT),
+]
+
+
+@test(
+    "malformed messages, each followed by a call on the same connection",
+    *sorted({requirement for _, requirements, _, _ in MALFORMED for requirement in requirements}),
+    server="ours",
+)
+def malformed(pair: Pair) -> None:
+    """Each gets the error that RFC 8166 names for it, or none, and the connection stays."""
+    order = {"private_data": REFUSES, "exchanges": [[m.hex(), null().hex()] for _, _, m, _ in MALFORMED]}
+    (found,) = carried_out(pair, order)
+    assert "failed" not in found, found
+    for (title, _, message, body), exchange in zip(MALFORMED, found["exchanges"], strict=True):
+        *replies, good = map(bytes.fromhex, exchange)
+        version = int.from_bytes(message[4:8])
+        expected = [rejection(BAD_XID, version, *body)] if body else []
+        assert [without_credits(reply) for reply in replies] == expected, f"{title}: {exchange}"
+        header, payload = wire.decode(good)
+        assert (header["proc"], payload) == (wire.RDMA_MSG, wire.rpc_reply(XID)), f"{title}: {exchange}"
+        assert header["credits"] == 32, f"{title}: {header}"
+
+
+@test("credits: no more than requested, and at least one", "V1-23", "V1-24", "V1-37", server="ours")
+def credits(pair: Pair) -> None:
+    """Each reply grants what its call requests, as far as Receives are posted."""
+    requested = (1, 0, 8, 32, 0xFFFFFFFF)
+    order = {"exchanges": [[null(credits=number).hex()] for number in requested]}
+    (found,) = carried_out(pair, order)
+    granted = [int(exchange[0][16:24], 16) for exchange in found["exchanges"]]
+    assert granted[:4] == [1, 1, 8, 32] and 32 <= granted[4] <= 128, granted
+
+
+@test("many calls at a time", "V1-26", "V1-34", server="ours")
+def burst(pair: Pair) -> None:
+    """As many calls as the server grants, ten times, and all are replied to."""
+    first = [null().hex()]
+    bursts = [[null(0x3000 + i).hex() for i in range(32)] for _ in range(10)]
+    # The last of a burst need not be the last that is replied to.
+    (found,) = carried_out(pair, {"receives": 512, "exchanges": [first, *bursts, *[first] * 3]})
+    assert "failed" not in found, found
+    replies = [reply for exchange in found["exchanges"] for reply in exchange]
+    assert len(replies) == 1 + 320 + 3, len(replies)
+
+
+# Title, the private data of the request, and whether it asks for remote invalidation.
+REQUESTS = [
+    ("none", "", "PD-34"),
+    ("at offset 3", "aabbcc" + TAKES, "PD-36"),
+    ("version 2", "f6ab0e1802010303", "PD-38"),
+    ("cut", TAKES[:14].rjust(112, "0"), "PD-40"),
+    ("reserved bits", "f6ab0e1801fe0303", "PD-7"),
+    ("1024 bytes", "f6ab0e1801010000", "PD-14"),
+    ("256 KiB", "f6ab0e180101ffff", "PD-14"),
+]
+
+
+@test("private data of the request: {title}", server="ours", cases=[{"title": t, "data": d} for t, d, _ in REQUESTS])
+def private_data(pair: Pair, title: str, data: str) -> None:
+    """Whatever it is, the connection is made, with the server's own in the reply."""
+    (found,) = carried_out(pair, {"private_data": data, "exchanges": [[null().hex()]]})
+    assert "failed" not in found, f"{title}: {found}"
+    own = found["private_data"][:16]
+    assert own[:10] == TAKES[:10] and own[12:] == "0303", f"{title}: {found}"
+
+
+@test("requests that are rejected, or dropped", "H-105", "H-112", server="ours")
+def dropped(pair: Pair) -> None:
+    """A client that serves no RDMA Reads is rejected; after many that leave without a word the next one is served."""
+    found = carried_out(pair, {"depth": 0}, *[{} for _ in range(pair.options.scaled(50, 10))])
+    assert "event 8" in found[0]["failed"], found[0]
+    assert all("failed" not in other for other in found[1:]), found
+    (found,) = carried_out(pair, {"exchanges": [[null().hex()]]})
+    assert "failed" not in found, found

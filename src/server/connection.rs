@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One connection of a client, from its request to its end.
+
+use kernel::{
+    fmt,
+    new_delayed_work,
+    new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        ArcBorrow,
+        SetOnce,
+        SpinLock, //
+    },
+    workqueue::DelayedWork, //
+};
+
+use super::{
+    call::Call,
+    outbox::Outbox,
+    receives::Receives, //
+};
+use crate::{
+    cm::{
+        self,
+        Event,
+        EventHandler, //
+    },
+    link::{
+        life::{
+            Life,
+            LossAction,
+            PublishAction, //
+        },
+        Link,
+        LinkQp,
+        LinkSends, //
+    },
+    os::cancel_delayed,
+    proto::{
+        PrivateData,
+        Thresholds, //
+    },
+    sunrpc::svc::{
+        self,
+        Arguments,
+        Inbox,
+        Incoming,
+        Outgoing,
+        SvcXprt,
+        Waiting, //
+    },
+    verbs::{
+        Failure,
+        PostError,
+        RecvBuffer,
+        SharedRecvQueue, //
+    }, //
+};
+
+/// The queue pair of a connection, without its send queue.
+pub(super) type ConnectionQp = LinkQp<Connection>;
+
+/// The send queue of such a queue pair.
+pub(super) type ConnectionSends = LinkSends<Connection>;
+
+/// The reason why a connection ends.
+#[derive(Clone, Copy)]
+pub(super) enum CloseReason {
+    /// A work request has failed.
+    Completion(Failure),
+    /// The device has refused a work request.
+    PostRefused,
+    /// The connection manager reports that the client is unreachable.
+    Unreachable,
+    /// The client has disconnected.
+    HungUp,
+    /// The local address has moved to another device.
+    AddressChanged,
+    /// The local device is about to be removed.
+    DeviceRemoval,
+    /// No memory was left for a call or a reply, or the client has sent far more calls than it may.
+    NoResources,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Completion(failure) => failure.as_str().to_str().unwrap_or("?"),
+            Self::PostRefused => "the device refused a work request",
+            Self::Unreachable => "the client cannot be reached",
+            Self::HungUp => "the client hung up",
+            Self::AddressChanged => "the local address has moved",
+            Self::DeviceRemoval => "the local device goes away",
+            Self::NoResources => "no resources for a call",
+        })
+    }
+}
+
+/// The terms of a connection, fixed when it is accepted.
+pub(super) struct Terms {
+    /// The object that the core knows the connection by.
+    pub(super) xprt: SvcXprt,
+    /// The longest messages.
+    pub(super) thresholds: Thresholds,
+    /// The most calls that the client may have outstanding.
+    pub(super) credits: u32,
+    /// Bytes of a Send buffer.
+    pub(super) send_len: usize,
+    /// Takes Receives back.
+    pub(super) receives: SharedRecvQueue,
+}
+
+/// One connection of a client. Completions and events of the connection manager hold this.
+#[pin_data]
+pub(crate) struct Connection {
+    /// The part that is the same at both ends.
+    #[pin]
+    pub(super) link: Link<Self>,
+    /// The client's message in its request; the defaults if it has sent none.
+    pub(super) peer: PrivateData,
+    /// The terms; none before the request is accepted.
+    terms: SetOnce<Terms>,
+    /// Set once the client knows that its request is accepted. Calls that come before wait
+    /// (H-104).
+    is_established: Atomic<bool>,
+    /// Calls that no thread has taken.
+    #[pin]
+    pub(super) calls: Inbox<KBox<Call>>,
+    /// The messages to the client.
+    #[pin]
+    pub(super) outbox: SpinLock<Outbox>,
+    /// The number of messages that wait, for readers without the lock of the outbox.
+    pub(super) waiting: Atomic<usize>,
+    /// The Receives, and the credits that they are good for.
+    pub(super) receives: Receives,
+    /// Allocates more buffers.
+    #[pin]
+    pub(super) growth: DelayedWork<Self>,
+    /// Set if more buffers are wanted.
+    pub(super) wants_buffers: Atomic<bool>,
+    /// The reason of its end.
+    ended: SetOnce<CloseReason>,
+}
+
+impl Connection {
+    /// A connection that is requested.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(request: &cm::Request<'_>) -> Result<Arc<Self>> {
+        let peer = PrivateData::find(request.private_data).unwrap_or_default();
+
+        Arc::pin_init(
+            pin_init!(Self {
+                link <- Link::new(),
+                peer,
+                terms: SetOnce::new(),
+                is_established: Atomic::new(false),
+                calls <- Inbox::new(Waiting::Calls),
+                outbox <- new_spinlock!(Outbox::new(), "rpcrdma_rs::Connection::outbox"),
+                waiting: Atomic::new(0),
+                receives: Receives::new(),
+                growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
+                wants_buffers: Atomic::new(false),
+                ended: SetOnce::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The terms; `None` before the request is accepted.
+    #[inline]
+    pub(super) fn terms(&self) -> Option<&Terms> {
+        self.terms.as_ref()
+    }
+
+    /// Sets the terms, once.
+    pub(super) fn set_terms(&self, terms: Terms) {
+        self.terms.populate(terms);
+    }
+
+    /// Returns `true` if the connection is lost, or being torn down.
+    pub(super) fn is_closed(&self) -> bool {
+        self.link.life().is_closed()
+    }
+
+    /// Makes a thread look for calls.
+    pub(super) fn look_again(&self) {
+        if let Some(terms) = self.terms() {
+            terms.xprt.enqueue();
+        }
+    }
+
+    /// Asks the core to close the connection.
+    fn close(&self) {
+        if let Some(terms) = self.terms() {
+            terms.xprt.close();
+        }
+    }
+
+    /// The connection is accepted; if it was lost before that, asks the core to close it.
+    pub(super) fn publish(&self) {
+        self.link.advance_and_tell(Life::published, |action| {
+            if action == PublishAction::Disconnect {
+                self.close();
+            }
+        });
+    }
+
+    /// Marks the connection as lost because of `why`, and asks the core, once, to close it.
+    pub(super) fn lost(&self, why: CloseReason) {
+        self.link.advance_and_tell(Life::lost, |action| {
+            self.ended.populate(why);
+            if action == LossAction::Disconnect {
+                self.close();
+            }
+        });
+    }
+
+    /// A request could not be posted.
+    pub(super) fn post_failed(&self, error: PostError) {
+        if let PostError::Device(_) = error {
+            self.lost(CloseReason::PostRefused);
+        }
+    }
+
+    /// Takes back a Receive whose message has been read, and posts a batch of them when it is full.
+    pub(super) fn recycle(&self, buf: RecvBuffer) {
+        let Some(terms) = self.terms() else {
+            return;
+        };
+        if terms.receives.recycle(buf) {
+            self.post_held();
+        }
+    }
+
+    /// Posts the Receives that came back.
+    fn post_held(&self) {
+        let posted = self.link.with_qp(|qp| {
+            // Counted under the lock: a message may come into one immediately.
+            qp.post_held().map(|count| self.receives.posted(count))
+        });
+        if let Some(Err(error)) = posted {
+            self.post_failed(error);
+        }
+    }
+
+    /// Drops a call, whether it has a reply or not.
+    pub(super) fn end_call(&self, mut call: KBox<Call>) {
+        if core::mem::take(&mut call.is_busy) {
+            self.receives.ended();
+        }
+        if let Some(message) = Call::end(call) {
+            self.recycle(message);
+        }
+    }
+
+    /// Takes the connection down, and frees all that depends on the queue pair.
+    pub(super) fn tear_down(self: &Arc<Self>) {
+        let sends = self.outbox.lock().take_sends();
+
+        self.link.tear_down(sends, || (), || ());
+        cancel_delayed::<_, 0>(self);
+        while let Some(call) = self.calls.close() {
+            drop(call);
+        }
+    }
+}
+
+impl EventHandler for Connection {
+    fn event(&self, event: Event<'_>) {
+        match event {
+            Event::Established(_) => {
+                // Release: the thread that sees it finds the calls that came before.
+                self.is_established.store(true, Release);
+                self.look_again();
+            }
+            Event::Failed(_) | Event::Unreachable(_) | Event::Rejected(_) => {
+                self.lost(CloseReason::Unreachable);
+            }
+            Event::Disconnected => self.lost(CloseReason::HungUp),
+            Event::AddressChanged => self.lost(CloseReason::AddressChanged),
+            Event::DeviceRemoval => self.lost(CloseReason::DeviceRemoval),
+            Event::AddressResolved | Event::RouteResolved => (),
+        }
+    }
+}
+
+impl svc::Connection for Connection {
+    type Item = KBox<Call>;
+    type Call = Call;
+
+    fn next(&self) -> Option<KBox<Call>> {
+        self.calls.pop(&self.terms()?.xprt)
+    }
+
+    fn receive<'r>(
+        this: ArcBorrow<'_, Self>,
+        call: KBox<Call>,
+        rqst: Incoming<'r>,
+    ) -> Option<(Arguments<'r>, KBox<Call>)> {
+        this.take_call(call, rqst)
+    }
+
+    fn result(&self, _call: &mut Call, _at: u32, _len: u32) -> Result {
+        Ok(())
+    }
+
+    fn send(&self, call: &mut Call, reply: Outgoing<'_>) -> Result {
+        self.reply(call, reply)
+    }
+
+    fn release(&self, call: KBox<Call>) {
+        self.end_call(call);
+    }
+
+    fn has_space(&self) -> bool {
+        self.is_established.load(Acquire) && self.has_room()
+    }
+
+    fn detach(&self) {
+        // No loss is reported from here on.
+        self.link
+            .advance_and_tell(|life| Some((life.torn_down(), ())), |()| ());
+        if let (Some(why), Some(terms)) = (self.ended.as_ref(), self.terms()) {
+            let client = terms.xprt.client().to_str().unwrap_or("?");
+            pr_debug!("{client}: connection lost: {why}\n");
+        }
+        let waiting = self.outbox.lock().close();
+        self.waiting.store(0, Relaxed);
+        drop(waiting);
+        while let Some(call) = self.calls.close() {
+            drop(call);
+        }
+        let endpoint = self.link.with_qp(|qp| qp.owner().clone());
+        if let Some(endpoint) = endpoint {
+            endpoint.disconnect();
+        }
+    }
+
+    fn free(this: &Arc<Self>) {
+        this.tear_down();
+    }
+}

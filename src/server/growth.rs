@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Allocates more buffers while the connection is in use: most connections need no more than they
+//! began with.
+
+use kernel::{
+    impl_has_delayed_work,
+    sync::{
+        atomic::{
+            Acquire,
+            Release, //
+        },
+        Arc,
+        ArcBorrow, //
+    },
+    workqueue::WorkItem, //
+};
+
+use super::connection::Connection;
+use crate::os;
+
+/// Buffers of either kind that are allocated at a time.
+const GROWTH: u32 = 32;
+
+impl Connection {
+    /// Queues the allocation of more buffers of both kinds, unless the limit is reached.
+    pub(super) fn grow(this: ArcBorrow<'_, Self>) {
+        if !this.wants_buffers.xchg(true, Release) {
+            // If it is queued already, that will do.
+            let _ = os::transport_queue().enqueue_delayed::<_, 0>(Arc::from(this), 0);
+        }
+    }
+
+    /// Allocates more buffers. Without memory the calls proceed one after the other, with the
+    /// buffers of their predecessors.
+    fn make_buffers(&self) {
+        let Some(order) = self.link.with_qp(|qp| qp.order(GROWTH)).flatten() else {
+            return;
+        };
+        // Partial success counts.
+        let (mut buffers, _) = order.make();
+        let added = self.link.with_qp(|qp| {
+            qp.add(&mut buffers)
+                .map(|count| self.receives.posted(count))
+        });
+        if let Some(Err(error)) = added {
+            self.post_failed(error);
+        }
+        let mut outbox = self.outbox.lock();
+        if let Some(sends) = outbox.sends() {
+            self.link.with_qp(|qp| qp.fetch_sends(sends));
+        }
+    }
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Connection { self.growth }
+}
+
+impl WorkItem for Connection {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        if this.wants_buffers.xchg(false, Acquire) {
+            this.make_buffers();
+        }
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The Receives of a connection, and the credits that they are good for.
+
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+use crate::{
+    os::series::fetch_sub,
+    proto::v1::responder::grant, //
+};
+
+/// The numbers that a grant is made of.
+pub(super) struct Receives {
+    /// Receives that are posted.
+    posted: Atomic<u32>,
+    /// Calls that have come, and have no reply yet.
+    busy: Atomic<u32>,
+    /// The last grant.
+    granted: Atomic<u32>,
+}
+
+impl Receives {
+    /// No Receive is posted.
+    pub(super) const fn new() -> Self {
+        Self {
+            posted: Atomic::new(0),
+            busy: Atomic::new(0),
+            granted: Atomic::new(1),
+        }
+    }
+
+    /// `count` Receives are posted.
+    pub(super) fn posted(&self, count: u32) {
+        self.posted.fetch_add(count, Relaxed);
+    }
+
+    /// A message has come into one.
+    pub(super) fn completed(&self) {
+        fetch_sub(&self.posted, 1, Relaxed);
+    }
+
+    /// A call has come.
+    pub(super) fn begun(&self) {
+        self.busy.fetch_add(1, Relaxed);
+    }
+
+    /// A call has its reply, or gets none.
+    pub(super) fn ended(&self) {
+        fetch_sub(&self.busy, 1, Relaxed);
+    }
+
+    /// Calls that have come, and have no reply yet.
+    pub(super) fn busy(&self) -> u32 {
+        self.busy.load(Relaxed)
+    }
+
+    /// The grant in a reply to a client that requested `requested` credits, on a connection that
+    /// allows `most`.
+    ///
+    /// A call that is served needs no Receive: its credit comes back to the client with its reply,
+    /// while the Receive that it came into is posted again before that.
+    pub(super) fn grant(&self, requested: u32, most: u32) -> u32 {
+        let receives = self.posted.load(Relaxed).saturating_add(self.busy());
+        let granted = grant::grant(requested, receives, 0, most);
+
+        self.granted.store(granted, Relaxed);
+        granted
+    }
+
+    /// Returns `true` if more Receives are worth posting.
+    pub(super) fn are_few(&self, requested: u32, most: u32) -> bool {
+        grant::grows(self.busy(), self.granted.load(Relaxed), requested, most)
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_server_receives)]
+mod tests {
+    use super::*;
+
+    /// V1-23, V1-34: calls in service count for the grant, and what is not posted does not.
+    #[test]
+    fn grants() {
+        let receives = Receives::new();
+
+        assert_eq!(receives.grant(32, 128), 1);
+        receives.posted(33);
+        assert_eq!(receives.grant(128, 128), 32);
+        receives.completed();
+        receives.begun();
+        assert_eq!(receives.grant(128, 128), 32);
+        // The Receive is posted again, and the call still served.
+        receives.posted(1);
+        assert_eq!(receives.grant(128, 128), 33);
+        receives.ended();
+        assert_eq!(receives.grant(128, 128), 32);
+        receives.completed();
+        assert_eq!(receives.grant(128, 128), 31);
+        assert!(receives.grant(8, 128) == 8 && receives.grant(128, 16) == 16);
+    }
+}
