@@ -3,6 +3,8 @@
 //! Safe rdma_cm: finds a peer by its IP address and connects to it, or listens for peers. Knows
 //! nothing of RPC.
 //!
+//! C header: [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
+//!
 //! An identifier has a type for each step, which consumes the previous one, so that no step can be
 //! taken twice, or before its turn:
 //!

@@ -2,6 +2,8 @@
 
 //! Safe sunrpc: a transport class from a Rust trait. Names, sizes and times are the transport's.
 //!
+//! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
+//!
 //! | Type | C | Is |
 //! |---|---|---|
 //! | [`Transport`] | `struct rpc_xprt_ops` | the trait that a transport implements |

@@ -2,6 +2,8 @@
 
 //! Trace events: `/sys/kernel/tracing/events/rpcrdma_rs`, defined in `include/trace.h`.
 //!
+//! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h)
+//!
 //! While its event is off, a function costs a jump that is patched out, where helpers are inlined.
 //! Events of every call have a switch besides, so that their values are computed only for a tracer.
 

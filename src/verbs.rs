@@ -3,6 +3,8 @@
 //! Safe ib_verbs, as far as a reliable connection with fast registration needs it. Knows nothing of
 //! RPC.
 //!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
 //! | Type | C | Owns |
 //! |---|---|---|
 //! | [`Device`] | `struct ib_device` | a reference that keeps the device registered |

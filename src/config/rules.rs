@@ -2,6 +2,8 @@
 
 //! Rules for single peers as directories: `/sys/kernel/config/rpcrdma_rs/<rule>/`.
 //!
+//! C header: [`include/linux/configfs.h`](srctree/include/linux/configfs.h)
+//!
 //! Each attribute is a file. One that a rule leaves open shows as `any` or `default`, which can be
 //! written as well. The table of rules is [`policy::table`]; a directory holds the number of
 //! its rule there.

@@ -2,6 +2,8 @@
 
 //! Read-only files in debugfs.
 //!
+//! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
+//!
 //! Unlike the files of `kernel::debugfs` these name their module as owner, so that the module stays
 //! while one of them is open, and they can be read without being root where debugfs itself can.
 

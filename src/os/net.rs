@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Network namespaces.
+//!
+//! C header: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
 
 use core::marker::PhantomData;
 

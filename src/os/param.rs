@@ -2,6 +2,8 @@
 
 //! Module parameters that can be read and changed under `/sys/module/*/parameters`.
 //!
+//! C header: [`include/linux/moduleparam.h`](srctree/include/linux/moduleparam.h)
+//!
 //! The parameters of the `module!` macro can only be given when the module is loaded, and are not
 //! visible afterwards.
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The workqueue for transports, and the end of delayed work.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
 use kernel::{
     container_of,

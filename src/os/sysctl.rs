@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Numbers that can be read and changed with sysctl.
+//!
+//! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
 
 use core::ptr::NonNull;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The tick counter that sunrpc keeps its times in.
+//!
+//! C header: [`include/linux/jiffies.h`](srctree/include/linux/jiffies.h)
 
 use crate::bindings;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Waiting for an event with a time limit.
+//!
+//! C header: [`include/linux/completion.h`](srctree/include/linux/completion.h)
 
 use kernel::{
     prelude::*,

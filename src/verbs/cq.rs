@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Completion queues.
+//!
+//! C source: [`drivers/infiniband/core/cq.c`](srctree/drivers/infiniband/core/cq.c)
 
 use core::{
     cell::UnsafeCell,

@@ -15,4 +15,8 @@ command=$(printf '%s' "$command" | sed -E \
 	's/ --emit=[^ ]+//g; s/ --out-dir [^ ]+//; s/ --crate-type [^ ]+//; s/ -C[a-z-]*(lto|codegen-units|opt-level)[^ ]*//g; s/(^| )rustc /\1rustdoc /; s/ --env-set [^ ]+//g')
 cd "$kernel"
 eval "RUSTC_BOOTSTRAP=1 RPCRDMA_RS_OUT=$module/src $command --document-private-items -A rustdoc::private_intra_doc_links -o /repo/out/doc"
+# Links to the kernel's own files, as in the documentation of its Rust code.
+version=$(sed 's/[^0-9.].*//' include/config/kernel.release)
+find /repo/out/doc -name '*.html' -print0 | xargs -0 sed -Ei \
+	"s,<a href=\"srctree/([^\"]+)\">,<a href=\"https://git.kernel.org/pub/scm/linux/kernel/git/stable/linux.git/tree/\1?h=v$version\">,g"
 echo "the documentation starts at out/doc/rpcrdma_rs/index.html"

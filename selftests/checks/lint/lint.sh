@@ -73,6 +73,19 @@ unsafe_rooms() {
 	}
 }
 
+# Links of the documentation to files of the kernel.
+srctree_links() {
+	local found
+	found=$(git grep -ohE 'srctree/[^)>]+' -- src | sort -u | while read -r link; do
+		[ -e "$linux/${link#srctree/}" ] || echo "$link"
+	done)
+	[ -z "$found" ] || {
+		echo "links to files that the kernel does not have:"
+		echo "$found"
+		return 1
+	}
+}
+
 panic_paths() {
 	local found
 	# Tests stand last in their files.
@@ -150,6 +163,7 @@ check "no unsafe code outside the wrapper layers" unsafe_rooms
 check "no room uses one above it" selftests/checks/lint/arrows.py src
 check "no test imports a test, and the map of selftests is whole" selftests/checks/lint/order.py selftests
 check "no room has more indirect words than its limit" selftests/checks/lint/prose.py
+check "links to files of the kernel" srctree_links
 check "no panic paths in kernel code" panic_paths
 check "no calls to panic in the module" panic_calls
 check "lines of kernel code up to 100 columns" line_lengths

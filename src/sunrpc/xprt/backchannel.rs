@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Calls in the reverse direction: from the wire to the callback service, and its replies back.
+//!
+//! C header: [`include/linux/sunrpc/bc_xprt.h`](srctree/include/linux/sunrpc/bc_xprt.h)
+//! C source: [`net/sunrpc/backchannel_rqst.c`](srctree/net/sunrpc/backchannel_rqst.c)
 
 mod usage;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Values that belong to the holder of a transport's write lock.
+//!
+//! C source: [`net/sunrpc/xprt.c`](srctree/net/sunrpc/xprt.c)
 
 use core::{
     cell::UnsafeCell,
