@@ -17,7 +17,19 @@ ROWS = TOP / "Documentation/kernels.tsv"
 PAGE = TOP / "Documentation/installation.rst"
 KERNELS = TOP / "packaging/kernels"
 BEGIN, END = ".. Begin of what series.py writes.\n", ".. End of what series.py writes.\n"
-TITLES = ("Suite", "Kernel", "Compiler", "rustc", "Versions", "Metadata", "Builds", "Boots", "Mounts", "Core set", "Date")
+TITLES = (
+    "Suite",
+    "Kernel",
+    "Compiler",
+    "rustc",
+    "Versions",
+    "Metadata",
+    "Builds",
+    "Boots",
+    "Mounts",
+    "Core set",
+    "Date",
+)
 
 Row = tuple[str, ...]
 
