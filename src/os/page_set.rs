@@ -243,10 +243,16 @@ impl PageSet<Private> {
     ///
     /// `ENOMEM`; the pages that were allocated until then stay.
     pub(crate) fn fill(&mut self, count: usize) -> Result {
-        let missing = count.saturating_sub(self.len());
-
-        self.slots.reserve(missing, GFP_KERNEL)?;
-        for _ in 0..missing {
+        if count > self.capacity() {
+            // KVec::reserve() has calls to panic.
+            let mut slots = KVec::with_capacity(count, GFP_KERNEL)?;
+            for &slot in self.slots.iter() {
+                slots.push_within_capacity(slot)?;
+            }
+            // INVARIANT: The references move with the pages.
+            self.slots = slots;
+        }
+        while self.len() < count {
             // SAFETY: Process context, by the contract of this function; a page of its own.
             let page = unsafe { bindings::alloc_pages(bindings::GFP_KERNEL, 0) };
             let page = NonNull::new(page).ok_or(ENOMEM)?;
@@ -356,8 +362,17 @@ mod tests {
     /// Bytes are written and read across the borders of pages, and not behind the last one.
     #[test]
     fn bytes() -> Result {
-        let mut set = PageSet::<Private>::new();
+        let mut set = PageSet::<Private>::with_capacity(2, GFP_KERNEL)?;
         set.fill(2)?;
+        // The pages stay when the set needs more room.
+        let (page, more) = (set.page(1), set.capacity().saturating_add(1));
+        set.fill(more)?;
+        assert!(set.len() == more && set.page(1) == page);
+        while set.len() > 2 {
+            let page = set.pop().ok_or(EINVAL)?;
+            // SAFETY: The reference was the set's.
+            unsafe { bindings::page_put(page.as_ptr()) };
+        }
         let (mut to, border) = ([9; 4], PAGE_SIZE);
 
         set.zero(border.saturating_sub(4), 8)?;

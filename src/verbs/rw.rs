@@ -35,7 +35,7 @@ mod split;
 mod transfer;
 
 #[cfg(CONFIG_KUNIT = "y")]
-mod tests;
+mod lives;
 
 pub(crate) use handler::TransferHandler;
 pub(crate) use pages::{

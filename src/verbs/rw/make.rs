@@ -285,11 +285,10 @@ impl Transfers {
         check(pages, ranges.clone())?;
         // The registrations outlive the pages' owner if their invalidation fails.
         let held = HeldPages::of(pages, GFP_KERNEL)?;
-        let expected = remotes
-            .clone()
-            .count()
-            .saturating_add(ranges.clone().count());
-        let mut filler = Filler::new(self, u32::try_from(expected)?);
+        let more = |sum: u32| sum.saturating_add(1);
+        let expected = remotes.clone().fold(0, |sum, _| more(sum));
+        let expected = ranges.clone().fold(expected, |sum, _| more(sum));
+        let mut filler = Filler::new(self, expected);
         let mut split = Split::new(once(Run::default()), remotes, 1);
         let mut batch = MrBatch::new(sinks, None);
 

@@ -5,7 +5,7 @@
 #[kernel::macros::kunit_tests(rpcrdma_transfers)]
 // Small numbers.
 #[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
-mod lives {
+mod tests {
     use core::ptr::{
         null_mut,
         NonNull, //
@@ -78,7 +78,7 @@ mod lives {
 
     /// Pages, the first of which the test has a reference to as well.
     fn pages(count: usize) -> Result<(PageSet<Private>, Reference)> {
-        let mut set = PageSet::new();
+        let mut set = PageSet::with_capacity(count, GFP_KERNEL)?;
         set.fill(count)?;
         let page = set.page(0).ok_or(EINVAL)?;
         // SAFETY: The set has a reference.
