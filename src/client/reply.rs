@@ -87,9 +87,10 @@ impl CompletionHandler for Connection {
                 .trace()
                 .wc_receive(len, invalidated.map(InvalidatedHandle::get));
         }
-        let message = self.wire().receive(buf.message());
-        let disposition = self.disposition(message, received.invalidated);
-
+        let Some(reply) = self.wire().reply(buf.message()) else {
+            return self.handle(queue, buf, received);
+        };
+        let disposition = self.reply(&reply, received.invalidated);
         self.dispose(queue, buf, received, disposition);
     }
 }
@@ -123,10 +124,24 @@ fn place(pinned: &mut Pinned<Request>, delivery: Option<Delivery>, mrs: &MrList<
 enum Disposition<'a> {
     /// The reply to a call that waits for it.
     Reply(Replied<'a>),
+    /// Any other: its buffer goes back.
+    Spent(Spent),
+}
+
+/// A message that completes no call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spent {
     /// The reply to an abandoned call.
     Late,
     /// An unsolicited or unusable message.
     Unsolicited,
+}
+
+impl From<Spent> for Disposition<'_> {
+    #[inline(always)]
+    fn from(spent: Spent) -> Self {
+        Self::Spent(spent)
+    }
 }
 
 /// A call that has its reply.
@@ -144,9 +159,17 @@ struct Replied<'a> {
 type Outcome = Result<Delivery, Option<&'static str>>;
 
 impl Connection {
+    /// Acts on any message from the server.
+    #[inline(never)]
+    fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received<'_>) {
+        let message = self.wire().receive(buf.message());
+        let disposition = self.disposition(message, received.invalidated);
+
+        self.dispose(queue, buf, received, disposition);
+    }
+
     /// Acts on a message from the server, which has `invalidated` this handle, if any. Returns the
     /// kind of the message.
-    #[inline(always)]
     fn disposition(
         &self,
         message: Incoming<'_>,
@@ -160,22 +183,22 @@ impl Connection {
                 credits,
                 error,
             } => self.refused(xid, credits, &error, invalidated),
-            _ if invalidated.is_some() => self.dropped(invalidated),
+            _ if invalidated.is_some() => self.dropped(invalidated).into(),
             Incoming::ReverseCall {
                 xid,
                 credits,
                 payload,
             } => {
                 self.reverse_call(xid, credits, payload);
-                Disposition::Unsolicited
+                Spent::Unsolicited.into()
             }
             Incoming::BadReverseCall { xid, version } => {
                 self.refuse_reverse(xid, version);
-                Disposition::Unsolicited
+                Spent::Unsolicited.into()
             }
             Incoming::Discard(why) => {
                 self.discard(why);
-                Disposition::Unsolicited
+                Spent::Unsolicited.into()
             }
         }
     }
@@ -191,17 +214,17 @@ impl Connection {
 
         // First, since sunrpc counts replies to calls that it does not know.
         if self.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
-            return Disposition::Late;
+            return Spent::Late.into();
         }
         let Some(mut found) = self.shared.xprt.find(xid) else {
-            return self.unknown(xid, credits, invalidated);
+            return self.unknown(xid, credits, invalidated).into();
         };
         if Trace::is_reply_on() {
             self.shared.trace().reply(xid, credits);
         }
         // The section that found the call also completes a short reply, unless more than a little
         // memory has to be unmapped: unmapping may copy it.
-        let is_short = reply.payload_len() <= found.head_room()
+        let is_short = reply.payload.len() <= found.head_room()
             && (invalidated.is_none() || found.bytes() <= MOST_INSIDE);
         if !is_short || !self.is_settled(credits) {
             found.leave();
@@ -223,10 +246,10 @@ impl Connection {
         self.shared.stats.count_error(error);
         // A server that refuses a call that does nothing would refuse all others.
         if self.is_probing() && self.probe_failed(xid) {
-            return Disposition::Late;
+            return Spent::Late.into();
         }
         let Some(mut found) = self.shared.xprt.find(xid) else {
-            return self.unknown(xid, credits, invalidated);
+            return self.unknown(xid, credits, invalidated).into();
         };
         found.leave();
         if Trace::is_reply_on() {
@@ -250,7 +273,7 @@ impl Connection {
             drop(state);
             drop(found);
             self.repeated();
-            return Disposition::Unsolicited;
+            return Spent::Unsolicited.into();
         };
         let outcome = validate(&state.offered());
 
@@ -274,8 +297,8 @@ impl Connection {
     ) {
         match disposition {
             Disposition::Reply(replied) => self.accept(queue, buf, received, replied),
-            Disposition::Late => self.recycle(queue, buf),
-            Disposition::Unsolicited => self.unsolicited(queue, buf),
+            Disposition::Spent(Spent::Late) => self.recycle(queue, buf),
+            Disposition::Spent(Spent::Unsolicited) => self.unsolicited(queue, buf),
         }
     }
 

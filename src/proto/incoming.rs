@@ -26,17 +26,9 @@ pub(crate) struct Reply<'a> {
     pub(crate) credits: u32,
     /// The chunks as they came back.
     pub(crate) chunks: Returned<'a>,
-    /// The inline part of the RPC reply; `None` when all of it is in the Reply chunk
+    /// The inline part of the RPC reply; empty when all of it is in the Reply chunk
     /// (`RDMA_NOMSG`).
-    pub(crate) payload: Option<&'a [u8]>,
-}
-
-impl Reply<'_> {
-    /// Bytes of the inline part.
-    #[inline(always)]
-    pub(crate) fn payload_len(&self) -> usize {
-        self.payload.map_or(0, <[u8]>::len)
-    }
+    pub(crate) payload: &'a [u8],
 }
 
 /// The chunks of a reply. Nearly all replies have none, or one of one segment.
@@ -49,7 +41,12 @@ pub(crate) enum Returned<'a> {
     /// A Reply chunk with this segment.
     Reply(Segment),
     /// Any lists.
-    Lists(ChunkLists<'a>),
+    Lists {
+        /// The lists.
+        lists: ChunkLists<'a>,
+        /// All of the reply is in the Reply chunk.
+        long: bool,
+    },
 }
 
 /// A received message, as a client sees it.

@@ -6,6 +6,7 @@
 //! [`super::returned`] compares the chunks; this finds the place of the reply's bytes.
 
 use super::{
+    chunk::ChunkLists,
     incoming::{
         Reply,
         Returned, //
@@ -56,18 +57,48 @@ pub(crate) struct Checked {
 /// See [`Malformed`].
 #[inline(always)]
 pub(crate) fn check(reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Checked, Malformed> {
-    let (written, replied) = match &reply.chunks {
-        Returned::None => (None, None),
-        Returned::Write(_) if offered.write.is_empty() => return Err(Malformed::WriteChunkCount),
-        Returned::Write(segment) => (Some(check_segment(*segment, offered.write)?), None),
-        Returned::Reply(segment) => (None, Some(check_segment(*segment, offered.reply)?)),
-        Returned::Lists(lists) => check_lists(lists, offered)?,
-    };
+    match &reply.chunks {
+        Returned::None => Ok(Checked {
+            placed: Placed::Inline,
+            renamed: false,
+        }),
+        Returned::Write(_) if offered.write.is_empty() => Err(Malformed::WriteChunkCount),
+        Returned::Write(segment) => {
+            let written = check_segment(*segment, offered.write)?;
+            checked(true, Some(written), None)
+        }
+        Returned::Reply(segment) => {
+            let replied = check_segment(*segment, offered.reply)?;
+            checked(false, None, Some(replied))
+        }
+        Returned::Lists { lists, long } => check_any(!*long, lists, offered),
+    }
+}
+
+/// [`check`] for a reply with any lists.
+#[inline(never)]
+fn check_any(
+    inline: bool,
+    lists: &ChunkLists<'_>,
+    offered: &Offered<'_>,
+) -> Result<Checked, Malformed> {
+    let (written, replied) = check_lists(lists, offered)?;
+    checked(inline, written, replied)
+}
+
+/// A reply with these parts in a Write chunk and in a Reply chunk, each `None` if not returned.
+/// `inline`: it has a payload.
+#[inline(always)]
+fn checked(
+    inline: bool,
+    written: Option<Part>,
+    replied: Option<Part>,
+) -> Result<Checked, Malformed> {
     let renamed = |part: Option<Part>| part.is_some_and(|part| part.renamed);
     let bytes = |part: Option<Part>| part.map(|part| part.bytes);
 
     Ok(Checked {
-        placed: place(reply.payload.is_some(), bytes(written), bytes(replied))?,
+        placed: place(inline, bytes(written), bytes(replied))?,
         renamed: renamed(written) || renamed(replied),
     })
 }
@@ -276,15 +307,12 @@ mod tests {
                 reply: &one,
             };
             let returned = segment(7, 100, 9);
-            for (chunks, payload) in [
-                (Returned::Write(returned), Some([].as_slice())),
-                (Returned::Reply(returned), None),
-            ] {
+            for chunks in [Returned::Write(returned), Returned::Reply(returned)] {
                 let reply = Reply {
                     xid: 1,
                     credits: 1,
                     chunks,
-                    payload,
+                    payload: &[],
                 };
                 let result = check(&reply, &offered).map(|checked| checked.renamed);
                 assert_eq!(result, Ok(differs));

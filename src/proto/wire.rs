@@ -6,7 +6,10 @@
 //! received is an [`Incoming`], whatever its header looked like.
 
 use super::{
-    incoming::Incoming,
+    incoming::{
+        Incoming,
+        Reply, //
+    },
     v1, //
 };
 
@@ -18,8 +21,16 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// Classifies `message`, which a client has received.
+    /// The reply that a client has received in `message`, if it has no chunk, or one of one
+    /// segment: nearly all messages. `None` if it is anything else.
     #[inline(always)]
+    pub(crate) fn reply(self, message: &[u8]) -> Option<Reply<'_>> {
+        match self {
+            Self::V1 => v1::requester::reply(message),
+        }
+    }
+
+    /// Classifies `message`, which a client has received.
     pub(crate) fn receive(self, message: &[u8]) -> Incoming<'_> {
         match self {
             Self::V1 => v1::requester::classify(message),

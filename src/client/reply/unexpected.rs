@@ -17,7 +17,8 @@ use super::{
         request::Request, //
     },
     Disposition,
-    Replied, //
+    Replied,
+    Spent, //
 };
 use crate::{
     proto::Discard,
@@ -38,24 +39,24 @@ impl Connection {
         xid: u32,
         credits: u32,
         invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Disposition<'_> {
+    ) -> Spent {
         self.shared.stats.unknown_xids.inc();
-        let disposition = self.late(xid, invalidated);
-        if let Disposition::Late = disposition {
+        let spent = self.late(xid, invalidated);
+        if spent == Spent::Late {
             self.granted(credits);
             self.reopen_window();
         }
-        disposition
+        spent
     }
 
     /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
-    fn late(&self, xid: u32, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition<'_> {
+    fn late(&self, xid: u32, invalidated: Option<InvalidatedHandle<'_>>) -> Spent {
         match self.late_reply(xid, invalidated) {
             Some(Late::Good) => {
                 if invalidated.is_some() {
                     self.count_remote_invalidation();
                 }
-                return Disposition::Late;
+                return Spent::Late;
             }
             Some(Late::Again) => self.repeated(),
             None if invalidated.is_none() => {
@@ -67,7 +68,7 @@ impl Connection {
             }
             Some(Late::ForeignHandle) | None => self.foreign_handle(),
         }
-        Disposition::Unsolicited
+        Spent::Unsolicited
     }
 
     /// The server has replied twice to the same call.
@@ -91,21 +92,21 @@ impl Connection {
     ) -> Disposition<'_> {
         self.discard(why);
         if self.is_probing() && why != Discard::UndecodableError && self.probe_failed(xid) {
-            return Disposition::Late;
+            return Spent::Late.into();
         }
         let Some(mut found) = self.shared.xprt.find(xid) else {
             if why == Discard::UndecodableError {
-                return self.dropped(invalidated);
+                return self.dropped(invalidated).into();
             }
-            let disposition = self.late(xid, invalidated);
-            if let Disposition::Late = disposition {
+            let spent = self.late(xid, invalidated);
+            if spent == Spent::Late {
                 self.reopen_window();
             }
-            return disposition;
+            return spent.into();
         };
         found.leave();
         let Some(exposed) = self.end_unusable(&found, why) else {
-            return self.dropped(invalidated);
+            return self.dropped(invalidated).into();
         };
         Disposition::Reply(Replied {
             xid,
@@ -140,11 +141,11 @@ impl Connection {
     }
 
     /// Drops a message that may have invalidated a handle: nothing but a reply may (PD-33, PD-30).
-    pub(super) fn dropped(&self, invalidated: Option<InvalidatedHandle<'_>>) -> Disposition<'_> {
+    pub(super) fn dropped(&self, invalidated: Option<InvalidatedHandle<'_>>) -> Spent {
         if invalidated.is_some() {
             self.foreign_handle();
         }
-        Disposition::Unsolicited
+        Spent::Unsolicited
     }
 
     /// Counts a message that cannot be used.

@@ -16,7 +16,7 @@ use crate::proto::{
     Reply, //
 };
 
-/// A reply whose length is no multiple of 4 bytes, or that has none.
+/// A reply whose length is no multiple of 4 bytes.
 const NOT_XDR: &str = "its RPC message is not whole XDR words";
 
 impl Connection {
@@ -32,7 +32,7 @@ impl Connection {
         if checked.renamed {
             self.shared.stats.renamed_segments.inc();
         }
-        self.delivery(checked.placed, reply.payload.map(<[u8]>::len))
+        self.delivery(checked.placed, reply.payload.len())
     }
 
     /// The rest of the work on a reply that is placed as in `placed`, with `payload` bytes of it
@@ -42,7 +42,7 @@ impl Connection {
     ///
     /// Its length is not one that an RPC message has.
     #[inline(always)]
-    fn delivery(&self, placed: Placed, payload: Option<usize>) -> Outcome {
+    fn delivery(&self, placed: Placed, payload: usize) -> Outcome {
         let stats = &self.shared.stats;
         let placed = match placed {
             Placed::ReplyChunk { length } => {
@@ -58,8 +58,8 @@ impl Connection {
             }
             Placed::Inline => None,
         };
-        match payload {
-            Some(payload) if payload % 4 == 0 => Ok(Delivery::Inline { payload, placed }),
+        match payload % 4 {
+            0 => Ok(Delivery::Inline { payload, placed }),
             _ => Err(Some(NOT_XDR)),
         }
     }

@@ -6,7 +6,7 @@
 //! and the responder of the server's.
 //!
 //! Nearly all messages are replies with no chunk, or with one of one segment, whose words stand at
-//! fixed places: [`inline_reply`] and [`long_reply`] read these without a walk over the lists.
+//! fixed places: [`reply`] reads these without a walk over the lists.
 
 use super::{
     super::{
@@ -30,12 +30,18 @@ use super::{
     }, //
 };
 
-/// Classifies `message`.
+/// The reply that `message` is, if it has no chunk, or one of one segment, as nearly all messages;
+/// `None` if it is anything else.
 #[inline(always)]
+pub(crate) fn reply(message: &[u8]) -> Option<Reply<'_>> {
+    inline_reply(message).or_else(|| long_reply(message))
+}
+
+/// Classifies `message`.
 pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
-    match inline_reply(message) {
+    match reply(message) {
         Some(reply) => Incoming::Reply(reply),
-        None => classify_other(message),
+        None => classify_any(message),
     }
 }
 
@@ -65,7 +71,7 @@ fn inline_reply(message: &[u8]) -> Option<Reply<'_>> {
         xid,
         credits,
         chunks,
-        payload: Some(payload),
+        payload,
     })
 }
 
@@ -82,16 +88,12 @@ fn long_reply(message: &[u8]) -> Option<Reply<'_>> {
         xid,
         credits,
         chunks: Returned::Reply(Segment::of_words(handle, length, high, low)),
-        payload: None,
+        payload: &[],
     })
 }
 
-/// [`classify`] for all messages but nearly all.
-#[inline(never)]
-fn classify_other(message: &[u8]) -> Incoming<'_> {
-    if let Some(reply) = long_reply(message) {
-        return Incoming::Reply(reply);
-    }
+/// [`classify`] for any message.
+fn classify_any(message: &[u8]) -> Incoming<'_> {
     let header = match Header::decode(message) {
         Ok(header) => header,
         Err(error) => return unusable(error),
@@ -102,8 +104,11 @@ fn classify_other(message: &[u8]) -> Incoming<'_> {
             Ok(rpc::REPLY) => Incoming::Reply(Reply {
                 xid,
                 credits,
-                chunks: Returned::Lists(chunks),
-                payload: Some(payload),
+                chunks: Returned::Lists {
+                    lists: chunks,
+                    long: false,
+                },
+                payload,
             }),
             Ok(rpc::CALL) if chunks.is_empty() => Incoming::ReverseCall {
                 xid,
@@ -120,8 +125,11 @@ fn classify_other(message: &[u8]) -> Incoming<'_> {
         Body::NoMsg { chunks } => Incoming::Reply(Reply {
             xid,
             credits,
-            chunks: Returned::Lists(chunks),
-            payload: None,
+            chunks: Returned::Lists {
+                lists: chunks,
+                long: true,
+            },
+            payload: &[],
         }),
         Body::Error(error) => Incoming::Error {
             xid,
@@ -168,7 +176,7 @@ mod tests {
             xid: 0xa1b2_c301,
             credits: 16,
             chunks: Returned::None,
-            payload: bare.bytes().get(28..),
+            payload: bare.bytes().get(28..).unwrap_or_default(),
         };
         assert_eq!(classify(bare.bytes()), Incoming::Reply(expected));
         // The first of two Write chunks with its first segment.
@@ -177,7 +185,7 @@ mod tests {
             xid: 0xa1b2_c303,
             credits: 16,
             chunks: Returned::Write(segment(0x2101, 4096, 0x10000)),
-            payload: written.bytes().get(52..),
+            payload: written.bytes().get(52..).unwrap_or_default(),
         };
         assert_eq!(classify(written.bytes()), Incoming::Reply(expected));
     }
@@ -189,7 +197,7 @@ mod tests {
             xid: 0xa1b2_c305,
             credits: 16,
             chunks: Returned::Reply(segment(0x4201, 5120, 0xa_0000)),
-            payload: None,
+            payload: &[],
         });
         let message = Message::new(&TV_V1_8);
         assert_eq!(classify(message.bytes()), expected);
@@ -216,8 +224,8 @@ mod tests {
         let expected = Reply {
             xid: 0xa1b2_c303,
             credits: 16,
-            chunks: Returned::Lists(lists),
-            payload: message.bytes().get(124..),
+            chunks: Returned::Lists { lists, long: false },
+            payload: message.bytes().get(124..).unwrap_or_default(),
         };
         assert_eq!(classify(message.bytes()), Incoming::Reply(expected));
 
@@ -225,14 +233,17 @@ mod tests {
         let expected = Reply {
             xid: 0xa1b2_c305,
             credits: 32,
-            chunks: Returned::Lists(self::lists(&message)),
-            payload: None,
+            chunks: Returned::Lists {
+                lists: self::lists(&message),
+                long: true,
+            },
+            payload: &[],
         };
         assert_eq!(classify(message.bytes()), Incoming::Reply(expected));
         let message = Message::new(&TV_V1_6).put(68, 1);
         assert!(matches!(
             classify(message.bytes()),
-            Incoming::Reply(Reply { chunks: Returned::Lists(lists), payload: Some(_), .. })
+            Incoming::Reply(Reply { chunks: Returned::Lists { lists, long: false }, .. })
                 if lists.reply.is_some_and(|chunk| chunk.len() == 2)
         ));
     }

@@ -36,7 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
             check(&reply, &offered);
             // The same as by a walk over its lists.
             let (lists, _) = ChunkLists::decode(&message[16..]).unwrap();
-            let chunks = Returned::Lists(lists);
+            let long = reply.payload.is_empty();
+            let chunks = Returned::Lists { lists, long };
             let walked = module::proto::Reply { chunks, ..reply };
             let checked = reply::check(&reply, &offered);
             assert_eq!(checked, reply::check(&walked, &offered));
@@ -60,13 +61,13 @@ fuzz_target!(|bytes: &[u8]| {
 fn check(reply: &module::proto::Reply<'_>, offered: &Offered<'_>) {
     let total = |segments: &[Segment]| segments.iter().map(|s| u64::from(s.length)).sum::<u64>();
     match reply::check(reply, offered).map(|checked| checked.placed) {
-        Ok(Placed::Inline) => assert!(reply.payload.is_some()),
+        Ok(Placed::Inline) => assert!(!reply.payload.is_empty()),
         Ok(Placed::WriteChunk { length }) => {
-            assert!(reply.payload.is_some() && !offered.write.is_empty());
+            assert!(!reply.payload.is_empty() && !offered.write.is_empty());
             assert!(u64::from(length) <= total(offered.write));
         }
         Ok(Placed::ReplyChunk { length }) => {
-            assert!(reply.payload.is_none() && !offered.reply.is_empty());
+            assert!(reply.payload.is_empty() && !offered.reply.is_empty());
             assert!(length >= 20 && u64::from(length) <= total(offered.reply));
         }
         Err(reason) => assert!(!reason.as_str().is_empty()),

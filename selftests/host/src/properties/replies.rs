@@ -110,14 +110,14 @@ fn walked(bytes: &[u8], reply: &Reply<'_>, offered: &Offered<'_>) -> Result<Chec
     let segments = |chunk: WriteChunk<'_>| chunk.segments().collect::<Vec<_>>();
     let write: Vec<_> = lists.write.chunks().map(segments).collect();
     let chunk = lists.reply.map(segments);
-    let is_one = match (reply.payload, write.as_slice(), &chunk) {
-        (Some(_), [], None) => true,
-        (Some(_), [chunk], None) | (None, [], Some(chunk)) => chunk.len() == 1,
+    let long = reply.payload.is_empty();
+    let is_one = match (long, write.as_slice(), &chunk) {
+        (false, [], None) => true,
+        (false, [chunk], None) | (true, [], Some(chunk)) => chunk.len() == 1,
         _ => false,
     };
-    let lists = Returned::Lists(lists);
-    assert_eq!(reply.chunks == lists, !is_one);
-    let chunks = lists;
+    let chunks = Returned::Lists { lists, long };
+    assert_eq!(reply.chunks == chunks, !is_one);
     reply::check(&Reply { chunks, ..*reply }, offered)
 }
 
@@ -192,7 +192,8 @@ proptest! {
             Body::NoMsg { chunks } => (chunks, None),
             Body::Error(_) => return Err(TestCaseError::fail("an error")),
         };
-        let chunks = Returned::Lists(chunks);
+        let chunks = Returned::Lists { lists: chunks, long: payload.is_none() };
+        let payload = payload.unwrap_or_default();
         let reply = Reply { xid: header.xid, credits: header.credits, chunks, payload };
         let offered = Offered { write: &write, reply: &chunk };
         if reply::check(&reply, &offered).is_ok() {

@@ -47,7 +47,8 @@ fn returned(message: &[u8], offer: &Offer<'_>) -> (Vec<u64>, u64, Option<Vec<u8>
         (None, None) => 0,
         _ => panic!("a Reply chunk is lost or found"),
     };
-    (written, replied, found.payload.map(<[u8]>::to_vec))
+    let inline = (!found.payload.is_empty()).then(|| found.payload.to_vec());
+    (written, replied, inline)
 }
 
 /// Parts that are often in order.
