@@ -11,16 +11,15 @@
 //! |---|---|
 //! | [`private_data`] | the sizes that both ends announce, and the inline thresholds |
 //! | [`credits`] | the calls that may be outstanding |
+//! | [`plan`] | the question and the answer before a call is sent |
+//! | [`call_header`] | the header of a call, before it is written |
+//! | [`incoming`] | the kind of a message that a client received |
+//! | [`reply`], [`returned`] | whether a reply keeps to the chunks that its call offered |
+//! | [`wire`] | all of these in the version that a connection speaks: **the door for other rooms** |
 //! | [`prefix`], [`error`] | the first words of a message and `RDMA_ERROR`, alike in all versions |
 //! | [`chunk`], [`segments`] | segments and their lists, and how many a transfer takes |
-//! | [`reply`], [`returned`] | whether a reply keeps to the chunks that its call offered |
 //! | [`rpc`] | the few RPC messages that a transport writes itself |
-//! | [`v1::plan`] | the transfer modes of a call and its reply |
-//! | [`v1::sole_chunk`] | both, and the header, for the usual call with a chunk |
-//! | [`v1::encode`], [`v1::message`] | the bytes of a transport header, or of a whole message |
-//! | [`v1::header`] | the parts of a received transport header |
-//! | [`v1::requester`] | the kind of a message that a client received, an [`Incoming`] |
-//! | [`v1::responder`] | the kind of a received call, its arguments, and the form of its reply |
+//! | [`v1`] | the bytes of version 1, and the plans, which count with the lengths of its headers |
 //! | [`neutral`] | what a message means, in types of no version |
 //! | [`v2`] | the bytes and the meaning of messages in version 2 |
 //!
@@ -33,7 +32,7 @@
 //! # fn example(
 //! #     own: &PrivateData,
 //! #     accepted: &[u8],
-//! #     shape: &CallShape,
+//! #     shape: &impl Shape,
 //! #     segment: Segment,
 //! #     xid: u32,
 //! #     buffer: &mut [u8],
@@ -46,13 +45,15 @@
 //!     pages_per_segment: 256,
 //!     max_segments: 8,
 //! };
-//! let plan = plan(shape, &limits).ok()?; // Inline, with a Write chunk for the reply.
+//! let wire = Wire::V1;
+//! let plan = wire.plan(shape, &limits).ok()?; // Inline, with a Write chunk for the reply.
 //!
 //! let write = [segment]; // The memory is registered as planned.
-//! let header = CallHeader { xid, credits: 32, long: false, read: &[], write: &write, reply: &[] };
-//! let len = header.encode(buffer).ok()?; // The RPC call follows.
+//! let chunks = Chunks { write: &write, ..Chunks::default() };
+//! let header = CallHeader { xid, credits: 32, long: false, chunks };
+//! let len = wire.encode(&header, buffer).ok()?; // The RPC call follows.
 //!
-//! let Incoming::Reply(reply) = Wire::V1.receive(message) else { return None };
+//! let Incoming::Reply(reply) = wire.receive(message) else { return None };
 //! let offered = Offered { write: &write, reply: &[] };
 //! match reply::check(&reply, &offered).ok()?.placed {
 //!     Placed::WriteChunk { length } => (), // `length` bytes are in memory, the rest inline.
@@ -75,6 +76,7 @@
     clippy::unwrap_used
 )]
 
+pub(crate) mod call_header;
 pub(crate) mod chunk;
 pub(crate) mod credits;
 pub(crate) mod defect;
@@ -82,6 +84,7 @@ pub(crate) mod error;
 pub(crate) mod incoming;
 #[allow(dead_code, reason = "of version 2, which only the tests use yet")]
 pub(crate) mod neutral;
+pub(crate) mod plan;
 pub(crate) mod prefix;
 pub(crate) mod private_data;
 pub(crate) mod reply;
@@ -102,6 +105,11 @@ pub(crate) mod xdr;
     reason = "some are used by the properties and fuzz targets alone"
 )]
 pub(crate) use self::{
+    call_header::{
+        CallHeader,
+        Chunks,
+        EncodeError, //
+    },
     chunk::{
         ChunkLists,
         ReadList,
@@ -118,6 +126,15 @@ pub(crate) use self::{
         Reply,
         Returned, //
     },
+    plan::{
+        CallMode,
+        Plan,
+        PlanError,
+        PlanLimits,
+        ReplyMode,
+        Shape,
+        Sole, //
+    },
     private_data::{
         InlineSize,
         PrivateData,
@@ -132,42 +149,16 @@ pub(crate) use self::{
         Offered, //
     },
     rpc::Program,
-    v1::{
-        encode::{
-            encode_bare_header,
-            encode_error,
-            CallHeader,
-            EncodeError, //
-        },
-        header::{
-            Body,
-            DecodeError,
-            Header, //
-        },
-        message::{
-            encode_null_call,
-            encode_system_error, //
-        },
-        plan::{
-            is_inline,
-            plan,
-            reply_fits,
-            CallMode,
-            CallShape,
-            Plan,
-            PlanError,
-            PlanLimits,
-            ReplyMode, //
-        },
-        sole_chunk::SoleChunk,
-    },
     wire::Wire, //
 };
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_proto))]
 mod tests {
-    use super::*;
+    use super::{
+        vectors::CallShape,
+        *, //
+    };
 
     // The example of the room.
     #[test]
@@ -193,7 +184,8 @@ mod tests {
             call_segments: 0,
             reply_segments: 1,
         };
-        assert_eq!(plan(&shape, &limits), Ok(expected));
+        let wire = Wire::V1;
+        assert_eq!(wire.plan(&shape, &limits), Ok(expected));
 
         let write = [Segment {
             handle: 0x2101,
@@ -204,12 +196,13 @@ mod tests {
             xid: 7,
             credits: 32,
             long: false,
-            read: &[],
-            write: &write,
-            reply: &[],
+            chunks: Chunks {
+                write: &write,
+                ..Chunks::default()
+            },
         };
         let mut buffer = [0; 60];
-        assert_eq!(header.encode(&mut buffer), Ok(52));
+        assert_eq!(wire.encode(&header, &mut buffer), Ok(52));
 
         // The reply has the same header, with xid and direction behind it.
         if let Some(payload) = buffer.last_chunk_mut() {
@@ -221,7 +214,7 @@ mod tests {
         };
         let placed = Placed::WriteChunk { length: 65_536 };
         assert!(matches!(
-            Wire::V1.receive(&buffer),
+            wire.receive(&buffer),
             Incoming::Reply(reply)
                 if reply::check(&reply, &offered).is_ok_and(|checked| checked.placed == placed)
         ));

@@ -19,7 +19,6 @@ use crate::{
         RemoteInvalidation, //
     },
     proto::{
-        v1::header::MIN_LEN,
         PlanLimits,
         PrivateData,
         Thresholds,
@@ -27,10 +26,6 @@ use crate::{
     },
     verbs::MrPool, //
 };
-
-/// Bytes of a header without chunks.
-// CAST: A few dozen.
-const HEADER_LEN: u32 = MIN_LEN as u32;
 
 /// The terms that both ends agreed on (PD-19).
 pub(super) struct Negotiated {
@@ -53,10 +48,12 @@ pub(super) struct Negotiated {
 
 /// Bytes that a reverse message may have behind its header. Neither a reverse call nor its reply
 /// has chunks, so that both have to fit inline (BI-20).
-pub(super) fn reverse_payload(thresholds: &Thresholds) -> u32 {
+pub(super) fn reverse_payload(wire: Wire, thresholds: &Thresholds) -> u32 {
     let Thresholds { call, reply } = *thresholds;
+    // CAST: A few dozen.
+    let header_len = wire.header_len() as u32;
 
-    call.min(reply).saturating_sub(HEADER_LEN)
+    call.min(reply).saturating_sub(header_len)
 }
 
 /// Facts about a connection, noted when it was made, for display.

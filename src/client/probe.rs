@@ -27,7 +27,6 @@ use crate::os::series::{
 use crate::{
     proto::{
         credits,
-        encode_null_call,
         Program, //
     },
     sunrpc::ConnectStatus,
@@ -88,7 +87,9 @@ impl Sender {
         let connection = self.connection.clone();
         let mut buf = self.take_any(Expects::Reply).map_err(|_| ENOTCONN)?;
         let xid = connection.probe_xid();
-        let len = encode_null_call(xid, credits, program, buf.as_mut_slice())
+        let len = connection
+            .wire()
+            .encode_null_call(xid, credits, program, buf.as_mut_slice())
             .ok()
             .and_then(|len| u32::try_from(len).ok())
             .ok_or(ENOTCONN)?;

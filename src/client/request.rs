@@ -8,19 +8,15 @@ use kernel::{
     sync::SpinLock, //
 };
 
+pub(super) mod chunks;
 pub(super) mod state;
 mod unmapped;
 
-use crate::os::series::EMSGSIZE;
 use crate::{
     os::Completion,
     proto::{
-        CallMode,
-        Offered,
-        ReadSegment,
-        ReplyMode,
-        Segment,
-        SoleChunk, //
+        Chunks,
+        Offered, //
     },
     sunrpc::{
         Pinned,
@@ -36,108 +32,12 @@ use crate::{
     }, //
 };
 
+use chunks::{
+    CallChunks,
+    Lists, //
+};
 use state::RequestState;
 use unmapped::Unmapped;
-
-/// The most segments of one chunk.
-pub(super) const MAX_SEGMENTS: usize = 16;
-
-/// A list of segments of type `T`.
-pub(super) struct List<T> {
-    all: [T; MAX_SEGMENTS],
-    len: usize,
-}
-
-impl<T: Copy + Default> List<T> {
-    /// An empty list.
-    fn new() -> Self {
-        Self {
-            all: [T::default(); MAX_SEGMENTS],
-            len: 0,
-        }
-    }
-
-    /// Forgets all segments.
-    #[inline]
-    pub(super) fn clear(&mut self) {
-        self.len = 0;
-    }
-
-    /// Appends a segment.
-    ///
-    /// # Errors
-    ///
-    /// `EMSGSIZE` when the list is full.
-    #[inline]
-    pub(super) fn push(&mut self, segment: T) -> Result {
-        *self.all.get_mut(self.len).ok_or(EMSGSIZE)? = segment;
-        self.len = self.len.saturating_add(1);
-        Ok(())
-    }
-
-    /// The segments.
-    #[inline]
-    pub(super) fn as_slice(&self) -> &[T] {
-        self.all.get(..self.len).unwrap_or(&[])
-    }
-}
-
-/// The chunks of a call, as they are in its header.
-pub(super) struct Lists {
-    /// Its Read list.
-    pub(super) read: List<ReadSegment>,
-    /// The Write chunk it offers.
-    pub(super) write: List<Segment>,
-    /// The Reply chunk it offers.
-    pub(super) reply: List<Segment>,
-}
-
-impl Lists {
-    /// No chunks.
-    pub(super) fn new() -> Self {
-        Self {
-            read: List::new(),
-            write: List::new(),
-            reply: List::new(),
-        }
-    }
-
-    /// Makes `chunk`, of one segment, the only chunk. The data of a Read chunk belongs at
-    /// `position` in the call.
-    #[inline]
-    pub(super) fn set(&mut self, chunk: SoleChunk, position: u32, segment: Segment) {
-        self.clear();
-        // An empty list has room for a segment.
-        let _ = match chunk {
-            SoleChunk::Read => self.read.push(ReadSegment { position, segment }),
-            SoleChunk::Write => self.write.push(segment),
-            SoleChunk::Reply => self.reply.push(segment),
-        };
-    }
-
-    /// Forgets all chunks.
-    #[inline]
-    pub(super) fn clear(&mut self) {
-        self.read.clear();
-        self.write.clear();
-        self.reply.clear();
-    }
-
-    /// All segments, and whether the server may write there.
-    fn segments(&self) -> impl Iterator<Item = (&Segment, bool)> {
-        let read = self.read.as_slice().iter();
-        let written = Iterator::chain(self.write.as_slice().iter(), self.reply.as_slice());
-        Iterator::chain(
-            read.map(|read| (&read.segment, false)),
-            written.map(|segment| (segment, true)),
-        )
-    }
-
-    /// The handles of all segments.
-    pub(super) fn handles(&self) -> impl Iterator<Item = u32> + '_ {
-        self.segments().map(|(segment, _)| segment.handle)
-    }
-}
 
 /// A reply that waits for its call's invalidation.
 pub(super) struct HeldReply {
@@ -193,51 +93,25 @@ pub(super) struct CallData {
     pub(super) undecodable_on: u64,
     /// The attempts to map the memory of a call that have failed.
     pub(super) unmapped: Unmapped,
-    /// Set when that call has chunks.
-    pub(super) chunked: bool,
-    /// Its chunks if so; `None` while they are filled in, and before the first call with chunks.
+    /// The chunks of that call.
+    pub(super) chunks: CallChunks,
+    /// Room for [`CallChunks::Lists`]; `None` while they are filled in, and before the first call
+    /// that needs it.
     pub(super) lists: Option<KBox<Lists>>,
 }
 
 impl CallData {
-    /// The chunks of the call, if it has any.
-    pub(super) fn chunks(&self) -> Option<&Lists> {
-        self.lists.as_deref().filter(|_| self.chunked)
-    }
-
-    /// The transfer modes of the call and its reply.
-    pub(super) fn modes(&self) -> (CallMode, ReplyMode) {
-        let Some(lists) = self.chunks() else {
-            return (CallMode::Inline, ReplyMode::Inline);
-        };
-        let call = match lists.read.as_slice().first() {
-            None => CallMode::Inline,
-            // The whole call.
-            Some(ReadSegment { position: 0, .. }) => CallMode::Long,
-            Some(_) => CallMode::ReadChunk,
-        };
-        let reply = if !lists.write.as_slice().is_empty() {
-            ReplyMode::WriteChunk
-        } else if !lists.reply.as_slice().is_empty() {
-            ReplyMode::ReplyChunk
-        } else {
-            ReplyMode::Inline
-        };
-        (call, reply)
-    }
-
-    /// All segments of its chunks, and whether the server may write there.
-    pub(super) fn segments(&self) -> impl Iterator<Item = (&Segment, bool)> {
-        self.chunks().into_iter().flat_map(Lists::segments)
+    /// The chunks of the call.
+    #[inline(always)]
+    pub(super) fn chunks(&self) -> Chunks<'_> {
+        self.chunks.get(self.lists.as_deref())
     }
 
     /// The chunks that the call offers for its reply.
-    #[inline]
+    #[inline(always)]
     pub(super) fn offered(&self) -> Offered<'_> {
-        self.chunks().map_or(Offered::default(), |lists| Offered {
-            write: lists.write.as_slice(),
-            reply: lists.reply.as_slice(),
-        })
+        let Chunks { write, reply, .. } = self.chunks();
+        Offered { write, reply }
     }
 }
 
@@ -269,7 +143,7 @@ impl SlotData for Request {
                     undecodable: 0,
                     undecodable_on: 0,
                     unmapped: Unmapped::new(),
-                    chunked: false,
+                    chunks: CallChunks::None,
                     lists: None,
                 },
                 "rpcrdma_rs::Request"

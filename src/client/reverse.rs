@@ -18,11 +18,9 @@ use super::{
 use crate::{
     proto::{
         credits,
-        encode_bare_header,
-        encode_error,
-        encode_system_error,
         EncodeError,
-        RdmaError, //
+        RdmaError,
+        Wire, //
     },
     sunrpc::{
         DeliverError,
@@ -53,7 +51,8 @@ impl Connection {
             Err(DeliverError::NotSetUp | DeliverError::Busy) => stats.reverse_unserved.inc(),
             Err(DeliverError::TooLong) => {
                 stats.reverse_unserved.inc();
-                self.reply_at_once(|out| encode_system_error(xid, self.reverse_grant(), out));
+                let (wire, grant) = (self.wire(), self.reverse_grant());
+                self.reply_at_once(|out| wire.encode_system_error(xid, grant, out));
             }
             Err(DeliverError::NoSlot) => {
                 stats.reverse_overflows.inc();
@@ -64,14 +63,9 @@ impl Connection {
 
     /// Refuses a reverse call that has chunks (BI-30).
     pub(super) fn refuse_reverse(&self, xid: u32, version: u32) {
+        let (wire, grant) = (self.wire(), self.reverse_grant());
         self.reply_at_once(|out| {
-            encode_error(
-                xid,
-                version,
-                self.reverse_grant(),
-                &RdmaError::BadHeader,
-                out,
-            )
+            wire.encode_error(xid, version, grant, &RdmaError::BadHeader, out)
         });
     }
 
@@ -91,8 +85,13 @@ impl Connection {
 }
 
 /// Writes the message with `reply`. Returns its length, or `None` if it does not fit.
-fn encode_reply(reply: &ReverseReply<'_>, grant: u32, message: &mut [u8]) -> Option<u32> {
-    let header = encode_bare_header(reply.xid(), grant, message).ok()?;
+fn encode_reply(
+    wire: Wire,
+    reply: &ReverseReply<'_>,
+    grant: u32,
+    message: &mut [u8],
+) -> Option<u32> {
+    let header = wire.encode_reverse(reply.xid(), grant, message).ok()?;
     let room = message.get_mut(header..)?;
     let payload = reply.send_buf().copy_to(room, false)?;
 
@@ -115,15 +114,16 @@ impl Sender {
         let mut buf = self.take_buffer(Expects::Nothing)?;
         let connection = self.connection.clone();
         let negotiated = connection.negotiated().ok_or(SendStatus::NotConnected)?;
+        let (wire, grant) = (negotiated.wire, negotiated.reverse_slots);
         let message = buf.as_mut_slice();
 
-        let len = encode_reply(reply, negotiated.reverse_slots, message)
+        let len = encode_reply(wire, reply, grant, message)
             .filter(|&len| len <= negotiated.limits.thresholds.call);
         // The upper layer knows the limit. No chunk can move a longer reply; the server gets an
         // error, so that it does not wait for a reply that never comes (BI-32).
         let len = len.or_else(|| {
             connection.shared.stats.reverse_too_long.inc();
-            encode_system_error(reply.xid(), negotiated.reverse_slots, message)
+            wire.encode_system_error(reply.xid(), grant, message)
                 .ok()
                 .and_then(|len| u32::try_from(len).ok())
         });

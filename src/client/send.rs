@@ -4,6 +4,7 @@
 
 mod build;
 mod chunks;
+mod draft;
 
 use kernel::{
     prelude::*,
@@ -17,10 +18,7 @@ use super::{
         Connection,
         ConnectionSends, //
     },
-    request::{
-        CallData,
-        Request, //
-    }, //
+    request::Request, //
 };
 use crate::os::series::smp_mb;
 use crate::{
@@ -107,7 +105,7 @@ impl Sender {
         let sent = match built {
             Ok(built) => {
                 if Trace::is_send_on() {
-                    self.connection.trace_send(&call, &built.state, built.len);
+                    self.connection.trace_send(&call, &built);
                 }
                 self.post(call.stamp(), built, buf)
             }
@@ -299,6 +297,7 @@ impl Sender {
             mut state,
             mrs,
             len,
+            ..
         } = built;
         match self.post_buffer(mrs, buf, len, Expects::Reply) {
             Ok(mrs) => {
@@ -318,21 +317,20 @@ impl Sender {
 }
 
 impl Connection {
-    /// Traces a call that is about to be sent in a message of `len` bytes: its plan, its chunks,
-    /// and the message.
+    /// Traces a call that is about to be sent: its plan, its chunks, and the message.
     #[cold]
     #[inline(never)]
-    fn trace_send(&self, call: &Call<'_, Request>, state: &CallData, len: u32) {
+    fn trace_send(&self, call: &Call<'_, Request>, built: &Built<'_>) {
         let (trace, xid) = (self.shared.trace(), call.xid());
         let (send, receive) = (call.send_buf(), call.receive_buf());
-        let (call_mode, reply_mode) = state.modes();
+        let (call_mode, reply_mode) = built.modes;
 
         trace.marshal(
             xid,
             (send.len(), send.page_len(), receive.capacity()),
             (call_mode as u32, reply_mode as u32),
         );
-        for (segment, writable) in state.segments() {
+        for (segment, writable) in built.state.chunks().segments() {
             let Segment {
                 handle,
                 length,
@@ -340,7 +338,7 @@ impl Connection {
             } = *segment;
             trace.mr_map(xid, handle, length, offset, writable);
         }
-        trace.post_send(xid, len);
+        trace.post_send(xid, built.len);
     }
 
     /// Ends a call that can never be sent; returns the status for sunrpc if it can be sent later.

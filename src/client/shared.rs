@@ -41,7 +41,8 @@ use crate::{
     proto::{
         PrivateData,
         Program,
-        Thresholds, //
+        Thresholds,
+        Wire, //
     },
     sunrpc::{
         Slots,
@@ -149,7 +150,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
                 told: Atomic::new(0),
                 burst_began: Atomic::new(0),
                 burst: Atomic::new(0),
-                reverse_payload: Atomic::new(reverse_payload(&unannounced)),
+                reverse_payload: Atomic::new(reverse_payload(Wire::V1, &unannounced)),
                 current <- new_spinlock!(None, "rpcrdma_rs::Shared::current"),
                 history <- History::new(),
                 destination <- new_spinlock!(

@@ -11,15 +11,14 @@ use kernel::{
     }, //
 };
 
-use super::request::Lists;
 use crate::{
     proto::{
         CallMode,
+        Chunks,
         Discard,
         Plan,
         RdmaError,
-        ReplyMode,
-        SoleChunk, //
+        ReplyMode, //
     },
     sunrpc::{
         XdrBuf,
@@ -220,50 +219,38 @@ impl Stats {
         }
     }
 
-    /// Counts the bytes of an inline call that are copied besides its head.
-    #[inline]
-    pub(super) fn count_pullup(&self, send: &XdrBuf<'_>) {
-        // CAST: A tail is shorter than 4 GiB.
-        let copied = send.page_len().saturating_add(send.tail_len() as u32);
-        if copied != 0 {
-            self.pullup_bytes.add(copied);
-        }
-    }
-
-    /// Counts a call whose only chunk is `chunk`, of one segment of `bytes` bytes.
+    /// Counts the transfer modes of a call that is about to be sent with these chunks.
     #[inline(always)]
-    pub(super) fn count_sole_chunk(&self, chunk: SoleChunk, bytes: u32, send: &XdrBuf<'_>) {
-        let segments = match chunk {
-            SoleChunk::Read => return self.read_segments.inc(),
-            SoleChunk::Write => &self.write_segments,
-            SoleChunk::Reply => &self.reply_segments,
-        };
-        self.count_pullup(send);
-        segments.inc();
-        self.offered_bytes.add(bytes);
-    }
-
-    /// Counts the transfer modes of a call that is about to be sent with the chunks of `lists`.
-    pub(super) fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, lists: &Lists) {
+    pub(super) fn count_call(&self, plan: &Plan, send: &XdrBuf<'_>, chunks: &Chunks<'_>) {
         // CAST: A list has at most `MAX_SEGMENTS`.
         let count = |number: usize| number as u32;
 
         if plan.call == CallMode::Inline {
             self.count_pullup(send);
         } else {
-            self.read_segments.add(count(lists.read.as_slice().len()));
+            self.read_segments.add(count(chunks.read.len()));
         }
         if plan.call == CallMode::Long {
             self.long_calls.inc();
         }
         let (segments, counter) = match plan.reply {
             ReplyMode::Inline => return,
-            ReplyMode::WriteChunk => (lists.write.as_slice(), &self.write_segments),
-            ReplyMode::ReplyChunk => (lists.reply.as_slice(), &self.reply_segments),
+            ReplyMode::WriteChunk => (chunks.write, &self.write_segments),
+            ReplyMode::ReplyChunk => (chunks.reply, &self.reply_segments),
         };
         counter.add(count(segments.len()));
         for segment in segments {
             self.offered_bytes.add(segment.length);
+        }
+    }
+
+    /// Counts the bytes of an inline call that are copied besides its head.
+    #[inline]
+    fn count_pullup(&self, send: &XdrBuf<'_>) {
+        // CAST: A tail is shorter than 4 GiB.
+        let copied = send.page_len().saturating_add(send.tail_len() as u32);
+        if copied != 0 {
+            self.pullup_bytes.add(copied);
         }
     }
 }

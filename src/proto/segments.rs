@@ -32,6 +32,16 @@ pub(crate) fn most_segments(
     full.checked_add(pieces)
 }
 
+/// Returns `true` if `bytes` bytes in one piece, more than none, take one segment at most: if
+/// [`most_segments`] is 1, without a division.
+#[inline(always)]
+pub(crate) fn is_one_segment(bytes: u32, page_size: u32, pages_per_segment: u32) -> bool {
+    let most = u64::from(page_size).saturating_mul(u64::from(pages_per_segment));
+    let slack = u64::from(page_size.saturating_sub(2));
+
+    bytes != 0 && u64::from(bytes).saturating_add(slack) < most
+}
+
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_segments))]
 mod tests {
@@ -60,6 +70,8 @@ mod tests {
         ] {
             let found = most_segments(bytes, pieces, 4096, pages_per_segment);
             assert_eq!(found, Some(count));
+            let is_one = is_one_segment(bytes, 4096, pages_per_segment);
+            assert!(pieces != 1 || is_one == (count == 1));
         }
     }
 

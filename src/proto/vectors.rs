@@ -7,6 +7,7 @@
 
 use super::{
     chunk::Segment,
+    plan::Shape,
     xdr::Writer, //
 };
 
@@ -63,6 +64,58 @@ pub(crate) const fn segment(handle: u32, length: u32, offset: u64) -> Segment {
         handle,
         length,
         offset,
+    }
+}
+
+/// The shape of a call, as numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CallShape {
+    pub(crate) send_len: u32,
+    pub(crate) send_pages: u32,
+    pub(crate) send_kvecs: u32,
+    pub(crate) send_eligible: bool,
+    pub(crate) recv_max: u32,
+    pub(crate) recv_pages: u32,
+    pub(crate) recv_kvecs: u32,
+    pub(crate) recv_eligible: bool,
+    pub(crate) opaque: bool,
+}
+
+impl Shape for CallShape {
+    fn send_len(&self) -> u32 {
+        self.send_len
+    }
+
+    fn send_pages(&self) -> u32 {
+        self.send_pages
+    }
+
+    fn send_kvecs(&self) -> u32 {
+        self.send_kvecs
+    }
+
+    fn send_eligible(&self) -> bool {
+        self.send_eligible
+    }
+
+    fn recv_max(&self) -> u32 {
+        self.recv_max
+    }
+
+    fn recv_pages(&self) -> u32 {
+        self.recv_pages
+    }
+
+    fn recv_kvecs(&self) -> u32 {
+        self.recv_kvecs
+    }
+
+    fn recv_eligible(&self) -> bool {
+        self.recv_eligible
+    }
+
+    fn is_opaque(&self) -> bool {
+        self.opaque
     }
 }
 

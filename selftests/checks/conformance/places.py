@@ -28,7 +28,7 @@ PLACES = {
     "src/proto/chunk.rs: present": "V1-18",
     "src/proto/chunk.rs: decode": "V1-19 V1-68 V1-82",
     "src/proto/credits.rs: grant": "V1-25 V1-29 BI-6",
-    "src/proto/v1/encode.rs: CallHeader": "V1-5 V1-8 V1-11 V1-115",
+    "src/proto/v1/encode.rs: encode_call": "V1-5 V1-8 V1-11 V1-115",
     "src/proto/error.rs: RdmaError": "V1-40 V1-104 V1-149",
     "src/proto/prefix.rs: Prefix": "V1-4",
     "src/proto/v1/header.rs: decode": "V1-9 V1-11 V1-12 V1-15 V1-16 PD-47",

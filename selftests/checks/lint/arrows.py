@@ -4,7 +4,7 @@
 
 Usage: arrows.py SRC [--circles]. A file uses the paths of its `use` items and paths that begin with `crate`, tests left
 out; of names that are passed on, the origin counts. Not more than two files may use each other in a circle; --circles
-lists those, too.
+lists those, too. A version of the protocol is named in `proto` alone, by its own files and by `wire`, the door.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ BELOW = {
     "config": {"client", "os", "policy", "proto"},
 }
 MAIN = "rpcrdma_rs_main"
+
+# The versions of the protocol, and the files that may name both.
+VERSIONS = {("proto", "v1"), ("proto", "v2")}
+DOORS = {("proto",), ("proto", "wire")}
 
 USE = re.compile(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
 
@@ -61,10 +65,15 @@ def module_of(path: Path, src: Path) -> tuple[str, ...]:
     return () if parts == (MAIN,) else parts
 
 
+def code_of(path: Path) -> str:
+    """The text of a file without comments and tests."""
+    text = re.sub(r"//.*", "", path.read_text())
+    return re.split(r"#\[cfg\((?:any\(test, )?CONFIG_KUNIT|#\[cfg\(test\)\]", text)[0]
+
+
 def uses(path: Path, module: tuple[str, ...]) -> Iterator[tuple[bool, tuple[str, ...]]]:
     """The names that a file uses, as paths from the root of the crate, each with whether it passes that on."""
-    text = re.sub(r"//.*", "", path.read_text())
-    text = re.split(r"#\[cfg\((?:any\(test, )?CONFIG_KUNIT|#\[cfg\(test\)\]", text)[0]
+    text = code_of(path)
     for found in re.findall(r"\bcrate::([\w:]+)", USE.sub("", text)):
         yield False, tuple(found.split("::"))
     for public, item in USE.findall(text):
@@ -116,11 +125,18 @@ def main() -> int:
     passed = {(module, used[-1:]): used for module in modules for public, used in used_by[module] if public}
     bad = 0
     for module, path in modules.items():
+        if module[:1] != ("proto",) and re.search(r"\bv[12]::", code_of(path)):
+            print(f"{path.relative_to(src)}: names a version of the protocol")
+            bad = 1
         for _, used in used_by[module]:
             target = home(used, modules, passed)
             # A room's own file names the files of the room, and may be named by them.
             if target != module and target != module[: len(target)] and module != target[: len(module)]:
                 arrows[module].add(target)
+            version = target[:2] if target[:2] in VERSIONS else None
+            if version and module not in DOORS and module[:2] != version:
+                print(f"{path.relative_to(src)}: {'::'.join(used)} is of a version, which proto::wire alone may name")
+                bad = 1
             room, other = module[:1], target[:1]
             # Modules inside the file of the bindings name each other.
             is_inner = not other and room == ("bindings",)

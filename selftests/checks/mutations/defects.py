@@ -65,7 +65,7 @@ PROTOCOL = (
         "an old reply is left in memory that a kept registration offers",
         "H-23",
         "test_hostile_server: a Reply chunk that was not written, of",
-        (("                call.forget_old_reply();\n                mrs.reuse(", "                mrs.reuse("),),
+        (("            call.forget_old_reply();\n            let (mrs, region)", "            let (mrs, region)"),),
     ),
     Defect(
         "an old reply is left in memory of any other call",

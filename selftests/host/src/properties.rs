@@ -20,7 +20,7 @@ mod words;
 
 use proptest::{collection::vec, prelude::*};
 
-use crate::module::proto::{v1::encode::ListsHeader, ReadSegment, Segment};
+use crate::module::proto::{v1::lists::ListsHeader, ReadSegment, Segment};
 
 /// A word that is often small, as counts, lengths and flags are.
 fn word() -> impl Strategy<Value = u32> {

@@ -15,7 +15,7 @@ use super::{
             ConnectionSends,
             Shared, //
         },
-        request::MAX_SEGMENTS, //
+        request::chunks::MAX_SEGMENTS, //
     },
     failure::{
         ConnectError,

@@ -97,15 +97,11 @@ impl Connection {
     }
 
     fn try_record(&self, request: &Request) -> Result {
-        let count = request
-            .state
-            .lock()
-            .chunks()
-            .map_or(0, |lists| lists.handles().count());
+        let count = request.state.lock().chunks().handles().count();
         let mut handles = KVec::with_capacity(count, GFP_KERNEL)?;
         let xid = {
             let state = request.state.lock();
-            for handle in state.chunks().into_iter().flat_map(|lists| lists.handles()) {
+            for handle in state.chunks().handles() {
                 handles.push_within_capacity(handle)?;
             }
             state.xid

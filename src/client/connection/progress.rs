@@ -91,7 +91,7 @@ impl Connection {
     ///
     /// `ENOMEM`; `ENOSPC` when the terms have changed too often. The previous terms stay.
     pub(in crate::client) fn set_negotiated(&self, negotiated: Negotiated) -> Result {
-        let reverse = reverse_payload(&negotiated.limits.thresholds);
+        let reverse = reverse_payload(negotiated.wire, &negotiated.limits.thresholds);
         self.negotiated.publish(negotiated)?;
         self.shared.reverse_payload.store(reverse, Relaxed);
         Ok(())

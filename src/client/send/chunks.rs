@@ -2,9 +2,18 @@
 
 //! The chunks of a call: registers their memory, and lists them.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
-use super::super::request::Lists;
+use super::super::request::{
+    chunks::{
+        CallChunks,
+        Lists, //
+    },
+    Request, //
+};
 use crate::{
     os::Runs,
     proto::{
@@ -12,15 +21,21 @@ use crate::{
         Plan,
         ReadSegment,
         ReplyMode,
-        Segment, //
+        Segment,
+        Sole, //
     },
-    sunrpc::XdrBuf,
+    sunrpc::{
+        Call,
+        XdrBuf, //
+    },
     verbs::{
         Access,
         HeadTail,
+        Invalidated,
         Mapped,
         MrBatch,
         MrList,
+        MrPool,
         Region, //
     }, //
 };
@@ -60,9 +75,46 @@ pub(super) fn expose(
     batch.finish()
 }
 
+/// Registers the memory of `sole`, the only chunk of `call`, with the registration that the last
+/// call has left. Returns the chunk.
+///
+/// # Errors
+///
+/// The registration, if more is necessary.
+#[inline(always)]
+pub(super) fn reuse(
+    pool: &Arc<MrPool>,
+    call: &Call<'_, Request>,
+    sole: Sole,
+    mrs: MrList<Invalidated>,
+) -> Result<(CallChunks, MrList<Mapped>), MrList<Invalidated>> {
+    let (send, receive) = (call.send_buf(), call.receive_buf());
+    // The server can reach no memory of a request that has registrations (`Request::keep`).
+    match sole {
+        Sole::Read => {
+            let (mrs, region) = mrs.reuse(pool, send.pages(), Access::RemoteRead)?;
+            // CAST: A head that is sent inline is short.
+            let position = send.head_len() as u32;
+            let segment = segment(region);
+            Ok((CallChunks::Read(ReadSegment { position, segment }), mrs))
+        }
+        Sole::Write => {
+            let (mrs, region) = mrs.reuse(pool, receive.pages(), Access::RemoteWrite)?;
+            Ok((CallChunks::Write(segment(region)), mrs))
+        }
+        // The only part may be the tail.
+        Sole::Reply if receive.head_len() == 0 => Err(mrs),
+        Sole::Reply => {
+            call.forget_old_reply();
+            let (mrs, region) = mrs.reuse(pool, receive.head_runs(), Access::RemoteWrite)?;
+            Ok((CallChunks::Reply(segment(region)), mrs))
+        }
+    }
+}
+
 /// The segment that gives the server access to `region`.
 #[inline(always)]
-pub(super) fn segment(region: Region) -> Segment {
+fn segment(region: Region) -> Segment {
     let Region {
         handle,
         length,

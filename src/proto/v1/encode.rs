@@ -5,132 +5,108 @@
 
 use super::{
     super::{
+        call_header::{
+            CallHeader,
+            Chunks,
+            EncodeError, //
+        },
         chunk::{
             ReadSegment,
             Segment, //
         },
         error::RdmaError,
         prefix::Proc,
-        xdr::{
-            pair,
-            NoRoom,
-            Writer, //
-        }, //
+        xdr::Writer, //
     },
     header::{
         MIN_LEN,
         VERSION, //
-    }, //
+    },
+    lists::encode_lists, //
 };
 
-/// A header that was not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EncodeError {
-    /// It does not fit into the buffer.
-    NoRoom,
-    /// A chunk has more segments than its count word can hold.
-    TooManySegments,
-    /// `RDMA_NOMSG` without a chunk that could hold the payload.
-    NoLists,
-}
+/// Writes the header of a call to the front of `out` and returns its length in bytes.
+///
+/// # Errors
+///
+/// See [`EncodeError`]; the content of `out` is then undefined.
+#[inline(always)]
+pub(crate) fn encode_call(header: &CallHeader<'_>, out: &mut [u8]) -> Result<usize, EncodeError> {
+    let CallHeader {
+        xid, credits, long, ..
+    } = *header;
+    let Chunks { read, write, reply } = header.chunks;
 
-impl From<NoRoom> for EncodeError {
-    #[inline]
-    fn from(_: NoRoom) -> Self {
-        Self::NoRoom
+    // Nearly all calls have no chunk, or one of one segment: their words stand at fixed places.
+    match (long, read, write, reply) {
+        (true, [], [], []) => Err(EncodeError::NoLists),
+        (false, [], [], []) => encode_bare_header(xid, credits, out),
+        (false, [read], [], []) => put(read_header(xid, credits, read), out),
+        (false, [], [write], []) => put(write_header(xid, credits, write), out),
+        (false, [], [], [reply]) => put(reply_header(xid, credits, reply), out),
+        _ => encode_lists(header, out),
     }
 }
 
-/// The header of a call, as a client sends it: at most one Write chunk.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CallHeader<'a> {
-    /// The xid of the RPC message.
-    pub(crate) xid: u32,
-    /// The replies that the client can take together; 0 is not allowed (RFC 8166, section 3.3.1).
-    pub(crate) credits: u32,
-    /// The call itself is in the Read list (`RDMA_NOMSG`).
-    pub(crate) long: bool,
-    /// The Read list.
-    pub(crate) read: &'a [ReadSegment],
-    /// The segments of the Write chunk; empty for no Write list.
-    pub(crate) write: &'a [Segment],
-    /// The segments of the Reply chunk; empty for none.
-    pub(crate) reply: &'a [Segment],
+/// Writes `words`, and returns their length in bytes.
+#[inline(always)]
+fn put<const W: usize>(words: [u32; W], out: &mut [u8]) -> Result<usize, EncodeError> {
+    let mut out = Writer::new(out);
+    out.words(words)?;
+    Ok(out.written())
 }
 
-impl CallHeader<'_> {
-    /// Writes the header to the front of `out` and returns its length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// See [`EncodeError`]; the content of `out` is then undefined.
-    #[inline(always)]
-    pub(crate) fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
-        if self.read.is_empty() && self.write.is_empty() && self.reply.is_empty() {
-            if self.long {
-                return Err(EncodeError::NoLists);
-            }
-            return encode_bare_header(self.xid, self.credits, out);
-        }
-        let mut out = Writer::new(out);
-        put_prefix(&mut out, self.xid, self.credits, self.long)?;
-        put_read_list(&mut out, self.read)?;
-        if !self.write.is_empty() {
-            put_chunk(&mut out, self.write)?;
-        }
-        out.words([0])?;
-        if self.reply.is_empty() {
-            out.words([0])?;
-        } else {
-            put_chunk(&mut out, self.reply)?;
-        }
-        Ok(out.written())
-    }
+/// A header with a Read list of one segment: the prefix, and the three lists, a line each. An item
+/// of a list is preceded by a 1, and the end of one is a 0.
+#[inline(always)]
+#[rustfmt::skip]
+fn read_header(xid: u32, credits: u32, read: &ReadSegment) -> [u32; 13] {
+    let ReadSegment { position, segment: Segment { handle, length, offset } } = *read;
+    let [high, low] = halves(offset);
+    [
+        xid, VERSION, credits, Proc::Msg.code(),
+        1, position, handle, length, high, low, 0,
+        0,
+        0,
+    ]
 }
 
-/// A header with any chunk lists, as a responder returns them: several Write chunks, chunks of no
-/// segments.
-#[allow(dead_code, reason = "a server's; until then the tests alone use it")]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ListsHeader<'a> {
-    /// The xid of the RPC message.
-    pub(crate) xid: u32,
-    /// Credits requested (call) or granted (reply); 0 is not allowed (RFC 8166, section 3.3.1).
-    pub(crate) credits: u32,
-    /// The message itself is in a chunk (`RDMA_NOMSG`).
-    pub(crate) long: bool,
-    /// The Read list.
-    pub(crate) read: &'a [ReadSegment],
-    /// The segments of each Write chunk.
-    pub(crate) write: &'a [&'a [Segment]],
-    /// The segments of the Reply chunk.
-    pub(crate) reply: Option<&'a [Segment]>,
+/// A header with a Write chunk of one segment. A chunk begins with its count of segments.
+#[inline(always)]
+#[rustfmt::skip]
+fn write_header(xid: u32, credits: u32, segment: &Segment) -> [u32; 13] {
+    let Segment { handle, length, offset } = *segment;
+    let [high, low] = halves(offset);
+    [
+        xid, VERSION, credits, Proc::Msg.code(),
+        0,
+        1, 1, handle, length, high, low, 0,
+        0,
+    ]
 }
 
-impl ListsHeader<'_> {
-    /// Writes the header to the front of `out` and returns its length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// See [`EncodeError`]; the content of `out` is then undefined.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
-    pub(crate) fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
-        if self.long && self.read.is_empty() && self.write.is_empty() && self.reply.is_none() {
-            return Err(EncodeError::NoLists);
-        }
-        let mut out = Writer::new(out);
-        put_prefix(&mut out, self.xid, self.credits, self.long)?;
-        put_read_list(&mut out, self.read)?;
-        for chunk in self.write {
-            put_chunk(&mut out, chunk)?;
-        }
-        out.words([0])?;
-        match self.reply {
-            Some(chunk) => put_chunk(&mut out, chunk)?,
-            None => out.words([0])?,
-        }
-        Ok(out.written())
-    }
+/// A header with a Reply chunk of one segment.
+#[inline(always)]
+#[rustfmt::skip]
+fn reply_header(xid: u32, credits: u32, segment: &Segment) -> [u32; 12] {
+    let Segment { handle, length, offset } = *segment;
+    let [high, low] = halves(offset);
+    [
+        xid, VERSION, credits, Proc::Msg.code(),
+        0,
+        0,
+        1, 1, handle, length, high, low,
+    ]
+}
+
+/// The upper and the lower word of `offset`.
+#[inline(always)]
+fn halves(offset: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = offset.to_be_bytes();
+    [
+        u32::from_be_bytes([a, b, c, d]),
+        u32::from_be_bytes([e, f, g, h]),
+    ]
 }
 
 /// Writes the header of a message without chunks and returns its length, 28 bytes.
@@ -166,35 +142,6 @@ pub(crate) fn encode_error(
     Ok(error.encode(xid, version, credits, out)?)
 }
 
-#[inline]
-fn put_prefix(out: &mut Writer<'_>, xid: u32, credits: u32, long: bool) -> Result<(), NoRoom> {
-    let proc = if long { Proc::NoMsg } else { Proc::Msg };
-    out.words([xid, VERSION, credits, proc.code()])
-}
-
-#[inline]
-fn put_read_list(out: &mut Writer<'_>, list: &[ReadSegment]) -> Result<(), NoRoom> {
-    for &ReadSegment { position, segment } in list {
-        out.pairs([
-            pair(1, position),
-            pair(segment.handle, segment.length),
-            segment.offset,
-        ])?;
-    }
-    out.words([0])
-}
-
-/// Writes a chunk behind the word for its presence.
-#[inline]
-fn put_chunk(out: &mut Writer<'_>, chunk: &[Segment]) -> Result<(), EncodeError> {
-    let count = u32::try_from(chunk.len()).map_err(|_| EncodeError::TooManySegments)?;
-    out.words([1, count])?;
-    for segment in chunk {
-        out.pairs([pair(segment.handle, segment.length), segment.offset])?;
-    }
-    Ok(())
-}
-
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_encode))]
 mod tests {
@@ -213,7 +160,7 @@ mod tests {
     fn bare_headers() {
         let mut out = [0xee; 32];
         let call = call(0xa1b2_c301);
-        assert_eq!(call.encode(&mut out), Ok(28));
+        assert_eq!(encode_call(&call, &mut out), Ok(28));
         assert_eq!(out.get(..28), Message::new(&TV_V1_1).bytes().get(..28));
         assert_eq!(out.get(28..), Some([0xee; 4].as_slice()));
 
@@ -225,11 +172,15 @@ mod tests {
     // TV-V1-3, V1-68, V1-70: a Read list.
     #[test]
     fn read_chunk() {
-        let call = CallHeader {
+        let chunks = Chunks {
             read: &[
                 read(132, 0x1701, 4096, 0xfff0_e000),
                 read(132, 0x1702, 905, 0xffe0_7000),
             ],
+            ..Chunks::default()
+        };
+        let call = CallHeader {
+            chunks,
             ..call(0xa1b2_c302)
         };
         assert!(gives(&call, &TV_V1_3, 76));
@@ -238,11 +189,15 @@ mod tests {
     // TV-V1-6: a Reply chunk.
     #[test]
     fn reply_chunk() {
-        let call = CallHeader {
+        let chunks = Chunks {
             reply: &[
                 segment(0x3101, 4096, 0x60000),
                 segment(0x3102, 1024, 0x70000),
             ],
+            ..Chunks::default()
+        };
+        let call = CallHeader {
+            chunks,
             ..call(0xa1b2_c304)
         };
         assert!(gives(&call, &TV_V1_6, 64));
@@ -251,94 +206,20 @@ mod tests {
     // TV-V1-7, V1-48: a Long call.
     #[test]
     fn long_call() {
-        let call = CallHeader {
-            long: true,
+        let chunks = Chunks {
             read: &[
                 read(0, 0x4101, 4096, 0x80000),
                 read(0, 0x4102, 812, 0x91000),
             ],
             reply: &[segment(0x4201, 8192, 0xa0000)],
+            ..Chunks::default()
+        };
+        let call = CallHeader {
+            long: true,
+            chunks,
             ..call(0xa1b2_c305)
         };
         assert!(gives(&call, &TV_V1_7, 96));
-    }
-
-    // TV-V1-4, 5: several Write chunks, as offered and as returned.
-    #[test]
-    fn write_list() {
-        let mut out = [0; 128];
-        let offered = ListsHeader {
-            xid: 0xa1b2_c303,
-            credits: 32,
-            long: false,
-            read: &[],
-            write: &[
-                &[
-                    segment(0x2101, 4096, 0x10000),
-                    segment(0x2102, 4096, 0x20000),
-                    segment(0x2103, 4096, 0x30000),
-                ],
-                &[
-                    segment(0x2201, 2048, 0x10_0004_0000),
-                    segment(0x2202, 512, 0x10_0005_0000),
-                ],
-            ],
-            reply: None,
-        };
-        assert_eq!(offered.encode(&mut out), Ok(124));
-        assert_eq!(out.get(..124), Message::new(&TV_V1_4).bytes().get(..124));
-
-        let returned = ListsHeader {
-            credits: 16,
-            write: &[
-                &[
-                    segment(0x2101, 4096, 0x10000),
-                    segment(0x2102, 100, 0x20000),
-                    segment(0x2103, 0, 0x30000),
-                ],
-                &[
-                    segment(0x2201, 0, 0x10_0004_0000),
-                    segment(0x2202, 0, 0x10_0005_0000),
-                ],
-            ],
-            ..offered
-        };
-        assert_eq!(returned.encode(&mut out), Ok(124));
-        assert_eq!(out.get(..124), Message::new(&TV_V1_5).bytes().get(..124));
-    }
-
-    // TV-V1-8: a reply in the Reply chunk; and one Write chunk from either encoder.
-    #[test]
-    fn long_reply() {
-        let mut out = [0; 48];
-        let reply = [segment(0x4201, 5120, 0xa0000)];
-        let header = ListsHeader {
-            xid: 0xa1b2_c305,
-            credits: 16,
-            long: true,
-            read: &[],
-            write: &[],
-            reply: Some(&reply),
-        };
-        assert_eq!(header.encode(&mut out), Ok(48));
-        assert_eq!(out.as_slice(), Message::new(&TV_V1_8).bytes());
-
-        let mut other = [0; 64];
-        let mut out = [0; 64];
-        let header = ListsHeader {
-            long: false,
-            credits: 32,
-            write: &[&reply],
-            reply: None,
-            ..header
-        };
-        let call = CallHeader {
-            write: &reply,
-            ..call(0xa1b2_c305)
-        };
-        assert_eq!(header.encode(&mut out), Ok(52));
-        assert_eq!(call.encode(&mut other), Ok(52));
-        assert_eq!(out, other);
     }
 
     // TV-V1-9, 10, V1-104, V1-106: errors.
@@ -369,18 +250,45 @@ mod tests {
     #[test]
     fn no_room() {
         let one = [Segment::default()];
-        let call = CallHeader {
-            read: &[ReadSegment::default()],
+        let (none, read) = (Chunks::default(), [ReadSegment::default()]);
+        let all = Chunks {
+            read: &read,
             write: &one,
             reply: &one,
-            ..call(1)
         };
-        let mut out = [0; 96];
-        for len in 0..96 {
-            let out = out.get_mut(..len).unwrap_or_default();
-            assert_eq!(call.encode(out), Err(EncodeError::NoRoom));
+        for (chunks, end) in [
+            (none, 28),
+            (
+                Chunks {
+                    read: &read,
+                    ..none
+                },
+                52,
+            ),
+            (
+                Chunks {
+                    write: &one,
+                    ..none
+                },
+                52,
+            ),
+            (
+                Chunks {
+                    reply: &one,
+                    ..none
+                },
+                48,
+            ),
+            (all, 96),
+        ] {
+            let call = CallHeader { chunks, ..call(1) };
+            let mut out = [0; 96];
+            for len in 0..end {
+                let out = out.get_mut(..len).unwrap_or_default();
+                assert_eq!(encode_call(&call, out), Err(EncodeError::NoRoom));
+            }
+            assert_eq!(encode_call(&call, &mut out), Ok(end));
         }
-        assert_eq!(call.encode(&mut out), Ok(96));
     }
 
     // V1-11: RDMA_NOMSG has to have a list.
@@ -390,16 +298,44 @@ mod tests {
             long: true,
             ..call(1)
         };
-        assert_eq!(call.encode(&mut [0; 64]), Err(EncodeError::NoLists));
-        let reply = ListsHeader {
-            xid: 1,
-            credits: 1,
-            long: true,
-            read: &[],
-            write: &[],
-            reply: None,
-        };
-        assert_eq!(reply.encode(&mut [0; 64]), Err(EncodeError::NoLists));
+        assert_eq!(encode_call(&call, &mut [0; 64]), Err(EncodeError::NoLists));
+    }
+
+    // V1-14, V1-48, V1-83: a header with one segment is the same as by the general way.
+    #[test]
+    fn one_segment() {
+        let write = [segment(0x0102_0304, 0x0506_0708, 0x090a_0b0c_0d0e_0f10)];
+        let read = [read(
+            0x191a_1b1c,
+            0x0102_0304,
+            0x0506_0708,
+            0x090a_0b0c_0d0e_0f10,
+        )];
+        let none = Chunks::default();
+        for chunks in [
+            Chunks {
+                read: &read,
+                ..none
+            },
+            Chunks {
+                write: &write,
+                ..none
+            },
+            Chunks {
+                reply: &write,
+                ..none
+            },
+        ] {
+            let call = CallHeader {
+                chunks,
+                ..call(0x1112_1314)
+            };
+            let (mut out, mut expected) = ([0xee; 60], [0xee; 60]);
+            let len = encode_call(&call, &mut out);
+            assert!(len.is_ok_and(|len| len >= 48));
+            assert_eq!(encode_lists(&call, &mut expected), len);
+            assert_eq!(out, expected);
+        }
     }
 
     // V1-54: plans count with the lengths of the encoder.
@@ -412,20 +348,22 @@ mod tests {
             let count = usize::try_from(n).unwrap_or_default();
             let read = read.get(..count).unwrap_or_default();
             let write = segments.get(..count).unwrap_or_default();
+            let none = Chunks::default();
             let lens = [
-                (CallHeader { read, ..bare }, read_list_len(u64::from(n))),
-                (CallHeader { write, ..bare }, write_list_len(u64::from(n))),
+                (Chunks { read, ..none }, read_list_len(u64::from(n))),
+                (Chunks { write, ..none }, write_list_len(u64::from(n))),
                 (
-                    CallHeader {
+                    Chunks {
                         reply: write,
-                        ..bare
+                        ..none
                     },
                     reply_chunk_len(u64::from(n)),
                 ),
             ];
-            for (call, len) in lens {
+            for (chunks, len) in lens {
+                let call = CallHeader { chunks, ..bare };
                 let len = usize::try_from(len).unwrap_or_default().wrapping_add(28);
-                assert_eq!(call.encode(&mut [0; 128]), Ok(len));
+                assert_eq!(encode_call(&call, &mut [0; 128]), Ok(len));
             }
         }
     }
@@ -435,9 +373,7 @@ mod tests {
             xid,
             credits: 32,
             long: false,
-            read: &[],
-            write: &[],
-            reply: &[],
+            chunks: Chunks::default(),
         }
     }
 
@@ -452,7 +388,7 @@ mod tests {
     // behind it is touched.
     fn gives(call: &CallHeader<'_>, words: &[u32], len: usize) -> bool {
         let mut out = [0xee; 128];
-        call.encode(&mut out) == Ok(len)
+        encode_call(call, &mut out) == Ok(len)
             && out.get(..len) == Message::new(words).bytes().get(..len)
             && out.iter().skip(len).all(|byte| *byte == 0xee)
     }

@@ -5,6 +5,7 @@
 
 use super::{
     super::{
+        call_header::EncodeError,
         rpc::{
             null_call,
             system_error,
@@ -12,10 +13,7 @@ use super::{
         },
         xdr::Writer, //
     },
-    encode::{
-        encode_bare_header,
-        EncodeError, //
-    }, //
+    encode::encode_bare_header, //
 };
 
 /// Writes the reply in the reverse direction for a call whose own reply does not fit (BI-32), and

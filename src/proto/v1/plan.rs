@@ -11,6 +11,8 @@
 //! Then the call, in the same way: inline, else its page list in a Read chunk, else all of it in a
 //! Read chunk at position 0 (a Long message).
 //!
+//! [`super::usual`] finds the plans of nearly all calls with a few comparisons.
+//!
 //! "Fits" always means that transport header and payload together do not exceed the threshold of
 //! their direction; equal fits. The segments of a chunk are known only when its memory is
 //! registered, so the plan counts with the most it can take. The header needs more only where the
@@ -23,7 +25,14 @@ use super::{
             reply_chunk_len,
             write_list_len, //
         },
-        private_data::Thresholds,
+        plan::{
+            CallMode,
+            Plan,
+            PlanError,
+            PlanLimits,
+            ReplyMode,
+            Shape, //
+        },
         segments::most_segments, //
     },
     header::MIN_LEN, //
@@ -32,121 +41,13 @@ use super::{
 /// Bytes of a header with three empty lists.
 // CAST: Widens; `From` is not const.
 #[allow(clippy::as_conversions)]
-const BARE_HEADER: u64 = MIN_LEN as u64;
-
-/// The sizes and properties of a call before it is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CallShape {
-    /// Bytes of the whole call.
-    pub(crate) send_len: u32,
-    /// Bytes of the call that are in its page list.
-    pub(crate) send_pages: u32,
-    /// The number of the call's head and tail that are not empty.
-    pub(crate) send_kvecs: u32,
-    /// The upper layer marked the page list of the call as eligible for direct placement.
-    pub(crate) send_eligible: bool,
-    /// Bytes of the largest possible reply.
-    pub(crate) recv_max: u32,
-    /// Bytes of the largest possible reply that are for its page list.
-    pub(crate) recv_pages: u32,
-    /// The number of the reply's head and tail that are not empty.
-    pub(crate) recv_kvecs: u32,
-    /// The upper layer marked the page list of the reply as eligible for direct placement.
-    pub(crate) recv_eligible: bool,
-    /// The payload is protected by RPCSEC_GSS integrity or privacy, so that nothing may be taken
-    /// out of it.
-    pub(crate) opaque: bool,
-}
-
-/// The limits of the connection and its device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PlanLimits {
-    /// The inline thresholds of the connection.
-    pub(crate) thresholds: Thresholds,
-    /// Bytes of a page, a power of two.
-    pub(crate) page_size: u32,
-    /// The most pages that one registration covers.
-    pub(crate) pages_per_segment: u32,
-    /// The most segments of any one chunk.
-    pub(crate) max_segments: u32,
-}
-
-/// The transfer mode of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallMode {
-    /// All of it behind the header.
-    Inline,
-    /// Its page list is in a Read chunk, the rest behind the header.
-    ReadChunk,
-    /// All of it is in a Read chunk at position 0 (`RDMA_NOMSG`).
-    Long,
-}
-
-/// The transfer mode of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReplyMode {
-    /// No chunk is offered.
-    Inline,
-    /// Its page list is offered as a Write chunk.
-    WriteChunk,
-    /// Head, page list and tail are offered as a Reply chunk.
-    ReplyChunk,
-}
-
-/// The transfer modes of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// The transfer mode of the call.
-    pub(crate) call: CallMode,
-    /// The transfer mode of the reply.
-    pub(crate) reply: ReplyMode,
-    /// The most segments of the Read list; 0 without one.
-    pub(crate) call_segments: u32,
-    /// The most segments of the Write chunk or Reply chunk; 0 without one.
-    pub(crate) reply_segments: u32,
-}
-
-/// The reason why a call cannot be sent on this connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlanError {
-    /// A chunk needs more segments than allowed.
-    TooManySegments,
-    /// The header of the call, with the chunks it needs and nothing else, exceeds the threshold.
-    CallHeader,
-    /// The header of the reply, with the Reply chunk returned, exceeds the threshold.
-    ReplyHeader,
-    /// A page list is longer than its message.
-    Shape,
-    /// A page has no bytes, a segment no pages, or their number is beyond counting.
-    Limits,
-}
-
-impl PlanError {
-    /// The reason in words, for a trace or a log line.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::TooManySegments => "more segments than allowed",
-            Self::CallHeader => "call header exceeds the inline threshold",
-            Self::ReplyHeader => "reply header exceeds the inline threshold",
-            Self::Shape => "page list longer than its message",
-            Self::Limits => "no usable registration size",
-        }
-    }
-}
-
-/// Returns `true` if a call of `send_len` bytes with replies of up to `recv_max` bytes needs no
-/// chunk: [`plan`] finds such a call inline in both directions.
-#[inline(always)]
-pub(crate) fn is_inline(send_len: u32, recv_max: u32, thresholds: &Thresholds) -> bool {
-    fits(BARE_HEADER, send_len, u64::from(thresholds.call))
-        && fits(BARE_HEADER, recv_max, u64::from(thresholds.reply))
-}
+pub(super) const BARE_HEADER: u64 = MIN_LEN as u64;
 
 /// Returns `true` if the replies to `call` fit when its Write chunk has this number of segments:
 /// it can have more than were planned (V1-153).
-pub(crate) fn reply_fits(call: &CallShape, limits: &PlanLimits, write_segments: u32) -> bool {
+pub(crate) fn reply_fits(call: &impl Shape, limits: &PlanLimits, write_segments: u32) -> bool {
     let header = BARE_HEADER.saturating_add(write_list_len(u64::from(write_segments)));
-    let rest = call.recv_max.saturating_sub(call.recv_pages);
+    let rest = call.recv_max().saturating_sub(call.recv_pages());
 
     fits(header, rest, u64::from(limits.thresholds.reply))
 }
@@ -156,8 +57,7 @@ pub(crate) fn reply_fits(call: &CallShape, limits: &PlanLimits, write_segments: 
 /// # Errors
 ///
 /// See [`PlanError`]; such a call fails immediately.
-#[inline(always)]
-pub(crate) fn plan(call: &CallShape, limits: &PlanLimits) -> Result<Plan, PlanError> {
+pub(crate) fn plan(call: &impl Shape, limits: &PlanLimits) -> Result<Plan, PlanError> {
     let (reply, reply_segments, chunks) = plan_reply(call, limits)?;
     let header = BARE_HEADER.saturating_add(chunks);
     let (call, call_segments) = plan_call(call, limits, header)?;
@@ -171,21 +71,22 @@ pub(crate) fn plan(call: &CallShape, limits: &PlanLimits) -> Result<Plan, PlanEr
 
 /// The mode of the reply, its segments, and the bytes that its chunk adds to either header.
 #[inline]
-fn plan_reply(call: &CallShape, limits: &PlanLimits) -> Result<(ReplyMode, u32, u64), PlanError> {
+fn plan_reply(call: &impl Shape, limits: &PlanLimits) -> Result<(ReplyMode, u32, u64), PlanError> {
     let threshold = u64::from(limits.thresholds.reply);
-    if fits(BARE_HEADER, call.recv_max, threshold) {
+    if fits(BARE_HEADER, call.recv_max(), threshold) {
         return Ok((ReplyMode::Inline, 0, 0));
     }
-    let pages = call.recv_pages;
-    let rest = call.recv_max.checked_sub(pages).ok_or(PlanError::Shape)?;
+    let pages = call.recv_pages();
+    let rest = call.recv_max().checked_sub(pages).ok_or(PlanError::Shape)?;
     let page_segments = segments(limits, pages, 1)?;
-    if call.recv_eligible && !call.opaque && pages > 0 {
+    if call.recv_eligible() && !call.is_opaque() && pages > 0 {
         let chunk = write_list_len(u64::from(page_segments));
         if fits(BARE_HEADER.saturating_add(chunk), rest, threshold) {
             return Ok((ReplyMode::WriteChunk, allow(limits, page_segments)?, chunk));
         }
     }
-    let count = page_segments.saturating_add(segments(limits, rest, call.recv_kvecs.clamp(1, 2))?);
+    let count =
+        page_segments.saturating_add(segments(limits, rest, call.recv_kvecs().clamp(1, 2))?);
     let chunk = reply_chunk_len(u64::from(count));
     if !fits(BARE_HEADER.saturating_add(chunk), 0, threshold) {
         return Err(PlanError::ReplyHeader);
@@ -197,24 +98,25 @@ fn plan_reply(call: &CallShape, limits: &PlanLimits) -> Result<(ReplyMode, u32, 
 /// without that list.
 #[inline]
 fn plan_call(
-    call: &CallShape,
+    call: &impl Shape,
     limits: &PlanLimits,
     header: u64,
 ) -> Result<(CallMode, u32), PlanError> {
     let threshold = u64::from(limits.thresholds.call);
-    if fits(header, call.send_len, threshold) {
+    if fits(header, call.send_len(), threshold) {
         return Ok((CallMode::Inline, 0));
     }
-    let pages = call.send_pages;
-    let rest = call.send_len.checked_sub(pages).ok_or(PlanError::Shape)?;
+    let pages = call.send_pages();
+    let rest = call.send_len().checked_sub(pages).ok_or(PlanError::Shape)?;
     let page_segments = segments(limits, pages, 1)?;
-    if call.send_eligible && !call.opaque && pages > 0 {
+    if call.send_eligible() && !call.is_opaque() && pages > 0 {
         let list = read_list_len(u64::from(page_segments));
         if fits(header.saturating_add(list), rest, threshold) {
             return Ok((CallMode::ReadChunk, allow(limits, page_segments)?));
         }
     }
-    let count = page_segments.saturating_add(segments(limits, rest, call.send_kvecs.clamp(1, 2))?);
+    let count =
+        page_segments.saturating_add(segments(limits, rest, call.send_kvecs().clamp(1, 2))?);
     let list = read_list_len(u64::from(count));
     if !fits(header.saturating_add(list), 0, threshold) {
         return Err(PlanError::CallHeader);
@@ -222,8 +124,9 @@ fn plan_call(
     Ok((CallMode::Long, allow(limits, count)?))
 }
 
-#[inline]
-fn fits(header: u64, payload: u32, threshold: u64) -> bool {
+/// Returns `true` if `payload` bytes behind a header of `header` bytes do not exceed `threshold`.
+#[inline(always)]
+pub(super) fn fits(header: u64, payload: u32, threshold: u64) -> bool {
     header.saturating_add(u64::from(payload)) <= threshold
 }
 
@@ -249,7 +152,13 @@ fn segments(limits: &PlanLimits, bytes: u32, pieces: u32) -> Result<u32, PlanErr
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_plan))]
 mod tests {
-    use super::*;
+    use super::{
+        super::super::{
+            private_data::Thresholds,
+            vectors::CallShape, //
+        },
+        *, //
+    };
 
     // V1-45, V1-54, V1-55: equal fits, one byte more does not.
     #[test]

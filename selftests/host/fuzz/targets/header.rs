@@ -14,7 +14,11 @@ mod module {
 }
 
 use module::proto::{
-    encode_error, v1::encode::ListsHeader, Body, ChunkLists, Header, ReadSegment, Segment,
+    v1::{
+        header::{Body, Header},
+        lists::ListsHeader,
+    },
+    ChunkLists, ReadSegment, Segment, Wire,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -31,7 +35,14 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Body::NoMsg { chunks } => encode(&header, chunks, true, &mut out),
         Body::Error(error) => {
-            encode_error(header.xid, header.version, header.credits, error, &mut out).unwrap()
+            let Header {
+                xid,
+                version,
+                credits,
+                ..
+            } = header;
+            let result = Wire::V1.encode_error(xid, version, credits, error, &mut out);
+            result.unwrap()
         }
     };
     assert_eq!(out[..len], bytes[..len]);

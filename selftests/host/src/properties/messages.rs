@@ -7,16 +7,15 @@ use proptest::{collection::vec, prelude::*};
 use super::{lists, read_segment, segment, word, Lists};
 use crate::module::proto::{
     chunk::{read_list_len, reply_chunk_len, write_list_len},
-    encode_bare_header, encode_error,
     v1::{
-        encode::ListsHeader,
+        header::{Body, DecodeError, Header},
+        lists::ListsHeader,
         responder::{
             call::receive,
             received::{Reason, Received},
         },
     },
-    xdr, Body, CallHeader, ChunkLists, DecodeError, EncodeError, Header, Incoming, RdmaError,
-    Returned, Wire,
+    xdr, CallHeader, ChunkLists, Chunks, EncodeError, Incoming, RdmaError, Returned, Wire,
 };
 
 /// The decoded lists, owned.
@@ -135,7 +134,8 @@ proptest! {
         reply in vec(segment(), 0..8),
         room in 0..600_usize,
     ) {
-        let call = CallHeader { xid, credits, long, read: &read, write: &write, reply: &reply };
+        let lists = Chunks { read: &read, write: &write, reply: &reply };
+        let call = CallHeader { xid, credits, long, chunks: lists };
         let chunks = [write.as_slice()];
         let general = ListsHeader {
             xid,
@@ -151,7 +151,7 @@ proptest! {
         let len =
             28 + read_list_len(reads) + write_list_len(writes) + reply_chunk_len(replies);
         let len = usize::try_from(len).unwrap();
-        let result = call.encode(&mut out);
+        let result = Wire::V1.encode(&call, &mut out);
         prop_assert_eq!(general.encode(&mut expected), result);
         if long && read.is_empty() && write.is_empty() && reply.is_empty() {
             prop_assert_eq!(result, Err(EncodeError::NoLists));
@@ -169,7 +169,7 @@ proptest! {
     fn errors_round_trip(xid: u32, version: u32, credits: u32, low: u32, high: u32, bad: bool) {
         let error = if bad { RdmaError::BadHeader } else { RdmaError::Version { low, high } };
         let mut out = [0xee; 40];
-        let len = encode_error(xid, version, credits, &error, &mut out).unwrap();
+        let len = Wire::V1.encode_error(xid, version, credits, &error, &mut out).unwrap();
         prop_assert_eq!(len, if bad { 20 } else { 28 });
         prop_assert!(out[len..].iter().all(|&byte| byte == 0xee));
         let expected = Header { xid, version, credits, body: Body::Error(error) };
@@ -181,7 +181,7 @@ proptest! {
     #[test]
     fn reverse_reply(xid: u32, credits: u32, payload in vec(any::<u8>(), 0..100)) {
         let mut out = [0; 28];
-        prop_assert_eq!(encode_bare_header(xid, credits, &mut out), Ok(28));
+        prop_assert_eq!(Wire::V1.encode_reverse(xid, credits, &mut out), Ok(28));
         let message = [&out[..], &xid.to_be_bytes(), &[0, 0, 0, 1], &payload].concat();
         match Wire::V1.receive(&message) {
             Incoming::Reply(reply) => {

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 
 use crate::module::proto::{
-    is_inline, plan, segments::most_segments, CallHeader, CallMode, CallShape, Plan, PlanError,
-    PlanLimits, ReadSegment, ReplyMode, Segment, SoleChunk, Thresholds,
+    segments::most_segments, vectors::CallShape, CallHeader, CallMode, Chunks, Plan, PlanError,
+    PlanLimits, ReadSegment, ReplyMode, Segment, Sole, Thresholds, Wire,
 };
 
 /// The segments that a piece really takes which starts at byte `start` of a page.
@@ -118,20 +118,25 @@ fn headers(
         xid: 1,
         credits: 1,
         long: plan.call == CallMode::Long,
-        read: &read,
-        write: &write,
-        reply: &reply,
+        chunks: Chunks {
+            read: &read,
+            write: &write,
+            reply: &reply,
+        },
     };
     // The reply has the same chunks, but for the Read list.
     let returned = CallHeader {
         long: false,
-        read: &[],
+        chunks: Chunks {
+            read: &[],
+            ..sent.chunks
+        },
         ..sent
     };
     let mut out = vec![0; 65536];
     (
-        sent.encode(&mut out).unwrap(),
-        returned.encode(&mut out).unwrap(),
+        Wire::V1.encode(&sent, &mut out).unwrap(),
+        Wire::V1.encode(&returned, &mut out).unwrap(),
     )
 }
 
@@ -146,11 +151,7 @@ proptest! {
         let recv_rest = call.recv_max - call.recv_pages;
         let call_fits = call.send_len.saturating_add(28) <= to_server;
         let reply_fits = call.recv_max.saturating_add(28) <= to_client;
-        prop_assert_eq!(
-            is_inline(call.send_len, call.recv_max, &limits.thresholds),
-            call_fits && reply_fits
-        );
-        let found = match plan(&call, &limits) {
+        let found = match Wire::V1.plan(&call, &limits) {
             Ok(found) => found,
             Err(error) => {
                 // Two bare headers with everything inline are possible within any limits.
@@ -192,24 +193,17 @@ proptest! {
         }
     }
 
-    // V1-45, V1-53, V1-55, V1-83, V1-99: the short way to a plan with one chunk of one segment leads to the same.
+    // V1-45, V1-53, V1-55, V1-83, V1-99: the usual plans are found before the planner is asked.
     #[test]
-    fn sole_chunks(call in shape(), limits in limits()) {
-        let expected = match plan(&call, &limits) {
-            Ok(Plan { call: CallMode::ReadChunk, reply: ReplyMode::Inline, call_segments: 1, .. }) => {
-                Some(SoleChunk::Read)
-            }
-            Ok(Plan { call: CallMode::Inline, reply: ReplyMode::WriteChunk, reply_segments: 1, .. }) => {
-                Some(SoleChunk::Write)
-            }
-            Ok(Plan { call: CallMode::Inline, reply: ReplyMode::ReplyChunk, reply_segments: 1, .. })
-                if call.recv_pages == 0 =>
-            {
-                Some(SoleChunk::Reply)
-            }
-            _ => None,
-        };
-        prop_assert_eq!(SoleChunk::of(&call, &limits), expected);
+    fn usual(call in shape(), limits in limits()) {
+        let found = Wire::V1.plan(&call, &limits);
+        let is_inline = Wire::V1.is_inline(&call, &limits);
+        prop_assert_eq!(is_inline, found == Ok(Plan::INLINE));
+        let one = [Sole::Read, Sole::Write, Sole::Reply]
+            .into_iter()
+            .find(|sole| found == Ok(sole.plan()))
+            .filter(|&sole| sole != Sole::Reply || call.recv_pages == 0);
+        prop_assert_eq!(Wire::V1.sole(&call, &limits), one);
     }
 
     // V1-153: no numbers make the planner panic.
@@ -232,10 +226,10 @@ proptest! {
             pages_per_segment: limits[3],
             max_segments: limits[4],
         };
-        if let Ok(found) = plan(&call, &limits) {
+        if let Ok(found) = Wire::V1.plan(&call, &limits) {
             prop_assert!(found.call_segments.max(found.reply_segments) <= limits.max_segments);
         }
-        let _ = SoleChunk::of(&call, &limits);
+        let _ = Wire::V1.sole(&call, &limits);
     }
 }
 

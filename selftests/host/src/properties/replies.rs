@@ -6,8 +6,10 @@ use proptest::{collection::vec, prelude::*};
 
 use super::Lists;
 use crate::module::proto::{
-    reply, Body, Checked, ChunkLists, Header, Incoming, Malformed, Offered, Placed, Reply,
-    Returned, Segment, Wire, WriteChunk,
+    reply,
+    v1::header::{Body, Header},
+    Checked, ChunkLists, Incoming, Malformed, Offered, Placed, Reply, Returned, Segment, Wire,
+    WriteChunk,
 };
 
 /// Lengths as a responder fills segments with `bytes` bytes, one after the other.

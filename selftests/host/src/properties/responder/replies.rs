@@ -12,7 +12,7 @@ use super::{
     ReplyLimits, ReplyPlan, ReplyShape,
 };
 use crate::module::proto::{
-    plan, reply, v1::responder::reply::Refusal, CallHeader, CallMode, Checked, Incoming, Offered,
+    reply, v1::responder::reply::Refusal, CallHeader, CallMode, Checked, Chunks, Incoming, Offered,
     Placed, ReadSegment, ReplyMode, Segment, Wire,
 };
 
@@ -196,7 +196,7 @@ proptest! {
         splits in vec(1..10_000_u32, 1..4),
         less in (0..2000_u32, 0..2000_u32),
     ) {
-        let Ok(planned) = plan(&shape, &limits) else {
+        let Ok(planned) = Wire::V1.plan(&shape, &limits) else {
             return Ok(());
         };
         if shape.send_len < 8 {
@@ -238,12 +238,14 @@ proptest! {
             xid: 9,
             credits: 1,
             long: planned.call == CallMode::Long,
-            read: &read,
-            write: &write_chunk,
-            reply: &reply_chunk,
+            chunks: Chunks {
+                read: &read,
+                write: &write_chunk,
+                reply: &reply_chunk,
+            },
         };
         let mut message = vec![0; 65536];
-        let len = header.encode(&mut message).unwrap();
+        let len = Wire::V1.encode(&header, &mut message).unwrap();
         message.truncate(len);
         if planned.call != CallMode::Long {
             message.extend([0, 0, 0, 9, 0, 0, 0, 0]);
