@@ -9,7 +9,7 @@
 //! | [`SvcXprt`] | `struct svc_xprt` | a handle that keeps the object's memory, also after the core is done with it |
 //! | [`Inbox`] | `XPT_DATA`, `XPT_CONN` | what waits for a thread, and the flag that says so |
 //! | [`Incoming`], [`Arguments`] | `struct svc_rqst` | a thread that takes a call, and the proof that it has one |
-//! | [`Outgoing`] | `struct svc_rqst` | a thread that sends a reply |
+//! | [`Outgoing`], [`Layout`] | `struct svc_rqst` | a thread that sends a reply, and the places of its bytes |
 //!
 //! A call comes in two steps, so that no other order can be written. [`Connection::next`] takes it
 //! out of the inbox while the thread has the transport to itself (`XPT_BUSY`); then this layer
@@ -23,6 +23,7 @@
 
 mod class;
 mod inbox;
+mod layout;
 mod ops;
 mod rqst;
 mod transport;
@@ -40,6 +41,7 @@ pub(crate) use inbox::{
     Inbox,
     Waiting, //
 };
+pub(crate) use layout::Layout;
 pub(crate) use rqst::{
     Arguments,
     Incoming,

@@ -190,6 +190,54 @@ impl<'a> XdrBuf<'a> {
     }
 }
 
+impl XdrBuf<'_> {
+    /// Copies `len` bytes of the message from byte `at` on into the front of `to`. Returns the rest
+    /// of `to`, or `None` when it is too small or the message too short.
+    pub(crate) fn copy_part<'t>(
+        &self,
+        at: u32,
+        len: u32,
+        to: &'t mut [u8],
+    ) -> Option<&'t mut [u8]> {
+        // CAST: Widening.
+        let (mut skip, len) = (at as usize, len as usize);
+        let (part, rest) = to.split_at_mut_checked(len)?;
+        let mut part = part;
+
+        part = copy_behind(self.head(), &mut skip, part);
+        // CAST: Widening.
+        let skipped = skip.min(self.page_len() as usize);
+        let mut pages = self.pages();
+        // CAST: Not more than the length of the pages.
+        pages.leave_out(skipped as u32);
+        skip = skip.saturating_sub(skipped);
+        for span in pages {
+            if part.is_empty() {
+                break;
+            }
+            let copied = span.read(part);
+            part = part.get_mut(copied..)?;
+        }
+        part = copy_behind(self.tail(), &mut skip, part);
+        part.is_empty().then_some(rest)
+    }
+}
+
+/// Copies as much of `from` behind its first `skip` bytes as fits into `to`. Returns the rest of
+/// `to`, and leaves the bytes that are still to be skipped in `skip`.
+fn copy_behind<'t>(from: &[u8], skip: &mut usize, to: &'t mut [u8]) -> &'t mut [u8] {
+    let skipped = (*skip).min(from.len());
+    let from = from.get(skipped..).unwrap_or(&[]);
+    let len = from.len().min(to.len());
+
+    *skip = skip.saturating_sub(skipped);
+    let (Some((part, rest)), Some(from)) = (to.split_at_mut_checked(len), from.get(..len)) else {
+        return &mut [];
+    };
+    part.copy_from_slice(from);
+    rest
+}
+
 /// The `struct xdr_buf` of a reply, to write into: its parts need not have been written yet.
 ///
 /// # Invariants

@@ -121,6 +121,9 @@ mod module {
 
     #[cfg(test)]
     mod sunrpc {
+        mod svc {
+            mod layout;
+        }
         mod xprt {
             mod backchannel {
                 #![allow(dead_code)]

@@ -4,13 +4,25 @@
 
 use core::{
     marker::PhantomData,
-    ptr::NonNull, //
+    ptr::{
+        null_mut,
+        NonNull, //
+    }, //
 };
 
+use kernel::prelude::*;
+
+use super::{
+    layout::Place,
+    Layout, //
+};
 use crate::{
     bindings,
     os::{
+        PageSet,
         Pages,
+        Private,
+        Shared,
         PAGE_SIZE, //
     },
     sunrpc::XdrBuf, //
@@ -65,14 +77,13 @@ impl<'r> Incoming<'r> {
         if len.div_ceil(PAGE_SIZE) as usize > pages {
             return None;
         }
-        let (head, rest) = message.split_at(message.len().min(PAGE_SIZE as usize));
+        let (head, rest) = message.split_at_checked(message.len().min(PAGE_SIZE as usize))?;
         // SAFETY: By the type invariants the first page is there, of the linear map, and the
         // thread's own; the head is at most a page long.
-        let start = unsafe {
+        unsafe {
             let start: *mut u8 = bindings::page_start(*rqst.rq_pages).cast();
             core::ptr::copy_nonoverlapping(head.as_ptr(), start, head.len());
-            start
-        };
+        }
         // SAFETY: By the type invariants the array has more than one page.
         let behind = unsafe { rqst.rq_pages.add(1) };
         // CAST: Less than `len`.
@@ -86,19 +97,58 @@ impl<'r> Incoming<'r> {
             left = left.get(written..).unwrap_or(&[]);
         }
 
+        // SAFETY: The pages have the bytes, as copied above.
+        Some(unsafe { self.arguments(len) })
+    }
+
+    /// Takes the pages of a call in exchange for as many of the thread's own, which are freed. The
+    /// arguments are the first `len` bytes. `None` if they are too long.
+    pub(crate) fn exchange(self, mut pages: PageSet<Private>, len: u32) -> Option<Arguments<'r>> {
+        // SAFETY: By the type invariants the object is valid, and the running thread's.
+        let rqst = unsafe { &mut *self.raw.as_ptr() };
+        let most = rqst.rq_maxpages.saturating_sub(1);
+
+        // CAST: Widening.
+        if pages.len() > most || len.div_ceil(PAGE_SIZE) as usize > pages.len() {
+            return None;
+        }
+        while let Some(page) = pages.pop() {
+            // SAFETY: By the type invariants and the comparison above the array has such a page, of
+            // the thread's own, whose reference is dropped. That to the other page moves here.
+            unsafe {
+                let place = rqst.rq_pages.add(pages.len());
+                bindings::page_put(core::mem::replace(&mut *place, page.as_ptr()));
+            }
+        }
+        // SAFETY: By the comparison above the pages have the bytes.
+        Some(unsafe { self.arguments(len) })
+    }
+
+    /// Describes the arguments: the first page, and those behind it.
+    ///
+    /// # Safety
+    ///
+    /// The pages of the thread must have `len` bytes.
+    unsafe fn arguments(self, len: u32) -> Arguments<'r> {
+        // SAFETY: By the type invariants the object is valid, and the running thread's.
+        let rqst = unsafe { &mut *self.raw.as_ptr() };
+        let head = len.min(PAGE_SIZE);
         let arg = &mut rqst.rq_arg;
-        arg.head[0].iov_base = start.cast();
-        arg.head[0].iov_len = head.len();
-        arg.pages = behind;
+
+        // SAFETY: By the type invariants the first page is there, of the linear map.
+        arg.head[0].iov_base = unsafe { bindings::page_start(*rqst.rq_pages) };
+        // CAST: Widening.
+        arg.head[0].iov_len = head as usize;
+        arg.pages = rqst.rq_pages.wrapping_add(1);
         arg.page_base = 0;
-        arg.page_len = rest_len;
+        arg.page_len = len.saturating_sub(head);
         arg.tail[0].iov_len = 0;
         arg.len = len;
         arg.buflen = len;
-        Some(Arguments {
+        Arguments {
             len,
             _thread: PhantomData,
-        })
+        }
     }
 }
 
@@ -146,5 +196,87 @@ impl Outgoing<'_> {
         if rqst.rq_next_page == rqst.rq_respages.wrapping_add(1) {
             rqst.rq_next_page = rqst.rq_respages;
         }
+    }
+
+    /// Returns `true` if the reply is protected by RPCSEC_GSS integrity or privacy: these, and no
+    /// other flavours, need room behind a reply.
+    pub(crate) fn is_wrapped(&self) -> bool {
+        // SAFETY: By the type invariants the object is valid, and the running thread's.
+        unsafe { (*self.raw.as_ptr()).rq_auth_slack != 0 }
+    }
+
+    /// The pages that the reply uses.
+    fn used(&self) -> &[*mut bindings::page] {
+        // SAFETY: By the type invariants the object is valid, and the running thread's; both
+        // pointers are into its array, the second not before the first.
+        unsafe {
+            let rqst = self.raw.as_ref();
+            let count = rqst.rq_next_page.offset_from(rqst.rq_respages);
+            core::slice::from_raw_parts(rqst.rq_respages, usize::try_from(count).unwrap_or(0))
+        }
+    }
+
+    /// The places of the reply's bytes in the pages that [`Self::detach`] takes. `None` if some are
+    /// elsewhere.
+    pub(crate) fn layout(&self) -> Option<Layout> {
+        // SAFETY: By the type invariants the object is valid.
+        let res = unsafe { &self.raw.as_ref().rq_res };
+        let used = self.used();
+        let first = *used.first()?;
+        // SAFETY: By the type invariants the first page is there, of the linear map.
+        let start = unsafe { bindings::page_start(first) }.addr();
+        let in_first = |kvec: &bindings::kvec| {
+            let len = u32::try_from(kvec.iov_len).ok()?;
+            if len == 0 {
+                return Some(Place::default());
+            }
+            let at = u32::try_from(kvec.iov_base.addr().checked_sub(start)?).ok()?;
+            (at.checked_add(len)? <= PAGE_SIZE).then_some(Place { at, len })
+        };
+        let ([head], [tail]) = (&res.head, &res.tail);
+        let (head, tail) = (in_first(head)?, in_first(tail)?);
+        let mut pages = Place::default();
+        if res.page_len != 0 {
+            let bytes = res.pages.addr().checked_sub(used.as_ptr().addr())?;
+            let index = u32::try_from(bytes.checked_div(size_of::<*mut bindings::page>())?).ok()?;
+            pages = Place {
+                at: index.checked_mul(PAGE_SIZE)?.checked_add(res.page_base)?,
+                len: res.page_len,
+            };
+            let last = pages.at.checked_add(pages.len)?.div_ceil(PAGE_SIZE);
+            // CAST: Widening.
+            if index == 0 || last as usize > used.len() {
+                return None;
+            }
+        }
+        Some(Layout([head, pages, tail]))
+    }
+
+    /// Takes the pages of the reply. They may be pages of a file, so that they are only read.
+    ///
+    /// # Errors
+    ///
+    /// Itself, without memory for the list of them.
+    pub(crate) fn detach(self) -> Result<PageSet<Shared>, Self> {
+        let count = self.used().len();
+        let is_complete = self.used().iter().all(|page| !page.is_null());
+        let Ok(mut pages) = PageSet::with_capacity(count, GFP_KERNEL) else {
+            return Err(self);
+        };
+        if !is_complete {
+            return Err(self);
+        }
+        for index in 0..count {
+            // SAFETY: By the type invariants the object is valid, and the running thread's. The
+            // entry is one of the array, and not null; the reference that the thread has by it
+            // moves to the set. Pages of a reply are of the linear map or of the page cache.
+            unsafe {
+                let place = (*self.raw.as_ptr()).rq_respages.add(index);
+                let page = core::mem::replace(&mut *place, null_mut());
+                // Cannot fail: the set has room for them.
+                let _ = pages.push(NonNull::new_unchecked(page));
+            }
+        }
+        Ok(pages)
     }
 }
