@@ -104,5 +104,5 @@ module! {
     authors: ["The rpcrdma-rs developers"],
     description: "RPC-over-RDMA transport",
     license: "GPL",
-    alias: ["rpcrdma", "rpcrdma6", "xprtrdma"],
+    alias: ["rpcrdma", "rpcrdma6", "xprtrdma", "svcrdma"],
 }

@@ -4,10 +4,11 @@
 //!
 //! - [`listener`]: a listener as sunrpc sees it, with the requests that it has not accepted.
 //! - [`accept`]: the steps of accepting one; [`size`], the size of a connection.
-//! - [`connection`]: one connection of a client, from its request to its end.
-//! - [`call`]: the data of a call, from its arrival until the core releases it.
-//! - [`receive`], [`reply`]: the two hot paths; [`outbox`], the replies that wait for room.
-//! - [`receives`]: the Receives of a connection, and the credits that they are good for.
+//! - [`connection`]: one connection of a client, from its request to its end. In it
+//!   - `call`: the data of a call, from its arrival until the core releases it;
+//!   - `receive`, `reply`: the two hot paths; `read`, the arguments that are in the client's memory;
+//!     `outbox`, the messages that wait for room;
+//!   - `receives`: the Receives, and the credits that they are good for; `growth`.
 //!
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no
 //! room in the send queue waits as bytes of its own, and the completion handler posts it.
@@ -18,14 +19,8 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-mod call;
 mod connection;
-mod growth;
 mod listener;
-mod outbox;
-mod receive;
-mod receives;
-mod reply;
 mod size;
 
 pub(crate) use listener::CLASS;

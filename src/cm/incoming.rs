@@ -102,6 +102,11 @@ impl<H: EventHandler + CompletionHandler> Acceptable<H> {
         self.route.device()
     }
 
+    /// The port of the device.
+    pub(crate) fn port(&self) -> u32 {
+        self.route.id.local().0
+    }
+
     /// Gives the identifier a queue pair, as [`Resolved::bind`].
     ///
     /// # Errors

@@ -12,9 +12,8 @@ use super::{
         Connection,
         ConnectionQp,
         ConnectionSends,
-        Terms, //
+        Own, //
     },
-    outbox::BEYOND,
     size::{
         fit,
         Wants,
@@ -27,18 +26,12 @@ use crate::{
         Accepting,
         Incoming, //
     },
-    os::{
-        series::ENOBUFS,
-        Fifo, //
-    },
+    os::series::ENOBUFS,
     policy::{
         self,
         Policy, //
     },
-    proto::{
-        PrivateData,
-        Thresholds, //
-    },
+    proto::PrivateData,
     sunrpc::svc::SvcXprt,
     verbs::{
         Cq,
@@ -46,6 +39,9 @@ use crate::{
         QpSize, //
     }, //
 };
+
+/// The most elements of a request. More make each request of the queue larger, and hardly fewer.
+const MOST_ELEMENTS: u32 = 16;
 
 /// A request with a queue pair of the size that the device can have.
 struct BoundRequest {
@@ -55,6 +51,8 @@ struct BoundRequest {
     qp: ConnectionQp,
     /// The sender's part.
     sends: ConnectionSends,
+    elements: (u32, u32),
+    has_sinks: bool,
     size: QpSize,
     /// Calls that may be outstanding with that.
     credits: u32,
@@ -69,13 +67,16 @@ fn bind(
     policy: &Policy,
 ) -> Result<BoundRequest> {
     let limits = request.device().limits();
+    let (writes, reads) = request.device().elements();
+    let elements = (writes.min(MOST_ELEMENTS), reads.min(MOST_ELEMENTS));
+    let has_sinks = request.device().reads_register(request.port());
     let mut wants = Wants {
         credits: policy.credits,
         memory: u64::from(policy.memory).saturating_mul(1024),
     };
 
     loop {
-        let (size, credits) = fit(&limits, own, &wants).ok_or(ENOBUFS)?;
+        let (size, credits) = fit(&limits, own, elements.0, &wants).ok_or(ENOBUFS)?;
         let device = request.device();
         let pd = Pd::new(device.clone())?;
         let (same, error) = match Cq::new(device.clone(), connection.clone(), &size) {
@@ -86,6 +87,8 @@ fn bind(
                         accepting,
                         qp,
                         sends,
+                        elements,
+                        has_sinks,
                         size,
                         credits,
                     });
@@ -104,36 +107,34 @@ fn bind(
 /// Takes the steps up to the reply to the request: a queue pair with Receives, then the terms.
 fn open(connection: &Arc<Connection>, request: Incoming<Connection>, xprt: SvcXprt) -> Result {
     let policy = policy::defaults();
-    // No reply invalidates a handle.
-    let own = PrivateData {
-        remote_invalidation: false,
-        ..policy.own()
-    };
+    let request = request.ready()?;
+    let mut own = policy.own();
+    own.remote_invalidation &= request.device().limits().mem_mgt_extensions;
     let BoundRequest {
         accepting,
-        mut qp,
+        qp,
         sends,
+        elements,
+        has_sinks,
         size,
         credits,
-    } = bind(connection, request.ready()?, &own, &policy)?;
+    } = bind(connection, request, &own, &policy)?;
 
-    // CAST: Widening.
-    connection.calls.make(size.recvs as usize)?;
-    let waiting = Fifo::new(credits.saturating_add(BEYOND) as usize)?;
-    connection.set_terms(Terms {
-        xprt,
-        thresholds: Thresholds::for_server(&own, &connection.peer),
-        credits,
-        send_len: size.send_len as usize,
-        receives: qp.recv_queue(),
-    });
-    let posted = qp.post_first_receives().map_err(|_| EIO)?;
-    connection.receives.posted(posted);
-    connection.link.set_qp(qp);
-    connection.outbox.lock().open(sends, waiting);
-
-    let private_data = policy.private_data.then(|| own.encode());
-    accepting.accept(private_data.as_ref().map_or(&[], |bytes| bytes))
+    let data = own.encode();
+    connection.open(
+        qp,
+        sends,
+        Own {
+            xprt,
+            data: own,
+            credits,
+            size,
+            elements,
+            has_sinks,
+        },
+    )?;
+    let data: &[u8] = if policy.private_data { &data } else { &[] };
+    accepting.accept(data)
 }
 
 /// Accepts `request`, for the connection with the object `xprt`.

@@ -2,6 +2,15 @@
 
 //! One connection of a client, from its request to its end.
 
+mod call;
+mod growth;
+mod open;
+mod outbox;
+mod read;
+mod receive;
+mod receives;
+mod reply;
+
 use kernel::{
     fmt,
     new_delayed_work,
@@ -22,9 +31,11 @@ use kernel::{
     workqueue::DelayedWork, //
 };
 
-use super::{
+pub(super) use self::open::Own;
+use self::{
     call::Call,
     outbox::Outbox,
+    read::Reading,
     receives::Receives, //
 };
 use crate::{
@@ -45,6 +56,7 @@ use crate::{
     },
     os::cancel_delayed,
     proto::{
+        neutral::Invalidation,
         PrivateData,
         Thresholds, //
     },
@@ -59,9 +71,11 @@ use crate::{
     },
     verbs::{
         Failure,
+        MrPool,
         PostError,
         RecvBuffer,
-        SharedRecvQueue, //
+        SharedRecvQueue,
+        Transfers, //
     }, //
 };
 
@@ -73,7 +87,7 @@ pub(super) type ConnectionSends = LinkSends<Connection>;
 
 /// The reason why a connection ends.
 #[derive(Clone, Copy)]
-pub(super) enum CloseReason {
+enum CloseReason {
     /// A work request has failed.
     Completion(Failure),
     /// The device has refused a work request.
@@ -105,17 +119,27 @@ impl fmt::Display for CloseReason {
 }
 
 /// The terms of a connection, fixed when it is accepted.
-pub(super) struct Terms {
+struct Terms {
     /// The object that the core knows the connection by.
-    pub(super) xprt: SvcXprt,
+    xprt: SvcXprt,
     /// The longest messages.
-    pub(super) thresholds: Thresholds,
+    thresholds: Thresholds,
     /// The most calls that the client may have outstanding.
-    pub(super) credits: u32,
+    credits: u32,
     /// Bytes of a Send buffer.
-    pub(super) send_len: usize,
+    send_len: usize,
     /// Takes Receives back.
-    pub(super) receives: SharedRecvQueue,
+    receives: SharedRecvQueue,
+    /// Makes RDMA Reads and Writes.
+    transfers: Arc<Transfers>,
+    /// The registrations that RDMA Reads land in, where they need some.
+    sinks: Option<Arc<MrPool>>,
+    /// The most of them for one message.
+    most_transfers: u32,
+    /// Elements of an RDMA Write.
+    write_elements: u32,
+    /// The handles that replies may invalidate.
+    invalidation: Invalidation,
 }
 
 /// One connection of a client. Completions and events of the connection manager hold this.
@@ -123,9 +147,9 @@ pub(super) struct Terms {
 pub(crate) struct Connection {
     /// The part that is the same at both ends.
     #[pin]
-    pub(super) link: Link<Self>,
+    link: Link<Self>,
     /// The client's message in its request; the defaults if it has sent none.
-    pub(super) peer: PrivateData,
+    peer: PrivateData,
     /// The terms; none before the request is accepted.
     terms: SetOnce<Terms>,
     /// Set once the client knows that its request is accepted. Calls that come before wait
@@ -133,19 +157,22 @@ pub(crate) struct Connection {
     is_established: Atomic<bool>,
     /// Calls that no thread has taken.
     #[pin]
-    pub(super) calls: Inbox<KBox<Call>>,
+    calls: Inbox<KBox<Call>>,
+    /// Calls whose arguments are being read.
+    #[pin]
+    reading: SpinLock<Reading>,
     /// The messages to the client.
     #[pin]
-    pub(super) outbox: SpinLock<Outbox>,
+    outbox: SpinLock<Outbox>,
     /// The number of messages that wait, for readers without the lock of the outbox.
-    pub(super) waiting: Atomic<usize>,
+    waiting: Atomic<usize>,
     /// The Receives, and the credits that they are good for.
-    pub(super) receives: Receives,
+    receives: Receives,
     /// Allocates more buffers.
     #[pin]
-    pub(super) growth: DelayedWork<Self>,
+    growth: DelayedWork<Self>,
     /// Set if more buffers are wanted.
-    pub(super) wants_buffers: Atomic<bool>,
+    wants_buffers: Atomic<bool>,
     /// The reason of its end.
     ended: SetOnce<CloseReason>,
 }
@@ -166,6 +193,7 @@ impl Connection {
                 terms: SetOnce::new(),
                 is_established: Atomic::new(false),
                 calls <- Inbox::new(Waiting::Calls),
+                reading <- new_spinlock!(Reading::new(), "rpcrdma_rs::Connection::reading"),
                 outbox <- new_spinlock!(Outbox::new(), "rpcrdma_rs::Connection::outbox"),
                 waiting: Atomic::new(0),
                 receives: Receives::new(),
@@ -179,22 +207,17 @@ impl Connection {
 
     /// The terms; `None` before the request is accepted.
     #[inline]
-    pub(super) fn terms(&self) -> Option<&Terms> {
+    fn terms(&self) -> Option<&Terms> {
         self.terms.as_ref()
     }
 
-    /// Sets the terms, once.
-    pub(super) fn set_terms(&self, terms: Terms) {
-        self.terms.populate(terms);
-    }
-
     /// Returns `true` if the connection is lost, or being torn down.
-    pub(super) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.link.life().is_closed()
     }
 
     /// Makes a thread look for calls.
-    pub(super) fn look_again(&self) {
+    fn look_again(&self) {
         if let Some(terms) = self.terms() {
             terms.xprt.enqueue();
         }
@@ -217,7 +240,7 @@ impl Connection {
     }
 
     /// Marks the connection as lost because of `why`, and asks the core, once, to close it.
-    pub(super) fn lost(&self, why: CloseReason) {
+    fn lost(&self, why: CloseReason) {
         self.link.advance_and_tell(Life::lost, |action| {
             self.ended.populate(why);
             if action == LossAction::Disconnect {
@@ -227,14 +250,14 @@ impl Connection {
     }
 
     /// A request could not be posted.
-    pub(super) fn post_failed(&self, error: PostError) {
+    fn post_failed(&self, error: PostError) {
         if let PostError::Device(_) = error {
             self.lost(CloseReason::PostRefused);
         }
     }
 
     /// Takes back a Receive whose message has been read, and posts a batch of them when it is full.
-    pub(super) fn recycle(&self, buf: RecvBuffer) {
+    fn recycle(&self, buf: RecvBuffer) {
         let Some(terms) = self.terms() else {
             return;
         };
@@ -255,7 +278,7 @@ impl Connection {
     }
 
     /// Drops a call, whether it has a reply or not.
-    pub(super) fn end_call(&self, mut call: KBox<Call>) {
+    fn end_call(&self, mut call: KBox<Call>) {
         if core::mem::take(&mut call.is_busy) {
             self.receives.ended();
         }
@@ -273,6 +296,9 @@ impl Connection {
         while let Some(call) = self.calls.close() {
             drop(call);
         }
+        // No RDMA Read is under way: the drain has freed the pages of those that did not complete.
+        let reading = self.reading.lock().close();
+        drop(reading);
     }
 }
 
@@ -311,8 +337,8 @@ impl svc::Connection for Connection {
         this.take_call(call, rqst)
     }
 
-    fn result(&self, _call: &mut Call, _at: u32, _len: u32) -> Result {
-        Ok(())
+    fn result(&self, call: &mut Call, at: u32, len: u32) -> Result {
+        call.add_result(at, len)
     }
 
     fn send(&self, call: &mut Call, reply: Outgoing<'_>) -> Result {

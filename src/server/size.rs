@@ -20,6 +20,10 @@ const FIRST_CREDITS: u32 = 32;
 /// Send buffers of a new connection.
 const FIRST_SENDS: u32 = 8;
 
+/// RDMA Reads and Writes that may be on the send queue together, and the most of one message: with
+/// 16 elements each they move 4 MiB from pages anywhere.
+pub(super) const TRANSFERS: u32 = 126;
+
 /// The fewest credits that a connection is made for.
 pub(super) const MIN_CREDITS: u32 = 4;
 
@@ -37,7 +41,7 @@ pub(super) struct Wants {
 }
 
 /// The size of a connection with `credits`, for the inline sizes `own`.
-fn with(own: &PrivateData, credits: u32) -> QpSize {
+fn with(own: &PrivateData, credits: u32, elements: u32) -> QpSize {
     let in_advance = RECV_BATCH.min(credits / 2).max(1);
     let first = credits.min(FIRST_CREDITS);
 
@@ -48,8 +52,8 @@ fn with(own: &PrivateData, credits: u32) -> QpSize {
         send_len: own.send.bytes(),
         most_chained: 0,
         chained: 0,
-        others: 0,
-        elements: 1,
+        others: TRANSFERS,
+        elements,
         recvs: receives(credits, 0).saturating_add(in_advance),
         first_recvs: receives(first, 0).saturating_add(in_advance),
         recv_len: own.receive.bytes(),
@@ -58,17 +62,18 @@ fn with(own: &PrivateData, credits: u32) -> QpSize {
     }
 }
 
-/// The largest size up to the wanted one that the device can have, and its credits; `None` if it
-/// can have none.
+/// The largest size up to the wanted one that the device can have, with requests of `elements`
+/// elements, and its credits; `None` if it can have none.
 pub(super) fn fit(
     device: &DeviceLimits,
     own: &PrivateData,
+    elements: u32,
     wants: &Wants,
 ) -> Option<(QpSize, u32)> {
     let mut credits = wants.credits.max(MIN_CREDITS);
 
     loop {
-        let size = with(own, credits);
+        let size = with(own, credits, elements);
         let fits = size.send_depth() <= device.max_wr
             && size.recv_depth() <= device.max_wr
             && size.completions() <= device.max_cqe
@@ -107,7 +112,7 @@ mod tests {
 
     /// The size for these limits.
     fn credits(device: &DeviceLimits, wants: &Wants) -> Option<u32> {
-        fit(device, &PrivateData::default(), wants).map(|(_, credits)| credits)
+        fit(device, &PrivateData::default(), 1, wants).map(|(_, credits)| credits)
     }
 
     // V1-34: each call of the grant has a Receive, even if a batch is held back.
@@ -118,7 +123,7 @@ mod tests {
                 credits: wanted,
                 ..WANTS
             };
-            let Some((size, credits)) = fit(&device(), &PrivateData::default(), &wants) else {
+            let Some((size, credits)) = fit(&device(), &PrivateData::default(), 1, &wants) else {
                 assert!(false);
                 continue;
             };
@@ -139,12 +144,12 @@ mod tests {
             max_cqe,
             ..device()
         };
-        for (max_wr, max_cqe) in [(100, 1000), (1000, 100), (8, 1000)] {
+        for (max_wr, max_cqe) in [(200, 1000), (1000, 200), (134, 1000)] {
             let device = small(max_wr, max_cqe);
             let found = credits(&device, &WANTS);
             assert!(found.is_some_and(|credits| (MIN_CREDITS..128).contains(&credits)));
         }
-        assert_eq!(credits(&small(7, 1000), &WANTS), None);
+        assert_eq!(credits(&small(131, 1000), &WANTS), None);
         assert_eq!(credits(&small(0, 0), &WANTS), None);
     }
 

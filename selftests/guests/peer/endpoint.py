@@ -76,13 +76,13 @@ class Area:
                 return area
         return cls(pd, size)
 
-    def __init__(self, pd, size):
+    def __init__(self, pd, size, access=verbs.ACCESS_LOCAL_WRITE):
         self.pd = pd
         self._map = mmap.mmap(-1, size)
         self._view = (ctypes.c_char * size).from_buffer(self._map)
         self.addr = ctypes.addressof(self._view)
-        self._mr = verbs.reg_mr(pd, self.addr, size, verbs.ACCESS_LOCAL_WRITE)
-        self.lkey = self._mr.contents.lkey
+        self._mr = verbs.reg_mr(pd, self.addr, size, access)
+        self.lkey, self.rkey = self._mr.contents.lkey, self._mr.contents.rkey
         self.size = size
 
     def close(self):
@@ -108,7 +108,7 @@ class Connection:
         address = ctypes.addressof(context.contents)
         if address not in Connection._domains:
             Connection._domains[address] = verbs.alloc_pd(context)
-        self._pd = Connection._domains[address]
+        self.pd = self._pd = Connection._domains[address]
         self._channel = verbs.create_comp_channel(context)
         self.fd = self._channel.contents.fd
         self._cq = verbs.create_cq(context, MAX_SENDS + receives, None, self._channel, 0)

@@ -6,11 +6,13 @@ The orders are a JSON file, an array of connections, each with the words
     private_data    the bytes of the connection request, in hexadecimal digits
     depth           RDMA Reads that it says it serves; 1 without
     receives, size  the number of its Receives, and their length
-    exchanges       an array of arrays of messages in hexadecimal digits
+    memory          bytes that the server may read and write by RDMA
+    exchanges       an array of arrays of messages in hexadecimal digits; hhhhhhhh in them stands for the handle of the
+                    memory, and oooooooooooooooo for its address
 
 The messages of an exchange are sent together. Its replies are those up to the first with the xid of its last message,
-which has to be a good call. For each connection there is a line of output: `private_data` of the accept and, for each
-exchange, an array of its replies; or `failed`, with the event that came instead.
+which has to be a good call. For each connection there is a line of output: `private_data` of the accept, for each
+exchange an array of its replies, and `memory` as it is after the last one; or `failed`, with what came instead.
 """
 
 import ctypes
@@ -22,7 +24,7 @@ from ctypes import byref
 from types import SimpleNamespace
 
 import verbs
-from endpoint import Connection
+from endpoint import Area, Connection
 
 STEP_MS = 5000
 SILENCE_SECONDS = 20
@@ -45,6 +47,11 @@ class Requester:
         self._wait(verbs.ROUTE_RESOLVED)
         event = SimpleNamespace(id=self._id, depth=(order.get("depth", 1), 0))
         self._connection = Connection(event, 1, order.get("receives", 64), order.get("size", 4096))
+        content = bytes.fromhex(order.get("memory", ""))
+        access = verbs.ACCESS_LOCAL_WRITE | verbs.ACCESS_REMOTE_WRITE | verbs.ACCESS_REMOTE_READ
+        self._memory = Area(self._connection.pd, max(len(content), 4096), access)
+        self._length = len(content)
+        ctypes.memmove(self._memory.addr, content, len(content))
         self.private_data = self._connect(bytes.fromhex(order.get("private_data", "")), order.get("depth", 1))
 
     def _connect(self, private_data, depth):
@@ -70,9 +77,19 @@ class Requester:
         finally:
             verbs.ack_cm_event(raw)
 
-    def exchange(self, messages):
+    @property
+    def memory(self):
+        """The bytes of the memory."""
+        return ctypes.string_at(self._memory.addr, self._length)
+
+    def _message(self, text):
+        text = text.replace("h" * 8, f"{self._memory.rkey:08x}").replace("o" * 16, f"{self._memory.addr:016x}")
+        return bytes.fromhex(text)
+
+    def exchange(self, texts):
         """Sends the messages; returns the replies up to that to the last of them."""
         replies = []
+        messages = [self._message(text) for text in texts]
         for message in messages:
             self._connection.send(message)
         while not any(reply[:4] == messages[-1][:4] for reply in replies):
@@ -96,8 +113,8 @@ def carry_out(host, port, order):
         requester = Requester(host, port, order)
         found["private_data"] = requester.private_data.hex()
         for exchange in order.get("exchanges", []):
-            replies = requester.exchange([bytes.fromhex(message) for message in exchange])
-            found["exchanges"].append([reply.hex() for reply in replies])
+            found["exchanges"].append([reply.hex() for reply in requester.exchange(exchange)])
+        found["memory"] = requester.memory.hex()
         requester.end()
     except Failed as reason:
         found["failed"] = str(reason)

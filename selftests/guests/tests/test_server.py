@@ -90,6 +90,88 @@ def mount(pair: Pair, by: str, vers: str) -> None:
         pair.umount()
 
 
+SIZES = (1, 3, 4095, 4096, 4097, 65537, 1 << 20, (3 << 20) + 5)
+
+
+@test("data of all sizes by {by}, vers={vers}", "V1-45", "V1-50", "V1-73", "V1-96", server="ours", cases=MOUNTS[::3])
+def data(pair: Pair, by: str, vers: str) -> None:
+    """Written through chunks and read again, the bytes are the same at both ends; by the page cache, and without."""
+    sizes = " ".join(map(str, SIZES))
+    pair.mount(vers)
+    try:
+        for flags in ("", "oflag=direct"):
+            pair.client.run(
+                f"""
+                for size in {sizes}; do
+                    head -c $size /dev/urandom >/tmp/data-$size
+                    dd if=/tmp/data-$size of={MOUNT_POINT}/data-$size bs=5M {flags} status=none
+                done
+                sync
+                """,
+                120,
+            )
+            sums = f"for size in {sizes}; do sha256sum <%s/data-$size; done"
+            sent = pair.client.run(sums % "/tmp").out
+            assert pair.server.run(sums % "/export").out == sent, f"written {flags}"
+            pair.drop_caches()
+            assert pair.client.run(sums % MOUNT_POINT, 60).out == sent, "read"
+            direct = f"for size in {sizes}; do dd if={MOUNT_POINT}/data-$size bs=5001 iflag=direct status=none | sha256sum; done"
+            assert pair.client.run(direct, 120).out == sent, "read without the page cache"
+        pair.client.run(f"rm {MOUNT_POINT}/data-*")
+    finally:
+        pair.umount()
+
+
+@test("long names and directories by {by}, vers={vers}", "V1-48", "V1-51", server="ours", cases=MOUNTS[::3])
+def long_messages(pair: Pair, by: str, vers: str) -> None:
+    """Replies in Reply chunks (READDIR), and calls that are too long for a message (SYMLINK)."""
+    pair.mount(vers)
+    try:
+        pair.client.run(
+            f"""
+            mkdir {MOUNT_POINT}/many
+            cd {MOUNT_POINT}/many
+            for i in $(seq 600); do : >file-with-a-name-that-is-long-enough-to-fill-a-page-soon-$i; done
+            target=$(printf 'a/%.0s' $(seq 2000))end
+            ln -s $target link
+            [ "$(readlink link)" = $target ]
+            """,
+            120,
+        )
+        pair.drop_caches()
+        assert pair.client.run(f"ls {MOUNT_POINT}/many | wc -l").out == "601\n"
+        assert pair.server.run("readlink /export/many/link | wc -c; ls /export/many | wc -l").out == "4004\n601\n"
+        pair.client.run(f"rm -r {MOUNT_POINT}/many", 120)
+    finally:
+        pair.umount()
+
+
+@test("files stay as they are while they are read, by {by}", "H-151", server="ours", cases=CLIENTS)
+def untouched(pair: Pair, by: str) -> None:
+    """nfsd replies from pages of the file; no later reply may be written to them."""
+    pair.server.run(
+        "head -c 3000 /dev/urandom >/export/small; head -c 300000 /dev/urandom >/export/large; mkdir -p /export/d"
+    )
+    pair.server.run("for i in $(seq 60); do : >/export/d/file-$i; done; cp /export/small /export/large /tmp")
+    pair.mount("3", "noac,lookupcache=none")
+    try:
+        pair.client.run(
+            f"""
+            for i in $(seq {pair.options.scaled(100, 20)}); do
+                dd if={MOUNT_POINT}/small bs=3000 count=1 iflag=direct status=none | cmp - {MOUNT_POINT}/small
+                ls -U {MOUNT_POINT}/d >/dev/null
+                dd if={MOUNT_POINT}/large bs=100000 iflag=direct of=/dev/null status=none
+                ls -l {MOUNT_POINT} >/dev/null
+            done
+            """,
+            120,
+        )
+        pair.server.run("cmp /export/small /tmp/small; cmp /export/large /tmp/large")
+        pair.client.run(f"rm -r {MOUNT_POINT}/d {MOUNT_POINT}/small {MOUNT_POINT}/large")
+    finally:
+        pair.umount()
+
+
 @test("nothing is left of connections, of {by}", "H-111", server="ours", cases=CLIENTS)
 def gone(pair: Pair, by: str) -> None:
     """Many mounts, then none: the objects of RDMA and the references to the module come back."""
@@ -238,7 +320,7 @@ def burst(pair: Pair) -> None:
     assert len(replies) == 1 + 320 + 3, len(replies)
 
 
-# Title, the private data of the request, and whether it asks for remote invalidation.
+# Title, the private data of the request, and its requirement.
 REQUESTS = [
     ("none", "", "PD-34"),
     ("at offset 3", "aabbcc" + TAKES, "PD-36"),
@@ -267,3 +349,139 @@ def dropped(pair: Pair) -> None:
     assert all("failed" not in other for other in found[1:]), found
     (found,) = carried_out(pair, {"exchanges": [[null().hex()]]})
     assert "failed" not in found, found
+
+
+HANDLE, ADDRESS = "h" * 8, "o" * 16
+READ, WRITE = 6, 7
+ROOT = words(1, 20, 0, 0, 0, 0, 0)  # a credential of AUTH_SYS, without groups
+
+
+def call(procedure: int, arguments: bytes, xid: int = XID) -> bytes:
+    """A call of NFSv3 by root."""
+    return words(xid, wire.CALL, 2, NFS, 3, procedure) + ROOT + words(0, 0) + arguments
+
+
+def header(lists: str, proc: int = wire.RDMA_MSG, xid: int = XID) -> str:
+    """A header with these lists, in hexadecimal digits."""
+    return words(xid, 1, 32, proc).hex() + lists
+
+
+def segment(length: int, handle: str = HANDLE, at: int | None = None) -> str:
+    """A segment at the beginning of the memory, or at any address."""
+    return handle + words(length).hex() + (ADDRESS if at is None else f"{at:016x}")
+
+
+def read_list(*segments: tuple[int, str]) -> str:
+    """A Read list of (position, segment)."""
+    return "".join(words(1, position).hex() + of for position, of in segments) + words(0).hex()
+
+
+def handle_of(pair: Pair, path: str) -> bytes:
+    """The handle of a file for NFSv3, as nfsd makes it for a client of the export."""
+    script = "import os; f = os.open('/proc/fs/nfsd/filehandle', os.O_RDWR); os.write(f, b'* {} 64\\n'); print(os.read(f, 999).decode())"
+    shown = pair.server.run(f'python3 -c "{script.format(path)}"').out.strip()
+    return bytes.fromhex(shown.removeprefix("\\x"))
+
+
+def opaque(data: bytes) -> bytes:
+    """An opaque of variable length."""
+    return words(len(data)) + data.ljust(len(data) + -len(data) % 4, b"\0")
+
+
+def status(reply: str) -> tuple[int, int]:
+    """The status of an inline RPC reply, and the first word of its results."""
+    _, payload = wire.decode(bytes.fromhex(reply))
+    accepted, results = wire.decode_reply(payload)
+    assert accepted is not None, reply
+    return accepted["status"], int.from_bytes(results[:4]) if results else 0
+
+
+@test("arguments in Read chunks of any form", "V1-72", "V1-73", "V1-76", "V1-78", "V1-80", "V1-107", server="ours")
+def arguments(pair: Pair) -> None:
+    """A WRITE is executed with its bytes in the right places, and zeros where padding is missing."""
+    pair.mount("3")  # so that nfsd knows the client
+    pair.umount()
+    pair.server.run(": >/export/chunks")
+    fh, data = opaque(handle_of(pair, "/export/chunks")), bytes(range(1, 251)) * 8
+    size = len(data)
+
+    start = call(WRITE, fh + words(0, 0, size, 2, size))
+    whole = start + data
+    forms = {
+        "one chunk": (read_list((len(start), segment(size))) + words(0, 0).hex(), wire.RDMA_MSG, start, data),
+        "behind an empty segment": (
+            read_list((len(start), segment(0)), (len(start), segment(size)), (len(start), segment(0)))
+            + words(0, 0).hex(),
+            wire.RDMA_MSG,
+            start,
+            data,
+        ),
+        "a Long call": (read_list((0, segment(len(whole)))) + words(0, 0).hex(), wire.RDMA_NOMSG, b"", whole),
+        "two bytes short of its count": (
+            read_list((len(start), segment(size - 2))) + words(0, 0).hex(),
+            wire.RDMA_MSG,
+            start,
+            data,
+        ),
+    }
+    for number, (title, (lists, proc, inline, memory)) in enumerate(forms.items()):
+        pair.server.run("truncate -s 0 /export/chunks")
+        # nfsd would reply to a call with the same xid without executing it.
+        xid = words(0x5000 + number)
+        inline, memory = (xid + part[4:] if part[:4] == start[:4] else part for part in (inline, memory))
+        message = header(lists, proc, 0x5000 + number) + inline.hex()
+        order = {"private_data": REFUSES, "memory": memory.hex(), "exchanges": [[message]]}
+        (found,) = carried_out(pair, order)
+        assert "failed" not in found, f"{title}: {found}"
+        assert status(found["exchanges"][0][0]) == (wire.SUCCESS, 0), f"{title}: {found}"
+        expected = data[:-2] + b"\0\0" if "short" in title else data
+        written = pair.server.run("od -An -v -tx1 /export/chunks").out.replace(" ", "").replace("\n", "")
+        assert written == expected.hex(), f"{title}: {len(written) // 2} bytes, {written[-16:]}"
+
+
+@test("memory that the client does not give", "V1-157", "H-150", server="ours", allowed=(r"rxe0: .*",))
+def refused_memory(pair: Pair) -> None:
+    """An RDMA Read or Write that fails ends the connection; the call is not executed, and the next connection works."""
+    pair.mount("3")
+    pair.umount()
+    pair.server.run("echo before >/export/chunks")
+    fh = opaque(handle_of(pair, "/export/chunks"))
+    start = call(WRITE, fh + words(0, 0, 2000, 2, 2000))
+    read = call(READ, fh + words(0, 0, 2000))
+    wrong = segment(2000, "0badbad0")
+    calls = (
+        header(read_list((len(start), wrong)) + words(0, 0).hex()) + start.hex(),
+        header(words(0, 1, 1).hex() + wrong + words(0, 0).hex()) + read.hex(),
+    )
+    for message in calls:
+        found, good = carried_out(pair, {"exchanges": [[message]]}, {"exchanges": [[null().hex()]]})
+        assert "failed" in found and "failed" not in good, (found, good)
+    assert pair.server.run("cat /export/chunks").out == "before\n"
+
+
+@test("results in Write chunks of any form", "V1-56", "V1-86", "V1-88", "V1-98", server="ours")
+def results(pair: Pair) -> None:
+    """The data of a READ goes to its chunk, as far as that has room, and the lengths are returned."""
+    pair.mount("3")
+    pair.umount()
+    pair.server.run("head -c 1000 /dev/zero | tr '\\0' x >/export/chunks")
+    fh = opaque(handle_of(pair, "/export/chunks"))
+    read = call(READ, fh + words(0, 0, 1000)).hex()
+
+    def answer(chunks: str) -> tuple[dict[str, object], bytes, bytes]:
+        message = header(words(0).hex() + chunks) + read
+        (found,) = carried_out(pair, {"private_data": REFUSES, "memory": bytes(1200).hex(), "exchanges": [[message]]})
+        assert "failed" not in found, f"{chunks}: {found}"
+        return *wire.decode(bytes.fromhex(found["exchanges"][0][0])), bytes.fromhex(found["memory"])
+
+    one = words(1, 1).hex() + segment(1200) + words(0, 0).hex()
+    head, _, memory = answer(one)
+    assert memory == b"x" * 1000 + bytes(200) and head["write"][0][0]["length"] == 1000, head
+    # Without segments the data is inline.
+    head, payload, memory = answer(words(1, 0, 0, 0).hex())
+    assert head["write"] == [[]] and payload.endswith(b"x" * 1000) and memory == bytes(1200), head
+    # A chunk that is too small: an error of NFS, and nothing is written.
+    head, payload, memory = answer(words(1, 1).hex() + segment(900) + words(0, 0).hex())
+    assert head["proc"] == wire.RDMA_MSG and memory == bytes(1200), head
+    accepted, found = wire.decode_reply(payload)
+    assert accepted["status"] != wire.SUCCESS or int.from_bytes(found[:4]) != 0, payload

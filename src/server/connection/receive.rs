@@ -16,19 +16,24 @@ use kernel::{
 
 use super::{
     call::Call,
-    connection::{
-        CloseReason,
-        Connection, //
-    },
-    outbox::Unsent, //
+    outbox::Unsent,
+    CloseReason,
+    Connection,
+    Terms, //
 };
 use crate::{
+    os::PAGE_SIZE,
     proto::{
         encode_error,
+        neutral::Invalidation,
         v1::{
             header::VERSION,
             responder::{
                 call::receive,
+                offer::{
+                    Offer,
+                    OfferLimits, //
+                },
                 rebuild::{
                     form::Form,
                     ArgumentLimits,
@@ -99,8 +104,13 @@ impl Connection {
         let mut received = receive(message);
 
         if let Received::Call(call) = &received {
-            match check_arguments(call) {
-                Ok(()) => return Arrival::Call(Call::new(call, message.len())),
+            let permitted = self
+                .terms()
+                .map_or(Invalidation::None, |terms| terms.invalidation);
+            match check(call) {
+                Ok(form) => {
+                    return Arrival::Call(Call::new(call, message.len(), form, permitted));
+                }
                 Err(defect) => received = Received::bad_header(call.xid, defect),
             }
         }
@@ -147,9 +157,16 @@ impl Connection {
         };
         call.is_busy = true;
         self.receives.begun();
-        // The inbox has a place for each Receive. If it is closed the connection ends.
+        self.push(terms, call);
+    }
+
+    /// Puts a call into the inbox.
+    pub(super) fn push(&self, terms: &Terms, call: KBox<Call>) {
+        // If it is closed the connection ends anyway. If it is full the client has sent far more
+        // calls than it may.
         if let Err(call) = self.calls.push(&terms.xprt, call) {
             self.end_call(call);
+            self.lost(CloseReason::NoResources);
         }
     }
 
@@ -159,8 +176,14 @@ impl Connection {
         mut call: KBox<Call>,
         rqst: Incoming<'r>,
     ) -> Option<(Arguments<'r>, KBox<Call>)> {
-        let arguments = rqst.copy(call.arguments());
-
+        if call.is_reduced {
+            self.read_arguments(call);
+            return None;
+        }
+        let arguments = match call.take_read() {
+            Some((pages, len)) => rqst.exchange(pages, len),
+            None => rqst.copy(call.arguments()),
+        };
         if let Some(message) = call.take_message() {
             self.recycle(message);
         }
@@ -189,7 +212,7 @@ impl Connection {
     pub(super) fn reject(&self, xid: u32, version: u32, error: &RdmaError, flags: Flags) -> Result {
         let most = self.terms().map_or(0, |terms| terms.credits);
         let credits = self.receives.grant(most, most);
-        let sent = self.send_message(flags, |out| {
+        let sent = self.send_message(None, flags, |out| {
             let len = encode_error(xid, version, credits, error, out).ok()?;
             u32::try_from(len).ok()
         });
@@ -208,19 +231,27 @@ impl Connection {
     }
 }
 
-/// Checks that the arguments of a call can be put together.
+/// The most that is taken as the arguments of one call. The length is compared with the pages of a
+/// thread when it takes the call.
+pub(super) const ARGUMENTS: ArgumentLimits = ArgumentLimits {
+    len: (4 << 20) + 2 * PAGE_SIZE,
+    segments: 256,
+};
+
+/// The most that is taken as the offer of one call. A larger one takes more RDMA Writes than a
+/// reply may have.
+const OFFER: OfferLimits = OfferLimits {
+    chunks: 16,
+    segments: 256,
+};
+
+/// Checks that the arguments of a call can be put together, and its offer kept. Returns the form of
+/// the arguments.
 ///
 /// # Errors
 ///
 /// The [`Defect`]; the call is rejected.
-fn check_arguments(call: &received::Call<'_>) -> Result<(), Defect> {
-    const LIMITS: ArgumentLimits = ArgumentLimits {
-        len: u32::MAX,
-        segments: 0,
-    };
-
-    match Rebuild::plan(&call.chunks, call.payload, &LIMITS)?.form() {
-        Form::Inline => Ok(()),
-        _ => Err(Defect::TooManySegments),
-    }
+fn check(call: &received::Call<'_>) -> Result<Form, Defect> {
+    Offer::of(&call.chunks, &OFFER)?;
+    Ok(Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS)?.form())
 }

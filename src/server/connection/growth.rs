@@ -16,7 +16,7 @@ use kernel::{
     workqueue::WorkItem, //
 };
 
-use super::connection::Connection;
+use super::Connection;
 use crate::os;
 
 /// Buffers of either kind that are allocated at a time.

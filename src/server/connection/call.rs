@@ -11,15 +11,26 @@ use kernel::{
 };
 
 use crate::{
-    proto::v1::responder::{
-        call::receive,
-        offer::{
-            Kept,
-            Offer, //
-        },
-        received::{
-            Call as Message,
-            Received, //
+    os::{
+        series::EMSGSIZE,
+        PageSet,
+        Private, //
+    },
+    proto::{
+        neutral::Invalidation,
+        v1::responder::{
+            call::receive,
+            invalidation,
+            offer::{
+                Kept,
+                Offer, //
+            },
+            rebuild::form::Form,
+            received::{
+                Call as Message,
+                Received, //
+            },
+            reply::Part, //
         }, //
     },
     verbs::RecvBuffer, //
@@ -33,6 +44,9 @@ enum Chunks {
     InMessage,
 }
 
+/// Results that may be placed directly, of one reply. An NFS client offers a chunk for one.
+const MOST_RESULTS: usize = 8;
+
 /// The data of a call.
 pub(crate) struct Call {
     /// Its xid.
@@ -42,6 +56,15 @@ pub(crate) struct Call {
     /// The place of the arguments in the message.
     payload_at: usize,
     chunks: Chunks,
+    /// Set if parts of the arguments are in the client's memory.
+    pub(super) is_reduced: bool,
+    /// The arguments, once all parts were read, and their length.
+    read: Option<(PageSet<Private>, u32)>,
+    /// The results that may be placed directly.
+    results: [Part; MOST_RESULTS],
+    results_len: usize,
+    /// The handle that the reply invalidates.
+    pub(super) invalidate: Option<u32>,
     /// The message, until its Receive is posted again; a call with many chunks keeps it.
     message: Option<RecvBuffer>,
     /// Set while it counts as one without a reply.
@@ -49,12 +72,18 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The record for the call `call`, whose bytes are in `buf` of `len` bytes.
+    /// The record for the call `call`, in a message of `len` bytes. `form` is the form of its
+    /// arguments, and `permitted` are the handles that replies may invalidate.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(call: &Message<'_>, len: usize) -> Result<KBox<Self>> {
+    pub(super) fn new(
+        call: &Message<'_>,
+        len: usize,
+        form: Form,
+        permitted: Invalidation,
+    ) -> Result<KBox<Self>> {
         let offer = Offer {
             write: call.chunks.write,
             reply: call.chunks.reply,
@@ -66,6 +95,11 @@ impl Call {
             // The arguments are the end of the message.
             payload_at: len.saturating_sub(payload_len),
             chunks: Kept::new(&offer).map_or(Chunks::InMessage, Chunks::Kept),
+            is_reduced: form != Form::Inline,
+            read: None,
+            results: [Part::default(); MOST_RESULTS],
+            results_len: 0,
+            invalidate: invalidation::handle(&call.chunks, permitted),
             message: None,
             is_busy: false,
         };
@@ -91,6 +125,44 @@ impl Call {
             Chunks::Kept(_) => self.message.take(),
             Chunks::InMessage => None,
         }
+    }
+
+    /// All parts of the arguments were read to `pages`, of which they are the first `len` bytes.
+    pub(super) fn set_read(&mut self, pages: PageSet<Private>, len: u32) {
+        self.is_reduced = false;
+        self.read = Some((pages, len));
+    }
+
+    /// Takes the arguments that were read, and their length.
+    pub(super) fn take_read(&mut self) -> Option<(PageSet<Private>, u32)> {
+        self.read.take()
+    }
+
+    /// The message.
+    pub(super) fn message(&self) -> &[u8] {
+        self.message.as_ref().map_or(&[], |buf| buf.message())
+    }
+
+    /// Notes the next result that may be placed directly.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if its chunk is too small.
+    pub(super) fn add_result(&mut self, at: u32, len: u32) -> Result {
+        if !self.offer().takes(self.results_len, len) {
+            return Err(EMSGSIZE);
+        }
+        // Further results stay in the reply.
+        if let Some(place) = self.results.get_mut(self.results_len) {
+            *place = Part { at, len };
+            self.results_len = self.results_len.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// The results that may be placed directly.
+    pub(super) fn results(&self) -> &[Part] {
+        self.results.get(..self.results_len).unwrap_or(&[])
     }
 
     /// Takes the message at the end of the call.

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The beginning of a connection's use.
+
+use kernel::prelude::*;
+
+use super::{
+    outbox::BEYOND,
+    Connection,
+    ConnectionQp,
+    ConnectionSends,
+    Terms, //
+};
+use crate::{
+    os::Fifo,
+    proto::{
+        v1::responder::invalidation,
+        PrivateData,
+        Thresholds, //
+    },
+    sunrpc::svc::SvcXprt,
+    verbs::{
+        MrPool,
+        MrSize,
+        QpSize,
+        TransferSize,
+        Transfers, //
+    }, //
+};
+
+/// Blocks of 1, 4 and 16 requests that a connection has at first.
+const FIRST_BLOCKS: [u32; 3] = [4, 2, 0];
+
+/// The most requests that blocks are allocated for. Transfers that wait for room have some, too.
+const MOST_REQUESTS: u32 = 1024;
+
+/// The registrations that RDMA Reads land in, on devices that need them.
+const SINKS: MrSize = MrSize {
+    first: 2,
+    most: 512,
+    per_message: 5,
+    most_per_message: 32,
+    pages: 256,
+};
+
+/// The server's side of a connection, before the client's is known.
+pub(in crate::server) struct Own {
+    /// The object that the core knows the connection by.
+    pub(in crate::server) xprt: SvcXprt,
+    /// The message for the client.
+    pub(in crate::server) data: PrivateData,
+    /// The most calls that the client may have outstanding.
+    pub(in crate::server) credits: u32,
+    /// The size of the queue pair.
+    pub(in crate::server) size: QpSize,
+    /// Elements of an RDMA Write, and of an RDMA Read.
+    pub(in crate::server) elements: (u32, u32),
+    /// RDMA Reads land in registrations.
+    pub(in crate::server) has_sinks: bool,
+}
+
+impl Connection {
+    /// Settles the terms, posts the first Receives, and opens the gate for `qp` and the outbox with
+    /// `sends`. Called once.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or the device's error.
+    pub(in crate::server) fn open(
+        &self,
+        mut qp: ConnectionQp,
+        sends: ConnectionSends,
+        own: Own,
+    ) -> Result {
+        let Own {
+            xprt,
+            data,
+            credits,
+            size,
+            elements,
+            has_sinks,
+        } = own;
+        // CAST: Widening.
+        let most = size.recvs.saturating_add(BEYOND) as usize;
+        self.calls.make(most)?;
+        self.open_reading(most)?;
+        let waiting = Fifo::new(most)?;
+        let sinks = if has_sinks {
+            Some(MrPool::new(qp.poster(), &SINKS)?)
+        } else {
+            None
+        };
+        let transfers = Transfers::new(
+            qp.poster(),
+            &TransferSize {
+                entries: size.others,
+                write_elements: elements.0,
+                read_elements: elements.1,
+                first: FIRST_BLOCKS,
+                most: MOST_REQUESTS,
+            },
+            sinks.clone(),
+        )?;
+        self.terms.populate(Terms {
+            xprt,
+            thresholds: Thresholds::for_server(&data, &self.peer),
+            credits,
+            // CAST: Widening.
+            send_len: size.send_len as usize,
+            receives: qp.recv_queue(),
+            transfers,
+            sinks,
+            most_transfers: size.others,
+            write_elements: elements.0,
+            invalidation: invalidation::permitted(&data, &self.peer),
+        });
+        self.receives
+            .posted(qp.post_first_receives().map_err(|_| EIO)?);
+        self.link.set_qp(qp);
+        self.outbox.lock().open(sends, waiting);
+        Ok(())
+    }
+}

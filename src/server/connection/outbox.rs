@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The messages of a connection to its client, posted or waiting for room in the send queue.
+
+use kernel::{
+    alloc::Flags,
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
+
+use super::{
+    CloseReason,
+    Connection,
+    ConnectionSends, //
+};
+use crate::{
+    os::{
+        series::{
+            smp_mb,
+            EMSGSIZE,
+            ENOBUFS,
+            ENOTCONN, //
+        },
+        Fifo, //
+    },
+    verbs::{
+        FromPeer,
+        PostError,
+        SendBuffer,
+        ToPeer,
+        Transfer, //
+    }, //
+};
+
+/// Messages that wait before the connection takes no more calls.
+const MANY: usize = 16;
+
+/// Messages of the outbox beyond one for each credit: those of calls that threads have taken from a
+/// client with more calls than its credits.
+pub(super) const BEYOND: u32 = 64;
+
+/// The reason why a message was not sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsent {
+    /// The connection is closed.
+    Closed,
+    /// It could not be written, or there are too many.
+    Refused(Error),
+    /// The device has refused it: the connection has to end.
+    Device,
+}
+
+impl From<Unsent> for Error {
+    fn from(why: Unsent) -> Self {
+        match why {
+            Unsent::Closed => ENOTCONN,
+            Unsent::Refused(error) => error,
+            Unsent::Device => EIO,
+        }
+    }
+}
+
+/// A message that waits for room in the send queue, with all that it needs.
+pub(super) enum Message {
+    /// A message to the client.
+    Send {
+        /// Its bytes.
+        bytes: KVec<u8>,
+        /// RDMA Writes in front of it.
+        transfer: Option<Transfer<ToPeer>>,
+        /// The handle that it invalidates.
+        invalidate: Option<u32>,
+    },
+    /// RDMA Reads.
+    Reads {
+        /// The requests.
+        transfer: Transfer<FromPeer>,
+        /// The number that they are posted with.
+        context: usize,
+    },
+}
+
+/// The send queue, and the messages that wait for room in it.
+pub(super) struct Outbox {
+    /// `None` before it is made, and after the teardown has taken it.
+    sends: Option<ConnectionSends>,
+    /// The message that has waited longest, and those behind it.
+    next: Option<Message>,
+    waiting: Fifo<Message>,
+    is_open: bool,
+}
+
+impl Outbox {
+    /// An outbox that takes no message.
+    pub(super) const fn new() -> Self {
+        Self {
+            sends: None,
+            next: None,
+            waiting: Fifo::none(),
+            is_open: false,
+        }
+    }
+
+    /// Opens it.
+    pub(super) fn open(&mut self, sends: ConnectionSends, waiting: Fifo<Message>) {
+        self.sends = Some(sends);
+        self.waiting = waiting;
+        self.is_open = true;
+    }
+
+    /// Takes no message from now on. Returns the messages that wait, to be dropped without the
+    /// lock.
+    pub(super) fn close(&mut self) -> (Option<Message>, Fifo<Message>) {
+        self.is_open = false;
+        let waiting = core::mem::replace(&mut self.waiting, Fifo::none());
+        (self.next.take(), waiting)
+    }
+
+    /// Takes the send queue, for the teardown.
+    pub(super) fn take_sends(&mut self) -> Option<ConnectionSends> {
+        self.is_open = false;
+        self.sends.take()
+    }
+
+    /// The send queue.
+    pub(super) fn sends(&mut self) -> Option<&mut ConnectionSends> {
+        self.sends.as_mut()
+    }
+
+    /// The number of messages that wait.
+    fn len(&self) -> usize {
+        self.waiting
+            .len()
+            .saturating_add(usize::from(self.next.is_some()))
+    }
+
+    /// A free buffer.
+    fn buffer(sends: &mut ConnectionSends) -> Option<SendBuffer> {
+        match sends.take() {
+            Some(buf) => Some(buf),
+            None => sends.take_any(),
+        }
+    }
+
+    /// Posts the message that `write` writes, unless it has to wait: then `write` comes back.
+    fn try_post<W>(&mut self, write: W, invalidate: Option<u32>) -> Result<Option<W>, Unsent>
+    where
+        W: FnOnce(&mut [u8]) -> Option<u32>,
+    {
+        if !self.is_open {
+            return Err(Unsent::Closed);
+        }
+        // A message does not overtake one that waits.
+        if self.len() != 0 {
+            return Ok(Some(write));
+        }
+        let sends = self.sends.as_mut().ok_or(Unsent::Closed)?;
+        let Some(mut buf) = Self::buffer(sends) else {
+            return Ok(Some(write));
+        };
+        match write(buf.as_mut_slice()) {
+            Some(len) => {
+                sends.post_with(None, buf, len, invalidate)?;
+                Ok(None)
+            }
+            None => {
+                sends.put(buf);
+                Err(Unsent::Refused(EMSGSIZE))
+            }
+        }
+    }
+
+    /// Posts a message to the client, unless it has to wait: then it comes back.
+    fn post_send(
+        &mut self,
+        bytes: KVec<u8>,
+        transfer: Option<Transfer<ToPeer>>,
+        invalidate: Option<u32>,
+    ) -> Result<Option<Message>, Unsent> {
+        let wait = |bytes, transfer| {
+            Ok(Some(Message::Send {
+                bytes,
+                transfer,
+                invalidate,
+            }))
+        };
+        let sends = self.sends.as_mut().ok_or(Unsent::Closed)?;
+        let Some(mut buf) = Self::buffer(sends) else {
+            return wait(bytes, transfer);
+        };
+        let admitted = match transfer.map(Transfer::admit).transpose() {
+            Ok(admitted) => admitted,
+            Err(transfer) => {
+                sends.put(buf);
+                return wait(bytes, Some(transfer));
+            }
+        };
+        let Some(place) = buf.as_mut_slice().get_mut(..bytes.len()) else {
+            sends.put(buf);
+            return Err(Unsent::Refused(EMSGSIZE));
+        };
+        place.copy_from_slice(&bytes);
+        // CAST: A message is shorter than 4 GiB.
+        let len = bytes.len() as u32;
+        sends.post_with(admitted.map(|writes| (writes, 0)), buf, len, invalidate)?;
+        Ok(None)
+    }
+}
+
+impl From<PostError> for Unsent {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::Closed => Self::Closed,
+            PostError::Device(_) => Self::Device,
+        }
+    }
+}
+
+impl Connection {
+    /// Sends the message that `write` writes, which invalidates the handle `invalidate`; it returns
+    /// the length, or `None` if it has too little room. A message that finds no room in the queue is
+    /// written to memory from `flags`, and posted later.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it was not, and will not be, sent.
+    pub(super) fn send_message(
+        &self,
+        invalidate: Option<u32>,
+        flags: Flags,
+        write: impl FnOnce(&mut [u8]) -> Option<u32>,
+    ) -> Result<(), Unsent> {
+        let posted = self.outbox.lock().try_post(write, invalidate);
+        let Some(write) = posted? else {
+            return Ok(());
+        };
+        let len = self.terms().map_or(0, |terms| terms.send_len);
+        let mut bytes = KVec::from_elem(0u8, len, flags).map_err(|_| Unsent::Refused(ENOMEM))?;
+        let len = write(&mut bytes).ok_or(Unsent::Refused(EMSGSIZE))?;
+        // CAST: Widening.
+        bytes.truncate(len as usize);
+        self.send_or_wait(Message::Send {
+            bytes,
+            transfer: None,
+            invalidate,
+        })
+    }
+
+    /// Sends `message`, as soon as the send queue has room for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send_message`].
+    pub(super) fn send_or_wait(&self, message: Message) -> Result<(), Unsent> {
+        let mut outbox = self.outbox.lock();
+
+        if !outbox.is_open {
+            return Err(Unsent::Closed);
+        }
+        let pushed = outbox.waiting.push(message);
+        if let Err(message) = pushed {
+            drop(outbox);
+            drop(message);
+            return Err(Unsent::Refused(ENOBUFS));
+        }
+        self.waiting.store(outbox.len(), Relaxed);
+        // Store-buffer pattern. Thread: set `waiting`, smp_mb(), look for completed requests.
+        // Handler: note a completed request, smp_mb(), test `waiting`.
+        smp_mb();
+        self.flush(&mut outbox)
+    }
+
+    /// Posts the messages that wait, as long as there is room.
+    fn flush(&self, outbox: &mut Outbox) -> Result<(), Unsent> {
+        let flushed = self.post_waiting(outbox);
+
+        self.waiting.store(outbox.len(), Relaxed);
+        flushed
+    }
+
+    fn post_waiting(&self, outbox: &mut Outbox) -> Result<(), Unsent> {
+        while outbox.is_open {
+            let Some(message) = outbox.next.take().or_else(|| outbox.waiting.pop()) else {
+                break;
+            };
+            let back = match message {
+                Message::Send {
+                    bytes,
+                    transfer,
+                    invalidate,
+                } => outbox.post_send(bytes, transfer, invalidate)?,
+                Message::Reads { transfer, context } => self.post_reads(transfer, context)?,
+            };
+            if back.is_some() {
+                outbox.next = back;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts RDMA Reads, unless they have to wait: then they come back.
+    fn post_reads(
+        &self,
+        transfer: Transfer<FromPeer>,
+        context: usize,
+    ) -> Result<Option<Message>, Unsent> {
+        let terms = self.terms().ok_or(Unsent::Closed)?;
+        let admitted = match transfer.admit() {
+            Ok(admitted) => admitted,
+            Err(transfer) => return Ok(Some(Message::Reads { transfer, context })),
+        };
+        let posted = self
+            .link
+            .with_qp(|qp| terms.transfers.post(qp.poster(), admitted, context));
+        posted.ok_or(Unsent::Closed)??;
+        Ok(None)
+    }
+
+    /// Requests have completed: posts the messages that wait for their room.
+    pub(super) fn flush_waiting(&self) {
+        // Pairs with the barrier of a thread whose message waits.
+        smp_mb();
+        if self.waiting.load(Relaxed) == 0 {
+            return;
+        }
+        let mut outbox = self.outbox.lock();
+        let before = outbox.len();
+        let flushed = self.flush(&mut outbox);
+        let after = outbox.len();
+        drop(outbox);
+        if flushed == Err(Unsent::Device) {
+            self.lost(CloseReason::PostRefused);
+        }
+        if before >= MANY && after < MANY {
+            self.look_again();
+        }
+    }
+
+    /// Returns `true` while few messages wait, so that more calls may be served.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.load(Relaxed) < MANY
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Arguments with parts in the client's memory.
+
+use kernel::prelude::*;
+
+use super::{
+    call::Call,
+    outbox::Message,
+    receive::ARGUMENTS,
+    CloseReason,
+    Connection,
+    Terms, //
+};
+use crate::{
+    os::{
+        series::{
+            EMSGSIZE,
+            ENOBUFS,
+            EPROTO, //
+        },
+        PageSet,
+        Private,
+        Shared,
+        PAGE_SIZE, //
+    },
+    proto::{
+        v1::{
+            header::VERSION,
+            responder::{
+                call::receive,
+                rebuild::{
+                    pieces::Source,
+                    Rebuild, //
+                },
+                received::Received, //
+            }, //
+        },
+        RdmaError, //
+    },
+    verbs::{
+        Failure,
+        FromPeer,
+        Invalidated,
+        InvalidationHandler,
+        MrList,
+        Range,
+        Remote,
+        SharedRecvQueue,
+        Transfer,
+        TransferHandler, //
+    }, //
+};
+
+/// Registrations that are allocated at a time.
+const SINKS_GROWTH: u32 = 4;
+
+/// Calls whose arguments are being read, by the number that their RDMA Reads are posted with.
+pub(super) struct Reading {
+    /// The calls, each with the length of its arguments.
+    calls: KVec<Option<(KBox<Call>, u32)>>,
+    is_open: bool,
+}
+
+impl Reading {
+    /// None.
+    pub(super) const fn new() -> Self {
+        Self {
+            calls: KVec::new(),
+            is_open: false,
+        }
+    }
+
+    /// Takes all calls, to be dropped without the lock, and no others from now on.
+    pub(super) fn close(&mut self) -> KVec<Option<(KBox<Call>, u32)>> {
+        self.is_open = false;
+        core::mem::replace(&mut self.calls, KVec::new())
+    }
+
+    /// Keeps a call. Returns its number, or the call if there is no place.
+    fn add(&mut self, call: KBox<Call>, len: u32) -> Result<usize, KBox<Call>> {
+        let free = self
+            .calls
+            .iter_mut()
+            .enumerate()
+            .find(|(_, place)| place.is_none());
+
+        match free {
+            Some((number, place)) if self.is_open => {
+                *place = Some((call, len));
+                Ok(number)
+            }
+            _ => Err(call),
+        }
+    }
+
+    /// Takes a call.
+    fn take(&mut self, number: usize) -> Option<(KBox<Call>, u32)> {
+        self.calls.get_mut(number)?.take()
+    }
+}
+
+/// The arguments of a call as far as they are here, and the RDMA Reads that they lack.
+struct Parts {
+    pages: PageSet<Private>,
+    len: u32,
+    ranges: KVec<Range>,
+    remotes: KVec<Remote>,
+}
+
+impl Parts {
+    /// The parts of the call in `message`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EPROTO` if it is no call that passes the checks.
+    fn of(message: &[u8]) -> Result<Self> {
+        let Received::Call(call) = receive(message) else {
+            return Err(EPROTO);
+        };
+        let plan = Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS).map_err(|_| EPROTO)?;
+        let (payload, len) = (call.payload.unwrap_or(&[]), plan.len());
+        let mut this = Self {
+            pages: PageSet::new(),
+            len,
+            ranges: KVec::with_capacity(plan.reads(), GFP_KERNEL)?,
+            remotes: KVec::with_capacity(plan.reads(), GFP_KERNEL)?,
+        };
+
+        // CAST: Widening.
+        this.pages.fill(len.div_ceil(PAGE_SIZE) as usize)?;
+        for piece in plan.pieces() {
+            match piece.source {
+                Source::Inline(from) => {
+                    // CAST: Widening.
+                    let (from, len) = (from as usize, piece.len as usize);
+                    let bytes = payload.get(from..).and_then(|bytes| bytes.get(..len));
+                    this.pages.write(piece.at, bytes.ok_or(EPROTO)?)?;
+                }
+                // The client's padding may be missing: no memory of ours may show.
+                Source::Zeros => this.pages.zero(piece.at, piece.len)?,
+                Source::Read { handle, offset } => {
+                    this.ranges.push_within_capacity(Range {
+                        at: piece.at,
+                        len: piece.len,
+                    })?;
+                    this.remotes.push_within_capacity(Remote {
+                        handle,
+                        length: piece.len,
+                        offset,
+                    })?;
+                }
+            }
+        }
+        Ok(this)
+    }
+
+    /// Makes the RDMA Reads.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if they are too many; `ENOMEM` or the error of the device.
+    fn reads(self, terms: &Terms) -> Result<Transfer<FromPeer>> {
+        let mut pages = self.pages;
+
+        loop {
+            let (ranges, remotes) = (self.ranges.iter().copied(), self.remotes.iter().copied());
+            let not_made = match terms.transfers.read(pages, ranges, remotes) {
+                Ok(transfer) => return Ok(transfer),
+                Err(not_made) => not_made,
+            };
+            if not_made.error != ENOBUFS {
+                return Err(not_made.error);
+            }
+            pages = not_made.pages;
+            // CAST: Few.
+            terms.transfers.grow(self.remotes.len() as u32)?;
+            if let Some(sinks) = &terms.sinks {
+                sinks.grow(SINKS_GROWTH)?;
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Makes places for `most` calls whose arguments are being read.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn open_reading(&self, most: usize) -> Result {
+        let mut calls = KVec::with_capacity(most, GFP_KERNEL)?;
+
+        for _ in 0..most {
+            calls.push_within_capacity(None)?;
+        }
+        let mut reading = self.reading.lock();
+        reading.calls = calls;
+        reading.is_open = true;
+        Ok(())
+    }
+
+    /// Begins to read the parts of a call's arguments that are in the client's memory. A thread
+    /// takes the call again when they are here.
+    pub(super) fn read_arguments(&self, mut call: KBox<Call>) {
+        let Some(terms) = self.terms() else {
+            return;
+        };
+        let parts = match Parts::of(call.message()) {
+            Ok(parts) => parts,
+            Err(_) => return self.end_unread(call, CloseReason::NoResources),
+        };
+        if let Some(message) = call.take_message() {
+            self.recycle(message);
+        }
+        let len = parts.len;
+        if parts.ranges.is_empty() {
+            call.set_read(parts.pages, len);
+            return self.push(terms, call);
+        }
+        let transfer = match parts.reads(terms) {
+            Ok(transfer) => transfer,
+            Err(error) if error == EMSGSIZE => {
+                let _ = self.reject(call.xid, VERSION, &RdmaError::BadHeader, GFP_KERNEL);
+                return self.end_call(call);
+            }
+            Err(_) => return self.end_unread(call, CloseReason::NoResources),
+        };
+        // Its value must not be dropped under the lock.
+        let added = self.reading.lock().add(call, len);
+        match added {
+            Ok(context) => {
+                let sent = self.send_or_wait(Message::Reads { transfer, context });
+                let _ = self.check_sent(sent);
+            }
+            Err(call) => self.end_unread(call, CloseReason::NoResources),
+        }
+    }
+
+    /// Drops a call whose arguments cannot be read, with its connection.
+    fn end_unread(&self, call: KBox<Call>, why: CloseReason) {
+        self.end_call(call);
+        self.lost(why);
+    }
+}
+
+impl InvalidationHandler for Connection {
+    fn invalidated(
+        &self,
+        _queue: &mut SharedRecvQueue,
+        _context: usize,
+        _result: Result<MrList<Invalidated>, Failure>,
+    ) {
+        // Only RDMA Reads invalidate registrations here, and they complete as transfers.
+    }
+
+    fn registration_failed(&self, failure: Failure) {
+        self.lost(CloseReason::Completion(failure));
+    }
+}
+
+impl TransferHandler for Connection {
+    fn written(&self, _context: usize, pages: PageSet<Shared>, result: Result<(), Failure>) {
+        drop(pages);
+        if let Err(failure) = result {
+            self.lost(CloseReason::Completion(failure));
+        }
+        // `sent` is called next, and looks for messages that wait.
+    }
+
+    fn read(&self, context: usize, result: Result<PageSet<Private>, Failure>) {
+        let taken = self.reading.lock().take(context);
+
+        if let (Some((mut call, len)), Some(terms)) = (taken, self.terms()) {
+            match result {
+                Ok(pages) => {
+                    call.set_read(pages, len);
+                    self.push(terms, call);
+                }
+                Err(failure) => {
+                    self.end_call(call);
+                    self.lost(CloseReason::Completion(failure));
+                }
+            }
+        }
+        self.flush_waiting();
+    }
+
+    fn transfer_failed(&self, failure: Failure) {
+        self.lost(CloseReason::Completion(failure));
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Replies to calls.
+
+use kernel::prelude::*;
+
+use super::{
+    call::Call,
+    outbox::{
+        Message,
+        Unsent, //
+    },
+    Connection,
+    Terms, //
+};
+use crate::{
+    os::{
+        series::{
+            EMSGSIZE,
+            ENOBUFS,
+            ENOTCONN, //
+        },
+        PageSet,
+        Shared,
+        PAGE_SIZE, //
+    },
+    proto::{
+        v1::{
+            header::VERSION,
+            responder::reply::{
+                ReplyLimits,
+                ReplyPlan,
+                ReplyShape, //
+            }, //
+        },
+        RdmaError, //
+    },
+    sunrpc::{
+        svc::{
+            Layout,
+            Outgoing, //
+        },
+        XdrBuf, //
+    },
+    verbs::{
+        Range,
+        Remote,
+        ToPeer,
+        Transfer, //
+    }, //
+};
+
+/// The RDMA Writes of a reply: ranges of its pages, one after the other, and the segments.
+struct Writes {
+    ranges: KVec<Range>,
+    remotes: KVec<Remote>,
+}
+
+impl Writes {
+    /// Those of `plan`, for a reply with this layout.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn of(plan: &ReplyPlan<'_, '_>, layout: &Layout) -> Result<Self> {
+        let mut this = Self {
+            ranges: KVec::new(),
+            remotes: KVec::new(),
+        };
+
+        for write in plan.writes() {
+            let remote = Remote {
+                handle: write.handle,
+                length: write.part.len,
+                offset: write.offset,
+            };
+            this.remotes.push(remote, GFP_KERNEL)?;
+            for place in layout.places(write.part.at, write.part.len) {
+                let range = Range {
+                    at: place.at,
+                    len: place.len,
+                };
+                this.ranges.push(range, GFP_KERNEL)?;
+            }
+        }
+        Ok(this)
+    }
+
+    /// Makes the requests.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if they are too many; `ENOMEM` or the error of the device.
+    fn make(&self, terms: &Terms, pages: PageSet<Shared>) -> Result<Transfer<ToPeer>> {
+        let mut pages = pages;
+
+        loop {
+            let (ranges, remotes) = (self.ranges.iter().copied(), self.remotes.iter().copied());
+            let not_made = match terms.transfers.write(pages, ranges, remotes) {
+                Ok(transfer) => return Ok(transfer),
+                Err(not_made) => not_made,
+            };
+            if not_made.error != ENOBUFS {
+                return Err(not_made.error);
+            }
+            pages = not_made.pages;
+            // Each page and each segment may begin a request. CAST: Few.
+            let most = pages.len().saturating_add(self.remotes.len()) as u32;
+            let elements = terms.write_elements.max(1);
+            terms
+                .transfers
+                .grow(most.div_ceil(elements).saturating_add(1))?;
+        }
+    }
+}
+
+impl Connection {
+    /// Sends the reply of a thread to `call`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the client does not get it; the connection ends then.
+    pub(super) fn reply(&self, call: &mut Call, reply: Outgoing<'_>) -> Result {
+        if core::mem::take(&mut call.is_busy) {
+            self.receives.ended();
+        }
+        let terms = self.terms().ok_or(ENOTCONN)?;
+        let offer = call.offer();
+        let shape = ReplyShape {
+            len: reply.reply().len(),
+            results: call.results(),
+            opaque: reply.is_wrapped(),
+        };
+        let limits = ReplyLimits {
+            threshold: terms.thresholds.reply,
+            page_size: PAGE_SIZE,
+            pieces: terms.write_elements,
+            writes: terms.most_transfers,
+        };
+        let sent = match ReplyPlan::new(&offer, &shape, &limits) {
+            Err(_) => Err(Unsent::Refused(EMSGSIZE)),
+            Ok(plan) if plan.writes().next().is_some() => {
+                self.send_written(terms, call, &plan, reply)
+            }
+            Ok(plan) => {
+                let sent = self.send_inline(terms, call, &plan, &reply.reply());
+                // On failure, too, nothing refers to its pages.
+                reply.copied();
+                sent
+            }
+        };
+        // The client cannot take this reply, and could not take another one.
+        if sent == Err(Unsent::Refused(EMSGSIZE)) {
+            return self.reject(call.xid, VERSION, &RdmaError::BadHeader, GFP_KERNEL);
+        }
+        self.check_sent(sent)
+    }
+
+    /// Writes the message of a planned reply to `out`. Returns its length; `None` if `out` has too
+    /// little room.
+    fn write_message(
+        &self,
+        terms: &Terms,
+        call: &Call,
+        plan: &ReplyPlan<'_, '_>,
+        body: &XdrBuf<'_>,
+        out: &mut [u8],
+    ) -> Option<u32> {
+        let credits = self.receives.grant(call.credits, terms.credits);
+        let header = plan.encode_header(call.xid, credits, out).ok()?;
+        let all = out.len();
+        let mut left = out.get_mut(header..)?;
+
+        if !plan.is_long() {
+            for part in plan.payload() {
+                left = body.copy_part(part.at, part.len, left)?;
+            }
+        }
+        u32::try_from(all.saturating_sub(left.len())).ok()
+    }
+
+    /// Sends a reply without RDMA Writes.
+    fn send_inline(
+        &self,
+        terms: &Terms,
+        call: &Call,
+        plan: &ReplyPlan<'_, '_>,
+        body: &XdrBuf<'_>,
+    ) -> Result<(), Unsent> {
+        self.send_message(call.invalidate, GFP_KERNEL, |out| {
+            self.write_message(terms, call, plan, body, out)
+        })
+    }
+
+    /// Sends a reply with RDMA Writes in front of it.
+    fn send_written(
+        &self,
+        terms: &Terms,
+        call: &Call,
+        plan: &ReplyPlan<'_, '_>,
+        reply: Outgoing<'_>,
+    ) -> Result<(), Unsent> {
+        let refused = |_: Error| Unsent::Refused(ENOMEM);
+        let layout = reply.layout().ok_or(Unsent::Refused(EMSGSIZE))?;
+        let writes = Writes::of(plan, &layout).map_err(refused)?;
+        // CAST: Not longer than a message.
+        let len = plan.message_len() as usize;
+        let mut bytes = KVec::from_elem(0u8, len, GFP_KERNEL).map_err(|_| refused(ENOMEM))?;
+        self.write_message(terms, call, plan, &reply.reply(), &mut bytes)
+            .ok_or(Unsent::Refused(EMSGSIZE))?;
+        // From here on the pages are the transfer's: no thread writes to them, and the device no
+        // longer than until the completion of the message.
+        let pages = reply.detach().map_err(|_| refused(ENOMEM))?;
+        let transfer = writes.make(terms, pages).map_err(Unsent::Refused)?;
+
+        self.send_or_wait(Message::Send {
+            bytes,
+            transfer: Some(transfer),
+            invalidate: call.invalidate,
+        })
+    }
+}
