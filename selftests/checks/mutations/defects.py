@@ -721,4 +721,30 @@ RESPONDER = (
     ),
 )
 
-DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA, *RESPONDER)
+SERVER = (
+    Defect(
+        "a thread keeps all pages of its reply",
+        "H-151",
+        "test_server: files stay",
+        (
+            (
+                "if rqst.rq_next_page == rqst.rq_respages.wrapping_add(1) {",
+                "if rqst.rq_next_page >= rqst.rq_respages.wrapping_add(1) {",
+            ),
+        ),
+    ),
+    Defect(
+        "a call that comes with the last one taken is overlooked",
+        "H-114",
+        "test_server: many calls",
+        (("        if queue.items.is_empty() {\n            xprt.clear", "        if true {\n            xprt.clear"),),
+    ),
+    Defect(
+        "requests of a closed listener are kept",
+        "H-101",
+        "test_server: requests",
+        (("        drop(listening);\n        self.close_requests();\n", "        drop(listening);\n"),),
+    ),
+)
+
+DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA, *RESPONDER, *SERVER)
