@@ -4,13 +4,14 @@
 
 pub(in crate::client) mod abandoned;
 pub(in crate::client) mod close_reason;
-mod growth;
+mod grower;
+pub(in crate::client) mod growth;
 mod loss;
 mod overdue;
 pub(in crate::client) mod progress;
 pub(in crate::client) mod receives;
-pub(in crate::client) mod shortage;
 pub(in crate::client) mod step;
+pub(in crate::client) mod waiters;
 
 use kernel::{
     new_delayed_work,
@@ -31,12 +32,17 @@ use kernel::{
 
 use self::{
     close_reason::CloseReason,
+    growth::{
+        Growth,
+        Kind, //
+    },
     overdue::{
         Awaited,
         OVERDUE, //
     },
     receives::Receives,
-    step::Progress, //
+    step::Progress,
+    waiters::Waiters, //
 };
 use super::{
     negotiated::{
@@ -114,17 +120,13 @@ pub(crate) struct Connection {
     progress: SpinLock<Progress>,
     #[pin]
     stepped: Completion,
-    /// Allocates more registrations and buffers.
+    /// The requests for more registrations and buffers.
+    growth: Growth,
+    /// Allocates them.
     #[pin]
-    growth: DelayedWork<Self>,
-    /// Set if more registrations are needed.
-    wants_mrs: Atomic<bool>,
-    /// Set if more buffers are needed.
-    wants_buffers: Atomic<bool>,
-    /// The [`Shortage`](shortage::Shortage) of a call that waits; 0 for none.
-    short: Atomic<u32>,
-    /// The time in jiffies of the last failure to allocate buffers.
-    refused: Atomic<usize>,
+    grower: DelayedWork<Self>,
+    /// The calls that wait for a resource.
+    pub(super) waiters: Waiters,
     /// Ends the connection if a reply waits too long for its invalidation.
     #[pin]
     overdue: DelayedWork<Self, OVERDUE>,
@@ -178,11 +180,9 @@ impl Connection {
                     "rpcrdma_rs::Connection::progress"
                 ),
                 stepped <- Completion::new(),
-                growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
-                wants_mrs: Atomic::new(false),
-                wants_buffers: Atomic::new(false),
-                short: Atomic::new(0),
-                refused: Atomic::new(jiffies().wrapping_sub(RETRY)),
+                growth: Growth::new(jiffies().wrapping_sub(RETRY)),
+                grower <- new_delayed_work!("rpcrdma_rs::Connection::grower"),
+                waiters: Waiters::new(),
                 overdue <- new_delayed_work!("rpcrdma_rs::Connection::overdue"),
                 receives: Receives::new(),
                 awaited: Awaited::new(),
@@ -222,7 +222,7 @@ impl Connection {
             self.link
                 .tell_if_in_use(|| self.shared.xprt.force_disconnect());
         } else if self.with_qp(|qp| self.reserve_receives(qp, REVERSE_SLOTS)) == Some(true) {
-            self.grow_buffers();
+            self.grow(Kind::Buffers);
         }
     }
 

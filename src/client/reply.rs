@@ -17,6 +17,7 @@ use super::{
             CloseReason,
             Violation, //
         },
+        waiters::Returned,
         Connection, //
     },
     request::{
@@ -26,7 +27,6 @@ use super::{
         Request, //
     }, //
 };
-use crate::os::series::smp_mb;
 use crate::{
     policy::RemoteInvalidation,
     proto::{
@@ -65,9 +65,7 @@ impl CompletionHandler for Connection {
         if let Err(failure) = result {
             self.lost(CloseReason::Completion(failure));
         }
-        // Pairs with the barrier of a sender that waits.
-        smp_mb();
-        self.shared.xprt.space_available();
+        self.waiters.wake(&self.shared.xprt, Returned::Sends);
     }
 
     #[inline(always)]
@@ -375,8 +373,8 @@ impl Connection {
     /// Gives the buffer of a reply back.
     #[inline(always)]
     fn recycle(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
-        // Store-buffer pattern: a sender that finds none of these has set `short` before.
-        if queue.recycle(buf) || self.is_short() {
+        // Store-buffer pattern: a sender that finds none of these has set its mark before.
+        if queue.recycle(buf) || self.waiters.is_short() {
             self.post_receives(false);
         }
     }
@@ -394,9 +392,7 @@ impl Connection {
         if let Some(Err(error)) = posted {
             self.post_failed(error);
         }
-        // Pairs with the barrier of a sender that waits.
-        smp_mb();
-        self.resources_available();
+        self.waiters.wake(&self.shared.xprt, Returned::Receives);
     }
 
     /// Counts a handle that the server has invalidated. Returns `true` if the connection may

@@ -14,13 +14,13 @@ use kernel::{
 use super::{
     connection::{
         close_reason::CloseReason,
-        shortage::Shortage,
+        growth::Kind,
+        waiters::Shortage,
         Connection,
         ConnectionSends, //
     },
     request::Request, //
 };
-use crate::os::series::smp_mb;
 use crate::{
     os::{
         jiffies,
@@ -67,15 +67,6 @@ pub(super) enum Expects {
     Nothing,
 }
 
-/// The resource that a message waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lack {
-    /// A Receive for the reply.
-    Receive,
-    /// A buffer, or room on the send queue, which come back when Sends are complete.
-    Room,
-}
-
 impl Sender {
     /// The sender of a connection over which nothing was sent.
     pub(super) fn new(connection: Arc<Connection>, queue: ConnectionSends) -> Self {
@@ -116,7 +107,10 @@ impl Sender {
         };
         // No call waits after all. Not before: the message was built under a lock.
         if again && sent != Err(SendStatus::NoResources) {
-            self.connection.resources_available();
+            let Connection {
+                waiters, shared, ..
+            } = &*self.connection;
+            waiters.replied(&shared.xprt);
         }
         sent
     }
@@ -128,21 +122,25 @@ impl Sender {
         call: &Call<'c, Request>,
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
-        let Connection { shared, .. } = &*self.connection;
+        let Connection {
+            waiters, shared, ..
+        } = &*self.connection;
 
         // The calls that hold the other registrations will return them, and wake a sender.
         shared.stats.no_registration.inc();
-        // First, so that an attempt to make more that fails sees it, and is made again.
-        self.connection.note_shortage(Shortage::Registrations);
-        self.connection.grow_pool();
-        // Take the registrations that other requests keep, and any that came back in between
-        // without waking a sender. Store-buffer pattern: either this finds them, or the code that
-        // returns them finds the shortage.
-        smp_mb();
-        for request in shared.slots.iter() {
-            drop(request.take_kept());
-        }
-        self.connection.build(call, message)
+        waiters.wait(
+            &shared.xprt,
+            Shortage::Registrations,
+            || self.connection.grow(Kind::Registrations),
+            || {
+                // Takes the registrations that other requests keep, and any that came back in
+                // between without waking a sender.
+                for request in shared.slots.iter() {
+                    drop(request.take_kept());
+                }
+                self.connection.build(call, message)
+            },
+        )
     }
 
     /// A buffer for a message.
@@ -174,12 +172,12 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// The [`Lack`] of something else, or of one.
-    pub(super) fn take_any(&mut self, expects: Expects) -> Result<SendBuffer, Lack> {
+    /// The [`Shortage`] that keeps the message back.
+    pub(super) fn take_any(&mut self, expects: Expects) -> Result<SendBuffer, Shortage> {
         if !self.has_receive(expects) {
-            return Err(Lack::Receive);
+            return Err(Shortage::Receives);
         }
-        self.queue.take_any().ok_or(Lack::Room)
+        self.queue.take_any().ok_or(Shortage::Sends)
     }
 
     /// Looks for buffers that have come back or have been allocated since, and else makes sunrpc
@@ -193,52 +191,48 @@ impl Sender {
         if queue.wants_more() {
             connection.with_qp(|qp| qp.fetch_sends(queue));
             if queue.wants_more() && connection.may_grow() {
-                connection.grow_buffers();
+                connection.grow(Kind::Buffers);
             }
         }
         let found = self.take_any(expects);
         match found.or_else(|_| self.look_again(expects)) {
             Ok(buf) => Ok(buf),
-            Err(lack) => self.wait_for(lack, expects),
+            Err(shortage) => self.wait_for(shortage, expects),
         }
     }
 
-    /// A buffer that has come back in between, or else makes sunrpc wait until the `lack` of one
-    /// ends.
-    fn wait_for(&mut self, lack: Lack, expects: Expects) -> Result<SendBuffer, SendStatus> {
+    /// A buffer that has come back in between, or else makes sunrpc wait until the `shortage` ends.
+    fn wait_for(&mut self, shortage: Shortage, expects: Expects) -> Result<SendBuffer, SendStatus> {
         let connection = self.connection.clone();
-        let Connection { shared, .. } = &*connection;
+        let Connection {
+            waiters, shared, ..
+        } = &*connection;
 
         shared.stats.no_send_buffer.inc();
-        // First, so that an attempt to make more that fails sees it, and is made again.
-        match lack {
-            // The device has all buffers, or no room for more registrations, and enough Sends are
-            // signalled: a completion will wake sunrpc.
-            Lack::Room => shared.xprt.wait_for_buffer_space(),
-            // All Receives wait for replies: a reply, or the growth of the queue pair, will wake
-            // sunrpc.
-            Lack::Receive => connection.note_shortage(Shortage::Receives),
-        }
-        // More buffers do not make room for registrations, but they come with more Receives.
-        if lack == Lack::Receive || !self.queue.is_short_of_room() {
-            connection.grow_buffers();
-        }
-        // Store-buffer pattern: either this finds a buffer that has come back in between, or the
-        // completion handler, which returns the buffer first, finds that a sender waits.
-        smp_mb();
-        let found = self.look_again(expects);
-        if found.as_ref().err() == Some(&lack) {
-            return Err(match lack {
-                Lack::Room => SendStatus::NoSpace,
-                Lack::Receive => SendStatus::NoResources,
+        // Short of Sends: the device has all buffers, or no room for more registrations, and
+        // enough Sends are signalled: a completion will wake sunrpc. More buffers do not make room
+        // for registrations. Short of Receives: all wait for replies, and a reply or growth will
+        // wake sunrpc.
+        let grows = shortage == Shortage::Receives || !self.queue.is_short_of_room();
+        let found = waiters.wait(
+            &shared.xprt,
+            shortage,
+            || {
+                if grows {
+                    connection.grow(Kind::Buffers);
+                }
+            },
+            || self.look_again(expects),
+        );
+        if found.as_ref().err() == Some(&shortage) {
+            return Err(match shortage {
+                Shortage::Sends => SendStatus::NoSpace,
+                _ => SendStatus::NoResources,
             });
         }
         // Either a buffer is free, or another resource is lacking now: the next attempt waits for
         // it.
-        match lack {
-            Lack::Room => shared.xprt.space_available(),
-            Lack::Receive => connection.resources_available(),
-        }
+        waiters.end(&shared.xprt, shortage);
         found.map_err(|_| SendStatus::NoSpace)
     }
 
@@ -247,7 +241,7 @@ impl Sender {
     /// # Errors
     ///
     /// As [`Self::take_any`].
-    fn look_again(&mut self, expects: Expects) -> Result<SendBuffer, Lack> {
+    fn look_again(&mut self, expects: Expects) -> Result<SendBuffer, Shortage> {
         let Self {
             connection, queue, ..
         } = self;
@@ -348,7 +342,7 @@ impl Connection {
             Unsendable::Later(status) => {
                 // Replies to reverse calls must not wait behind this call (H-74).
                 match status {
-                    SendStatus::NoResources => call.give_credit_back(|| self.is_short()),
+                    SendStatus::NoResources => call.give_credit_back(|| self.waiters.is_short()),
                     SendStatus::NoMemory => call.go_to_the_end(),
                     _ => {}
                 }

@@ -19,6 +19,7 @@ use kernel::{
 };
 
 use super::{
+    connection::waiters::UpperLayer,
     history::History,
     negotiated::reverse_payload,
     request::Request,
@@ -241,5 +242,24 @@ impl<C: Send + Sync + 'static> Shared<C> {
             .as_ref()
             .copied()
             .filter(|_| self.wary.load(Relaxed))
+    }
+}
+
+impl UpperLayer for Xprt<Request> {
+    fn wait_for_buffer_space(&self) {
+        self.wait_for_buffer_space();
+    }
+
+    fn is_space_wanted(&self) -> bool {
+        self.is_space_wanted()
+    }
+
+    #[inline(always)]
+    fn space_available(&self) {
+        self.space_available();
+    }
+
+    fn wake_sender(&self) {
+        self.wake_sender();
     }
 }

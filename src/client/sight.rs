@@ -75,8 +75,8 @@ fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
         None => "connection",
         Some(connection) if !load.connected || connection.is_closed() => "connection",
         Some(_) if load.congested => "credits",
-        Some(connection) if connection.is_short_of_registrations() => "registrations",
-        Some(connection) if load.no_space || connection.is_short() => "buffers",
+        Some(connection) if connection.waiters.is_short_of_registrations() => "registrations",
+        Some(connection) if load.no_space || connection.waiters.is_short() => "buffers",
         Some(_) if load.backlog != 0 => "slots",
         Some(_) => "its turn",
     }

@@ -112,8 +112,8 @@ CREDITS = (
         "Receives that came back are used before more are made",
         (
             (
-                "fn grow_buffers(self: &Arc<Self>) {\n",
-                "fn grow_buffers(self: &Arc<Self>) {\n        if self.refused.load(Relaxed) | 1 != 0 { return; }\n",
+                "if self.wants(kind).xchg(false, Acquire) {",
+                "if self.wants(kind).xchg(false, Acquire) && kind != Kind::Buffers {",
             ),
         ),
     ),
@@ -314,7 +314,7 @@ MEMORY = (
             (
                 "self.invalidate(reply, mrs);",
                 "let HeldReply { pinned, delivery, buf } = reply;\n"
-                "                let _ = self.with_qp(|qp| qp.invalidate(mrs, usize::MAX));\n"
+                "                let _ = self.post_invalidation(mrs, usize::MAX, || ());\n"
                 "                self.complete(pinned, delivery, buf.message());\n"
                 "                self.recycle(queue, buf);",
             ),

@@ -157,14 +157,43 @@ impl Outcome {
     /// Makes each mistake in `file` in turn, which one of the scenarios must find unless it is
     /// `harmless`: of a kind, and in a line with this part.
     pub(crate) fn mistakes(
-        mut self,
+        self,
         file: &str,
         scenarios: &[&dyn Explore],
         harmless: &[(How, &str)],
     ) -> Self {
-        let mut harmless: Vec<_> = harmless.to_vec();
+        let mistakes = self.all(file, |site| site.mistakes().collect());
+        self.each(file, mistakes, scenarios, harmless)
+    }
+
+    /// Leaves out and delays each operation of `file` that stores, as [`Self::mistakes`].
+    pub(crate) fn omissions(
+        self,
+        file: &str,
+        scenarios: &[&dyn Explore],
+        harmless: &[(How, &str)],
+    ) -> Self {
+        let mistakes = self.all(file, Site::omissions);
+        self.each(file, mistakes, scenarios, harmless)
+    }
+
+    /// The mistakes that `of` has for the operations of `file`.
+    fn all(&self, file: &str, of: impl Fn(Site) -> Vec<How>) -> Vec<(Site, How)> {
         let sites = self.sites.iter().filter(|site| site.file.ends_with(file));
-        for (site, how) in sites.flat_map(|&site| site.mistakes().map(move |how| (site, how))) {
+        sites
+            .flat_map(|&site| of(site).into_iter().map(move |how| (site, how)))
+            .collect()
+    }
+
+    fn each(
+        mut self,
+        file: &str,
+        mistakes: Vec<(Site, How)>,
+        scenarios: &[&dyn Explore],
+        harmless: &[(How, &str)],
+    ) -> Self {
+        let mut harmless: Vec<_> = harmless.to_vec();
+        for (site, how) in mistakes {
             let line = site.to_string();
             let found = Self::finds(scenarios, &[(site, how)]);
             let listed = harmless

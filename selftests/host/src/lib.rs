@@ -34,12 +34,11 @@ mod module {
         }
         pub(crate) mod connection {
             #[cfg(test)]
-            use crate::stand_ins::connection::Connection;
-
+            pub(crate) mod growth;
             #[cfg(test)]
             pub(crate) mod receives;
             #[cfg(test)]
-            pub(crate) mod shortage;
+            pub(crate) mod waiters;
         }
         pub(crate) mod pauses;
         pub(crate) mod request {
@@ -67,6 +66,7 @@ mod module {
         pub(crate) mod series {
             mod pointer;
 
+            pub(crate) use crate::explorer::atomic::smp_mb;
             pub(crate) use pointer::AtomicPtr;
         }
     }

@@ -205,9 +205,12 @@ pub(crate) mod work {
 pub(crate) mod xprt {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-    use crate::explorer::{
-        atomic::{Atomic, Full, Relaxed},
-        Lock,
+    use crate::{
+        explorer::{
+            atomic::{Atomic, Full, Relaxed},
+            fail, remembers, Lock,
+        },
+        module::client::connection::waiters::UpperLayer,
     };
 
     /// Its bits `XPRT_WRITE_SPACE` and `XPRT_CWND_WAIT`, and `transport_lock`.
@@ -216,6 +219,10 @@ pub(crate) mod xprt {
         window_waits: Atomic<bool>,
         lock: Lock,
         has_woken: AtomicBool,
+        /// Set if a sender did not have to wait when it gave its credit back.
+        looks_again: AtomicBool,
+        /// Set if the wait for replies was ended.
+        is_ended: AtomicBool,
     }
 
     impl Xprt {
@@ -228,6 +235,8 @@ pub(crate) mod xprt {
                 window_waits,
                 lock: Lock::new(),
                 has_woken: AtomicBool::new(false),
+                looks_again: AtomicBool::new(false),
+                is_ended: AtomicBool::new(false),
             }
         }
 
@@ -238,14 +247,9 @@ pub(crate) mod xprt {
                 self.window_waits.store(waits, Relaxed);
                 if !waits {
                     self.has_woken.store(true, SeqCst);
+                    self.looks_again.store(true, SeqCst);
                 }
             });
-        }
-
-        /// `Xprt::wake_sender`
-        pub(crate) fn wake_sender(&self) {
-            self.lock.with(|| self.window_waits.store(false, Relaxed));
-            self.has_woken.store(true, SeqCst);
         }
 
         /// Returns `true` if sunrpc makes senders wait, for either reason.
@@ -253,50 +257,64 @@ pub(crate) mod xprt {
             self.is_space_wanted() || self.window_waits.load(Relaxed)
         }
 
-        /// xprt_wait_for_buffer_space()
-        pub(crate) fn wait_for_buffer_space(&self) {
+        fn want_space(&self) {
             self.space_wanted.store(true, Relaxed);
         }
 
-        pub(crate) fn is_space_wanted(&self) -> bool {
-            self.space_wanted.load(Relaxed)
-        }
-
-        /// xprt_write_space()
-        pub(crate) fn space_available(&self) {
-            if self.is_space_wanted() && self.space_wanted.xchg(false, Full) {
+        fn end_space_wait(&self) {
+            if self.space_wanted.load(Relaxed) && self.space_wanted.xchg(false, Full) {
                 self.has_woken.store(true, SeqCst);
             }
         }
 
-        /// Returns `true` if a sender was woken. Only at the end of a run.
-        pub(crate) fn has_woken(&self) -> bool {
-            self.has_woken.load(SeqCst)
+        fn end_wait_for_replies(&self) {
+            self.is_ended.store(true, SeqCst);
+            self.lock.with(|| self.window_waits.store(false, Relaxed));
+            self.has_woken.store(true, SeqCst);
+        }
+
+        /// No sender waits at the end of a run; a sender that `sleeps`, since it has found nothing,
+        /// was woken.
+        pub(crate) fn check(&self, sleeps: bool) {
+            if self.has_senders_wait() {
+                fail("sunrpc waits although there is room, or no attempt is queued");
+            }
+            if sleeps && !self.has_woken.load(SeqCst) {
+                fail("a sender waits without sunrpc");
+            }
+            if self.looks_again.load(SeqCst) && !self.is_ended.load(SeqCst) {
+                fail("a sender looks again although nothing has come back");
+            }
         }
     }
-}
 
-/// A connection, as far as a call waits for it.
-pub(crate) mod connection {
-    use super::xprt::Xprt;
-    use crate::explorer::atomic::{Atomic, Relaxed};
+    /// Each call may be left out.
+    impl UpperLayer for Xprt {
+        /// xprt_wait_for_buffer_space()
+        #[track_caller]
+        fn wait_for_buffer_space(&self) {
+            if remembers() {
+                self.want_space();
+            }
+        }
 
-    pub(crate) struct Shared {
-        pub(crate) xprt: Xprt,
-    }
+        fn is_space_wanted(&self) -> bool {
+            self.space_wanted.load(Relaxed)
+        }
 
-    pub(crate) struct Connection {
-        pub(crate) short: Atomic<u32>,
-        pub(crate) shared: Shared,
-    }
+        /// xprt_write_space()
+        #[track_caller]
+        fn space_available(&self) {
+            if remembers() {
+                self.end_space_wait();
+            }
+        }
 
-    impl Connection {
-        pub(crate) fn new() -> Self {
-            let short = Atomic::new(0);
-            short.load(Relaxed);
-            Self {
-                short,
-                shared: Shared { xprt: Xprt::new() },
+        /// `Xprt::wake_sender`
+        #[track_caller]
+        fn wake_sender(&self) {
+            if remembers() {
+                self.end_wait_for_replies();
             }
         }
     }

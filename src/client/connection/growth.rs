@@ -1,158 +1,156 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocates more registrations and buffers while the connection is in use: most connections need
-//! no more than they began with.
+//! The decisions about more registrations and buffers while the connection is in use: most
+//! connections need no more than they began with. Pure, and explored by the host tests.
+//!
+//! A sender sets a flag and queues the work item, which clears the flag before it allocates. A
+//! sender that waits is woken when anything was added, or another attempt is queued; no request is
+//! lost; and attempts do not repeat while no sender waits.
 
-use kernel::{
-    impl_has_delayed_work,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        Arc, //
-    },
-    workqueue::WorkItem, //
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Relaxed,
+    Release, //
 };
 
-use super::{
-    super::negotiated::Negotiated,
-    Connection,
-    RETRY, //
-};
-use crate::os;
-use crate::os::series::smp_mb;
+/// The resource that is allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Buffers of both kinds: with Receives.
+    Buffers,
+    /// Registrations.
+    Registrations,
+}
 
-/// Buffers of either kind that are allocated at a time.
-const GROWTH: u32 = 32;
+/// The end of an attempt to allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// As many as an attempt allocates.
+    All,
+    /// None: the limit is reached, or the connection is closing.
+    Limit,
+    /// Fewer, or none, without memory.
+    NoMemory,
+    /// Fewer, or none: the device has refused.
+    Refused,
+}
 
-/// Registrations that are allocated at a time: as many as exist, within these bounds.
-const MR_GROWTH: (u32, u32) = (8, 32);
+/// The time until the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// None.
+    Nothing,
+    /// Until memory may be free.
+    Memory,
+    /// Until a device that has refused is tried again: it may log each refusal.
+    Device,
+}
 
-/// Jiffies before a device that has refused is tried again: it may log each refusal.
-const RETRY_DEVICE: usize = os::secs_to_jiffies(1);
+/// The connection, which acts.
+pub(crate) trait Grow {
+    /// Queues the work item after `pause`, unless it is queued already.
+    fn queue(&self, pause: Pause);
 
-impl Connection {
-    /// All registrations are in use: queues the allocation of more, unless the limit is reached.
-    pub(in crate::client) fn grow_pool(self: &Arc<Self>) {
-        // Release: a worker that sees it sees also that the sender waits.
-        self.wants_mrs.store(true, Release);
-        self.grow();
+    /// Returns `true` if memory is short: speed alone is not worth the reserves then.
+    fn is_swapping(&self) -> bool;
+
+    /// Returns `true` if a sender waits.
+    fn has_waiter(&self) -> bool;
+
+    /// Allocates some more. Returns `true` if any were added.
+    fn make(&self, kind: Kind) -> (bool, Made);
+
+    /// Wakes the senders that wait.
+    fn wake(&self);
+}
+
+/// The requests for more.
+pub(crate) struct Growth {
+    /// Set if more registrations are needed.
+    wants_mrs: Atomic<bool>,
+    /// Set if more buffers are needed.
+    wants_buffers: Atomic<bool>,
+    /// The time in jiffies of the last failure to allocate buffers.
+    refused: Atomic<usize>,
+}
+
+impl Growth {
+    /// Nothing was requested. The last failure was at `refused`, in jiffies.
+    pub(crate) const fn new(refused: usize) -> Self {
+        Self {
+            wants_mrs: Atomic::new(false),
+            wants_buffers: Atomic::new(false),
+            refused: Atomic::new(refused),
+        }
     }
 
-    /// Queues the allocation of more buffers of both kinds, unless the limit is reached.
-    pub(in crate::client) fn grow_buffers(self: &Arc<Self>) {
+    #[inline(always)]
+    fn wants(&self, kind: Kind) -> &Atomic<bool> {
+        match kind {
+            Kind::Buffers => &self.wants_buffers,
+            Kind::Registrations => &self.wants_mrs,
+        }
+    }
+
+    /// Requests more.
+    pub(crate) fn ask(&self, connection: &impl Grow, kind: Kind) {
         // Release: a worker that sees it sees also that the sender waits, by either mark.
-        self.wants_buffers.store(true, Release);
-        self.grow();
+        self.wants(kind).store(true, Release);
+        connection.queue(Pause::Nothing);
     }
 
-    /// Returns `true` if more buffers may be requested that are not necessary: not soon after an
-    /// allocation failed.
-    pub(in crate::client) fn may_grow(&self) -> bool {
-        os::jiffies().wrapping_sub(self.refused.load(Relaxed)) >= RETRY
+    /// Returns `true` if buffers may be requested that are not necessary: not within `pause` jiffies
+    /// after an allocation failed.
+    pub(crate) fn may_ask(&self, now: usize, pause: usize) -> bool {
+        now.wrapping_sub(self.refused.load(Relaxed)) >= pause
     }
 
-    /// Queues the work that the `wants_*` flags request.
-    fn grow(self: &Arc<Self>) {
-        // If it is queued already, that will do.
-        let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), 0);
-    }
-
-    /// Returns `true` if a sender waits for the completion of Sends, or for replies.
-    fn has_waiter(&self) -> bool {
-        self.shared.xprt.is_space_wanted() || self.is_short()
-    }
-
-    /// Requeues the work after `pause` jiffies, if a sender still waits: nothing else might wake
-    /// it.
-    fn retry(self: &Arc<Self>, wants: &Atomic<bool>, pause: usize) {
-        if self.has_waiter() {
-            // A read-modify-write continues the release of a sender that has set it in between.
-            let _ = wants.xchg(true, Relaxed);
-            let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), pause);
-        }
-    }
-
-    /// Allocates more registrations. Returns `true` if any were added. After a failure, tries
-    /// again: a call may need more than exist.
-    fn make_mrs(self: &Arc<Self>) -> bool {
-        let Some(Negotiated { pool, .. }) = self.negotiated() else {
-            return false;
-        };
-        // New registrations could not be posted to a closed queue pair, and would hold the device.
-        if self.with_qp(|qp| qp.is_open()) != Some(true) {
-            return false;
-        }
-        let before = pool.allocated();
-
-        if let Err(error) = pool.grow(before.clamp(MR_GROWTH.0, MR_GROWTH.1)) {
-            let pause = if error == ENOMEM { RETRY } else { RETRY_DEVICE };
-            self.retry(&self.wants_mrs, pause);
-        }
-        let made = pool.allocated().saturating_sub(before);
-        self.shared.stats.mrs_allocated.add(made);
-        made != 0
-    }
-
-    /// Allocates more buffers. Returns `true` if any were added. After a failure, tries again: if
-    /// abandoned calls hold the Receives, a sender waits for these.
-    fn make_buffers(self: &Arc<Self>) -> bool {
-        let Some(ordered) = self.with_qp(|qp| qp.order(GROWTH)).flatten() else {
-            return false;
-        };
-        // Partial success counts.
-        let (mut buffers, made) = ordered.make();
-        let any = !buffers.is_empty();
-        let added = self.with_qp(|qp| qp.add(&mut buffers).map(|count| self.receives.add(count)));
-        if made.is_err() {
-            self.refused.store(os::jiffies(), Relaxed);
-            self.retry(&self.wants_buffers, RETRY);
-        } else {
-            // A sender that has requested more in between did not see these. Acquire: if it waits,
-            // it has set its mark before this flag.
-            let _ = self.wants_buffers.xchg(false, Acquire);
-        }
-        match added {
-            Some(Err(error)) => {
-                self.post_failed(error);
-                false
-            }
-            added => any && added.is_some(),
-        }
-    }
-}
-
-impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Connection { self.growth }
-}
-
-impl WorkItem for Connection {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        let swapping = this.shared.xprt.is_swapping();
-        if swapping && !this.has_waiter() {
-            // Speed alone is not worth the reserves. A sender that has to wait queues this again.
+    /// Allocates the requested resources, at `now` in jiffies. Called by the work item.
+    pub(crate) fn run(&self, connection: &impl Grow, now: usize) {
+        if connection.is_swapping() && !connection.has_waiter() {
+            // A sender that has to wait queues this again.
             return;
         }
-        // Dirty pages may be waiting for the calls that wait for this.
-        let _scope = os::ReclaimScope::enter(swapping);
-
         // Without memory the calls proceed one after the other, with the resources of their
         // predecessors.
-        let mut grown = this.wants_buffers.xchg(false, Acquire) && this.make_buffers();
-        if this.wants_mrs.xchg(false, Acquire) {
-            grown |= this.make_mrs();
+        let mut grown = false;
+        for kind in [Kind::Buffers, Kind::Registrations] {
+            if self.wants(kind).xchg(false, Acquire) {
+                let (any, made) = connection.make(kind);
+                self.end(connection, kind, made, now);
+                grown |= any;
+            }
         }
         if grown {
-            // Pairs with the barrier of a sender that waits.
-            smp_mb();
-            this.shared.xprt.space_available();
-            this.resources_available();
+            connection.wake();
+        }
+    }
+
+    /// Ends an attempt. After a failure another follows while a sender waits: nothing else might
+    /// wake it. A call may need more registrations than exist, and if abandoned calls hold the
+    /// Receives, a sender waits for these.
+    fn end(&self, connection: &impl Grow, kind: Kind, made: Made, now: usize) {
+        let pause = match made {
+            Made::Limit => return,
+            Made::All => {
+                if kind == Kind::Buffers {
+                    // A sender that has requested more in between did not see these. Acquire: if it
+                    // waits, it has set its mark before this flag.
+                    let _ = self.wants_buffers.xchg(false, Acquire); // after the buffers
+                }
+                return;
+            }
+            Made::NoMemory => Pause::Memory,
+            Made::Refused => Pause::Device,
+        };
+        if kind == Kind::Buffers {
+            self.refused.store(now, Relaxed);
+        }
+        if connection.has_waiter() {
+            // A read-modify-write continues the release of a sender that has set it in between.
+            let _ = self.wants(kind).xchg(true, Relaxed);
+            connection.queue(pause);
         }
     }
 }

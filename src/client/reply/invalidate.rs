@@ -122,6 +122,6 @@ impl Connection {
             InvalidationOutcome::Nothing => {}
         }
         // A sender may wait for these registrations.
-        self.resources_available();
+        self.waiters.replied(&self.shared.xprt);
     }
 }

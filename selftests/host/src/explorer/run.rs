@@ -55,7 +55,7 @@ pub(crate) enum How {
     Torn,
     /// It comes after the next operation that is not a load.
     Late,
-    /// The step of a model is left out.
+    /// It is left out.
     Forgotten,
 }
 
@@ -92,6 +92,15 @@ impl Site {
         };
         let no_barrier = full.then_some(How::NoBarrier);
         relaxed.into_iter().chain(no_barrier).chain(other)
+    }
+
+    /// The ways to leave it out, or to delay it, that [`Self::mistakes`] lacks.
+    pub(super) fn omissions(self) -> Vec<How> {
+        match self.kind {
+            Kind::Store => vec![How::Forgotten],
+            Kind::Exchange => vec![How::Forgotten, How::Late],
+            Kind::Load | Kind::Barrier | Kind::Step => Vec::new(),
+        }
     }
 }
 
@@ -175,6 +184,14 @@ pub(super) fn step(word: usize, op: Op, at: &'static Location<'static>) -> Resul
         (Some(How::Late), Op::Store(value, order)) => {
             run.lock().late[thread] = Some((word, value, order));
             return Ok(0);
+        }
+        (Some(How::Forgotten), Op::Store(..)) => return Ok(0),
+        (Some(How::Forgotten | How::Late), Op::Exchange(_, value, order)) => {
+            let loaded = run.turn(thread).load(thread, word, |_| true, order, site);
+            if how == Some(How::Late) {
+                run.lock().late[thread] = Some((word, value, order));
+            }
+            return Ok(loaded);
         }
         _ => (),
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The growth of a connection while a sender waits, modelled after `client/connection/growth.rs`
-//! and `client/send.rs`. Each function names its original.
+//! The growth of a connection while a sender waits. `Growth` and `Waiters` are the module's own; the
+//! rest stands for the sender, the allocations and sunrpc.
 //!
 //! A sender that waits is woken when buffers or registrations were added, or another attempt to
 //! allocate them is queued; no request for more is lost; and no attempt is made again and again
@@ -10,30 +10,27 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 
 use crate::{
-    explorer::{
-        atomic::{smp_mb, Acquire, Atomic, Relaxed, Release},
-        fail, remembers, Explore, How, Outcome, Scenario,
+    explorer::{fail, remembers, Explore, How, Outcome, Scenario},
+    module::client::connection::{
+        growth::{Grow, Growth, Kind, Made, Pause},
+        waiters::{Returned, Shortage, Waiters},
     },
-    module::client::connection::shortage::Shortage,
-    stand_ins::{connection::Connection, stock::Stock, work::DelayedWork, xprt::Xprt},
+    stand_ins::{stock::Stock, work::DelayedWork, xprt::Xprt},
 };
 
 /// The outcome of an attempt to allocate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Made {
-    /// No memory.
+enum Memory {
     Nothing,
-    /// Memory for some only.
+    /// For some only.
     Some,
     All,
 }
 
-/// Buffers, under the lock of the queue pair, or registrations, under the lock of their pool; and
-/// the flag that requests more.
-struct Kind {
-    wants: Atomic<bool>,
-    /// The note of a sender that waits for replies. Without one it waits for Sends.
-    shortage: Option<Shortage>,
+/// Buffers, under the lock of the queue pair, or registrations, under the lock of their pool.
+struct Resource {
+    kind: Kind,
+    shortage: Shortage,
     stock: Stock,
     /// The number that may still be allocated. Only the work item and the end of a run use it.
     unallocated: AtomicU32,
@@ -41,12 +38,10 @@ struct Kind {
     is_asked_for: AtomicBool,
 }
 
-impl Kind {
-    fn new(unallocated: u32, shortage: Option<Shortage>) -> Self {
-        let wants = Atomic::new(false);
-        wants.load(Relaxed);
+impl Resource {
+    fn new(kind: Kind, unallocated: u32, shortage: Shortage) -> Self {
         Self {
-            wants,
+            kind,
             shortage,
             stock: Stock::new(),
             unallocated: AtomicU32::new(unallocated),
@@ -54,108 +49,129 @@ impl Kind {
             is_asked_for: AtomicBool::new(false),
         }
     }
-
-    /// `Qp::add`, `MrPool::give_back`.
-    fn add(&self) {
-        self.unallocated.fetch_sub(1, SeqCst);
-        self.is_made.store(true, SeqCst);
-        self.stock.add();
-    }
-
-    /// `Sender::look_again`, `MrPool::take`.
-    fn take(&self) -> bool {
-        self.stock.take()
-    }
-
-    fn may_have_more(&self) -> bool {
-        self.unallocated.load(SeqCst) != 0
-    }
 }
 
 /// A connection that grows.
-struct Growth {
-    connection: Connection,
+struct World {
+    growth: Growth,
+    waiters: Waiters,
+    xprt: Xprt,
     work: DelayedWork,
-    buffers: Kind,
-    mrs: Kind,
+    buffers: Resource,
+    mrs: Resource,
     /// The outcomes of the first attempts to allocate. Later ones succeed.
-    memory: &'static [Made],
+    memory: &'static [Memory],
     attempts: AtomicUsize,
+    /// Set while a run of the work item has added something.
+    has_grown: AtomicBool,
     is_swapping: bool,
     /// Set while the sender has no resources for its call: sunrpc waits.
     sleeps: AtomicBool,
 }
 
-impl Growth {
-    /// A connection that may allocate `most` buffers and as many registrations.
-    fn new(most: u32, memory: &'static [Made]) -> Self {
-        Self {
-            connection: Connection::new(),
-            work: DelayedWork::new(),
-            buffers: Kind::new(most, None),
-            mrs: Kind::new(most, Some(Shortage::Registrations)),
-            memory,
-            attempts: AtomicUsize::new(0),
-            is_swapping: false,
-            sleeps: AtomicBool::new(false),
+impl Grow for World {
+    #[track_caller]
+    fn queue(&self, _pause: Pause) {
+        if remembers() {
+            self.work.enqueue();
         }
     }
 
-    // The sender.
+    fn is_swapping(&self) -> bool {
+        self.has_grown.store(false, SeqCst);
+        self.is_swapping
+    }
 
-    /// `Connection::grow_buffers`, `Connection::grow_pool`.
-    fn ask(&self, kind: &Kind) {
-        kind.is_asked_for.store(true, SeqCst);
-        kind.wants.store(true, Release);
-        if remembers() {
-            // `Connection::grow`
-            self.work.enqueue();
+    /// Two mistakes do not look.
+    fn has_waiter(&self) -> bool {
+        let (assumes_none, assumes_one) = (!remembers(), !remembers());
+        assumes_one || (!assumes_none && self.waiters.is_any(&self.xprt))
+    }
+
+    /// `Qp::order`, `Qp::add`; `MrPool::grow`. One mistake makes no registrations after buffers,
+    /// another takes a failure for a success.
+    fn make(&self, kind: Kind) -> (bool, Made) {
+        let of = self.resource(kind);
+        let makes_both = remembers();
+        if of.unallocated.load(SeqCst) == 0 || (self.has_grown.load(SeqCst) && !makes_both) {
+            return (false, Made::Limit);
         }
+        let attempt = self.attempts.fetch_add(1, SeqCst);
+        let memory = self.memory.get(attempt).copied().unwrap_or(Memory::All);
+        if memory != Memory::Nothing {
+            of.unallocated.fetch_sub(1, SeqCst);
+            of.is_made.store(true, SeqCst);
+            self.has_grown.store(true, SeqCst);
+            of.stock.add();
+        }
+        let notices = remembers();
+        let made = match memory {
+            Memory::Nothing | Memory::Some if notices => Made::NoMemory,
+            _ => Made::All,
+        };
+        (memory != Memory::Nothing, made)
+    }
+
+    #[track_caller]
+    fn wake(&self) {
+        if remembers() {
+            self.waiters.wake(&self.xprt, Returned::Growth);
+        }
+    }
+}
+
+impl World {
+    /// A connection that may allocate `most` buffers and as many registrations. Senders lack
+    /// `shortage` without buffers.
+    fn of(most: u32, memory: &'static [Memory], shortage: Shortage) -> Self {
+        let world = Self {
+            growth: Growth::new(0),
+            waiters: Waiters::new(),
+            xprt: Xprt::new(),
+            work: DelayedWork::new(),
+            buffers: Resource::new(Kind::Buffers, most, shortage),
+            mrs: Resource::new(Kind::Registrations, most, Shortage::Registrations),
+            memory,
+            attempts: AtomicUsize::new(0),
+            has_grown: AtomicBool::new(false),
+            is_swapping: false,
+            sleeps: AtomicBool::new(false),
+        };
+        // Uses each word once.
+        world.growth.run(&world, 0);
+        assert!(world.growth.may_ask(0, 0) && !world.waiters.is_short());
+        world
+    }
+
+    fn new(most: u32, memory: &'static [Memory]) -> Self {
+        Self::of(most, memory, Shortage::Sends)
+    }
+
+    fn resource(&self, kind: Kind) -> &Resource {
+        match kind {
+            Kind::Buffers => &self.buffers,
+            Kind::Registrations => &self.mrs,
+        }
+    }
+
+    fn ask(&self, of: &Resource) {
+        of.is_asked_for.store(true, SeqCst);
+        self.growth.ask(self, of.kind);
     }
 
     fn grow_buffers(&self) {
         self.ask(&self.buffers);
     }
 
-    fn xprt(&self) -> &Xprt {
-        &self.connection.shared.xprt
-    }
-
-    /// `Connection::has_waiter`
-    fn has_waiter(&self) -> bool {
-        self.xprt().is_space_wanted() || self.connection.is_short()
-    }
-
-    /// The end of `Connection::run`.
-    fn wake(&self) {
-        self.xprt().space_available();
-        self.connection.resources_available();
-    }
-
-    /// `Sender::wait_for`, `Sender::build_again`.
-    fn find(&self, kind: &Kind) -> bool {
-        let found = kind.take() || {
-            if remembers() {
-                match kind.shortage {
-                    Some(shortage) => self.connection.note_shortage(shortage),
-                    None => self.xprt().wait_for_buffer_space(),
-                }
-            }
-            if remembers() {
-                self.ask(kind);
-            }
-            smp_mb(); // of a sender that waits
-            let looks = remembers();
-            let found = looks && kind.take();
-            if found && remembers() {
-                match kind.shortage {
-                    Some(_) => self.connection.resources_available(),
-                    None => self.xprt().space_available(),
-                }
-            }
-            if !found && kind.shortage.is_some() {
-                // `Connection::not_sent`
-                self.xprt().give_credit_back(|| self.connection.is_short());
+    /// `Sender::wait_for`, `Sender::build_again`; `Sender::not_sent`.
+    fn find(&self, of: &Resource) -> bool {
+        let found = of.stock.take() || {
+            let retry = || remembers() && of.stock.take();
+            let found = (self.waiters).wait(&self.xprt, of.shortage, || self.ask(of), retry);
+            if found {
+                self.waiters.end(&self.xprt, of.shortage);
+            } else if of.shortage != Shortage::Sends {
+                self.xprt.give_credit_back(|| self.waiters.is_short());
             }
             found
         };
@@ -169,134 +185,42 @@ impl Growth {
 
     /// For two calls: the second one looks only if the first has found a buffer or was woken.
     fn find_two_buffers(&self) {
-        if self.find(&self.buffers) || !self.xprt().has_senders_wait() {
+        if self.find(&self.buffers) || !self.xprt.has_senders_wait() {
             self.find(&self.buffers);
         }
     }
 
-    /// `Sender::build_again`.
     fn find_mrs(&self) {
         self.find(&self.mrs);
     }
 
-    // The work item.
-
-    /// `Connection::retry`. One mistake does not look if a sender waits.
-    fn retry(&self, kind: &Kind) {
-        let looks = remembers();
-        if !looks || self.has_waiter() {
-            if remembers() {
-                kind.wants.xchg(true, Relaxed);
-            }
-            if remembers() {
-                self.work.enqueue();
-            }
-        }
-    }
-
-    /// An attempt to allocate one more.
-    fn allocate(&self, kind: &Kind) -> Made {
-        let attempt = self.attempts.fetch_add(1, SeqCst);
-        let made = self.memory.get(attempt).copied().unwrap_or(Made::All);
-        if made != Made::Nothing {
-            kind.add();
-        }
-        made
-    }
-
-    /// `Connection::make_mrs`.
-    fn make_mrs(&self) -> bool {
-        // `MrPool::grow` makes none then.
-        if !self.mrs.may_have_more() {
-            return false;
-        }
-        let made = self.allocate(&self.mrs);
-        if made != Made::All && remembers() {
-            self.retry(&self.mrs);
-        }
-        made != Made::Nothing
-    }
-
-    /// `Connection::make_buffers`. One mistake clears the flag without memory as well.
-    fn make_buffers(&self) -> bool {
-        // `Qp::order` returns `None` then.
-        if !self.buffers.may_have_more() {
-            return false;
-        }
-        let made = self.allocate(&self.buffers);
-        if made != Made::All {
-            if remembers() {
-                self.retry(&self.buffers);
-            }
-            let leaves_it = remembers();
-            if !leaves_it {
-                self.buffers.wants.xchg(false, Acquire);
-            }
-        } else {
-            self.buffers.wants.xchg(false, Acquire); // after the buffers
-        }
-        made != Made::Nothing
-    }
-
-    /// `Connection::run`. One mistake clears the flag of the buffers late, another makes no
-    /// registrations if it has made buffers.
+    /// Runs the work item if it is queued.
     fn run(&self) {
-        let looks = remembers();
-        if self.is_swapping && !(looks && self.has_waiter()) {
-            return;
-        }
-        let clears_first = remembers();
-        let wants_buffers = if clears_first {
-            self.buffers.wants.xchg(false, Acquire)
-        } else {
-            self.buffers.wants.load(Acquire)
-        };
-        let mut grown = wants_buffers && self.make_buffers();
-        let makes_both = remembers();
-        if self.mrs.wants.xchg(false, Acquire) && (makes_both || !grown) {
-            grown |= self.make_mrs();
-        }
-        if grown {
-            smp_mb(); // of the worker
-            if remembers() {
-                self.wake();
-            }
-        }
-        if wants_buffers && !clears_first {
-            self.buffers.wants.store(false, Relaxed);
+        if self.work.dequeue() {
+            self.growth.run(self, 0);
         }
     }
 
     /// Runs the item, as often as it is queued by then, at most twice: the end of a run does the
     /// rest.
     fn worker(&self) {
-        for _ in 0..2 {
-            if self.work.dequeue() {
-                self.run();
-            }
-        }
+        self.run();
+        self.run();
     }
 
     /// Runs the attempts that are queued. Then no sender waits, and no request was lost.
     fn check(&self) {
         for _ in 0..3 {
-            if self.work.dequeue() {
-                self.run();
-            }
+            self.run();
         }
         if self.work.dequeue() {
             fail("attempts are made again and again although no sender waits");
         }
-        if self.xprt().has_senders_wait() {
-            fail("sunrpc waits, and no attempt is queued");
-        }
-        if self.sleeps.load(SeqCst) && !self.xprt().has_woken() {
-            fail("a sender waits without sunrpc");
-        }
+        self.xprt.check(self.sleeps.load(SeqCst));
         // A request for the sake of speed alone is tried once.
         let lasts = self.memory.is_empty() && !self.is_swapping;
-        for kind in [&self.buffers, &self.mrs] {
-            if lasts && kind.is_asked_for.load(SeqCst) && !kind.is_made.load(SeqCst) {
+        for of in [&self.buffers, &self.mrs] {
+            if lasts && of.is_asked_for.load(SeqCst) && !of.is_made.load(SeqCst) {
                 fail("a request for more is lost");
             }
         }
@@ -304,118 +228,119 @@ impl Growth {
 }
 
 /// A sender that requests a buffer for the sake of speed, and then has to wait for it.
-const SENDER: (&str, fn(&Growth)) = ("sender", |world| {
+const SENDER: (&str, fn(&World)) = ("sender", |world| {
     world.grow_buffers();
     world.find_buffer();
 });
 
-const WORKER: (&str, fn(&Growth)) = ("worker", Growth::worker);
+const WORKER: (&str, fn(&World)) = ("worker", World::worker);
 
-const BUFFER: Scenario<Growth> = Scenario {
+const BUFFER: Scenario<World> = Scenario {
     name: "a sender waits for a buffer that is allocated",
-    make: || Growth::new(1, &[]),
+    make: || World::new(1, &[]),
     threads: &[SENDER, WORKER],
-    check: Growth::check,
+    check: World::check,
 };
 
-const NO_MEMORY: Scenario<Growth> = Scenario {
+const NO_MEMORY: Scenario<World> = Scenario {
     name: "a sender waits for a buffer, and there is no memory at first",
-    make: || Growth::new(1, &[Made::Nothing, Made::Nothing]),
+    make: || World::new(1, &[Memory::Nothing, Memory::Nothing]),
     threads: &[SENDER, WORKER],
-    check: Growth::check,
+    check: World::check,
 };
 
-const TWO_BUFFERS: Scenario<Growth> = Scenario {
+const TWO_BUFFERS: Scenario<World> = Scenario {
     name: "a sender uses the buffer that was allocated, and waits for another",
-    make: || Growth::new(2, &[]),
-    threads: &[("sender", Growth::find_two_buffers), WORKER],
-    check: Growth::check,
+    make: || World::new(2, &[]),
+    threads: &[("sender", World::find_two_buffers), WORKER],
+    check: World::check,
 };
 
 /// As in the next scenario, `retry` may meet a sender that waits for the second time, and sets the
 /// flag behind it. Were that a plain store, it would end the release by the sender, and the next
 /// attempt might miss that the sender waits.
-const SOME_MEMORY: Scenario<Growth> = Scenario {
+const SOME_MEMORY: Scenario<World> = Scenario {
     name: "a sender waits for two buffers, and there is memory for one",
-    make: || Growth::new(2, &[Made::Some, Made::Nothing]),
-    threads: &[("sender", Growth::find_two_buffers), WORKER],
-    check: Growth::check,
+    make: || World::new(2, &[Memory::Some, Memory::Nothing]),
+    threads: &[("sender", World::find_two_buffers), WORKER],
+    check: World::check,
 };
 
-const WOKEN: Scenario<Growth> = Scenario {
+const WOKEN: Scenario<World> = Scenario {
     name: "a completion wakes a sender while there is no memory",
-    make: || Growth::new(1, &[Made::Nothing, Made::Nothing]),
+    make: || World::new(1, &[Memory::Nothing, Memory::Nothing]),
     threads: &[
         ("sender", |world| {
-            if !world.find(&world.buffers) && !world.xprt().has_senders_wait() {
+            if !world.find(&world.buffers) && !world.xprt.has_senders_wait() {
                 world.find(&world.buffers);
             }
         }),
         // `Connection::sent`
-        ("handler", |world| world.xprt().space_available()),
+        ("handler", |world| {
+            world.waiters.wake(&world.xprt, Returned::Sends)
+        }),
         WORKER,
     ],
-    check: Growth::check,
+    check: World::check,
 };
 
-const SPEED: Scenario<Growth> = Scenario {
+const SPEED: Scenario<World> = Scenario {
     name: "buffers for the sake of speed, and there is no memory",
-    make: || Growth::new(1, &[Made::Nothing; 9]),
-    threads: &[("sender", Growth::grow_buffers), WORKER],
-    check: Growth::check,
+    make: || World::new(1, &[Memory::Nothing; 9]),
+    threads: &[("sender", World::grow_buffers), WORKER],
+    check: World::check,
 };
 
-const SWAPPING: Scenario<Growth> = Scenario {
+const SWAPPING: Scenario<World> = Scenario {
     name: "a sender waits for a buffer while memory is short",
-    make: || Growth {
+    make: || World {
         is_swapping: true,
-        ..Growth::new(1, &[])
+        ..World::new(1, &[])
     },
     threads: &[SENDER, WORKER],
-    check: Growth::check,
+    check: World::check,
 };
 
-const REGISTRATIONS: Scenario<Growth> = Scenario {
+const REGISTRATIONS: Scenario<World> = Scenario {
     name: "a sender waits for registrations, and the reverse direction for buffers",
-    make: || Growth::new(1, &[]),
+    make: || World::new(1, &[]),
     threads: &[
-        ("sender", Growth::find_mrs),
-        ("reverse direction", Growth::grow_buffers),
+        ("sender", World::find_mrs),
+        ("reverse direction", World::grow_buffers),
         WORKER,
     ],
-    check: Growth::check,
+    check: World::check,
 };
 
-const NO_REGISTRATIONS: Scenario<Growth> = Scenario {
+const NO_REGISTRATIONS: Scenario<World> = Scenario {
     name: "a sender waits for registrations, and there is no memory at first",
-    make: || Growth::new(1, &[Made::Nothing, Made::Nothing]),
+    make: || World::new(1, &[Memory::Nothing, Memory::Nothing]),
     ..REGISTRATIONS
 };
 
 /// A connection that may allocate `most` Receives.
-fn receives(most: u32, memory: &'static [Made]) -> Growth {
-    Growth {
-        buffers: Kind::new(most, Some(Shortage::Receives)),
-        ..Growth::new(most, memory)
-    }
+fn receives(most: u32, memory: &'static [Memory]) -> World {
+    World::of(most, memory, Shortage::Receives)
 }
 
-const SOME_RECEIVES: Scenario<Growth> = Scenario {
+const SOME_RECEIVES: Scenario<World> = Scenario {
     name: "a sender waits for two Receives, and there is memory for one",
-    make: || receives(2, &[Made::Some, Made::Nothing]),
+    make: || receives(2, &[Memory::Some, Memory::Nothing]),
     ..SOME_MEMORY
 };
 
-const WOKEN_BY_REPLY: Scenario<Growth> = Scenario {
+const WOKEN_BY_REPLY: Scenario<World> = Scenario {
     name: "a reply wakes a sender while there is no memory",
-    make: || receives(1, &[Made::Nothing]),
+    make: || receives(1, &[Memory::Nothing]),
     threads: &[
-        ("sender", Growth::find_buffer),
+        ("sender", World::find_buffer),
         // `Connection::post_receives`
-        ("handler", |world| world.connection.resources_available()),
+        ("handler", |world| {
+            world.waiters.wake(&world.xprt, Returned::Receives)
+        }),
         WORKER,
     ],
-    check: Growth::check,
+    check: World::check,
 };
 
 #[test]
@@ -433,20 +358,25 @@ fn growth() {
         &SOME_RECEIVES,
         &WOKEN_BY_REPLY,
     ];
-    let harmless = [
-        // The sender has queued the work item before, which is a barrier, too.
-        (How::Relaxed, "// of a sender that waits"),
+    let after_buffers = (How::Relaxed, "// after the buffers");
+    let growth = [
         // Either of the two orders what follows, with the lock of the buffers: see below.
-        (How::Relaxed, "// after the buffers"),
-        (How::Relaxed, "// of the worker"),
+        after_buffers,
+        // No sender here requests buffers for the sake of speed after a failure.
+        (How::Late, "self.refused.store(now, Relaxed)"),
+    ];
+    let left_out = [
+        (How::Forgotten, "self.refused.store(now, Relaxed)"),
+        // A flag that stays set: the next attempt makes more than was requested.
+        (How::Forgotten, "if self.wants(kind).xchg(false, Acquire) {"),
+        (How::Forgotten, "// after the buffers"),
     ];
     Outcome::of(&scenarios)
-        .mistakes("words/growth.rs", &scenarios, &harmless)
+        .mistakes("words/growth.rs", &scenarios, &[])
+        .mistakes("connection/growth.rs", &scenarios, &growth)
+        .omissions("connection/growth.rs", &scenarios, &left_out)
         .together(
-            &[
-                (How::Relaxed, "// after the buffers"),
-                (How::Relaxed, "// of the worker"),
-            ],
+            &[after_buffers, (How::Relaxed, "// of a waker")],
             &scenarios,
         )
         .report("growth");
