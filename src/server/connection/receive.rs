@@ -24,9 +24,9 @@ use super::{
 use crate::{
     os::PAGE_SIZE,
     proto::{
-        encode_error,
         neutral::Invalidation,
         v1::{
+            encode::encode_error,
             header::VERSION,
             responder::{
                 call::receive,
