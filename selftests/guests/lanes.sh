@@ -26,10 +26,19 @@ one() {
 	echo $! >"$share/pid.$lane"
 	wait
 }
+# Each result is of its lane alone.
+show() {
+	local line
+	while IFS= read -r line; do
+		if [[ $line =~ ^[0-9]+\ passed,\ [0-9]+\ failed$ ]]; then
+			echo "$line" >"$1"
+		else
+			echo "$line"
+		fi
+	done
+}
 for ((lane = 1; lane <= lanes; lane++)); do
-	# The result is of the lane alone.
-	one "$lane" "$@" |
-		awk -v result="$share/$lane" '/^[0-9]+ passed, [0-9]+ failed$/ { print > result; next } { print; fflush() }' &
+	one "$lane" "$@" | show "$share/$lane" &
 done
 wait
 
