@@ -40,8 +40,8 @@ struct Slot {
 /// Pages with one owner, of the kind `K`: [`Private`] or [`Shared`]. Dropping the set drops a
 /// reference to each of them.
 ///
-/// A set is filled from pages that an upper layer gives up, and is the only way to them until it
-/// gives them back: while it is mapped for a device nothing reaches the pages by way of this value.
+/// An upper layer hands pages over to a set, which alone leads to them until it hands them back.
+/// While the set is mapped for a device, nothing reaches the pages.
 ///
 /// # Invariants
 ///
@@ -101,8 +101,8 @@ impl<K> PageSet<K> {
     /// # Safety
     ///
     /// `page` must be of the linear map or of the page cache, and come with a reference that the
-    /// caller gives up. For a set of [`Private`] pages it must have been allocated as a page of its
-    /// own, and nothing but the set may access its bytes until it is taken out.
+    /// caller hands over. For a set of [`Private`] pages it must have been allocated as a page of
+    /// its own, and nothing but the set may access its bytes until it is taken out.
     pub(crate) unsafe fn push(
         &mut self,
         page: NonNull<bindings::page>,
@@ -330,7 +330,7 @@ mod tests {
         unsafe { bindings::page_refs(page.as_ptr()) }
     }
 
-    /// H-121: a set has one reference to each page, and gives it up once.
+    /// H-121: a set has one reference to each page, and drops it once.
     #[test]
     fn references() -> Result {
         let mut set = PageSet::<Private>::with_capacity(2, GFP_KERNEL)?;
@@ -347,9 +347,9 @@ mod tests {
 
         // The reference that is left moves in, and out again.
         let mut set = PageSet::<Shared>::with_capacity(1, GFP_KERNEL)?;
-        // SAFETY: The reference of this function is given up.
+        // SAFETY: The reference of this function is handed over.
         assert!(unsafe { set.push(page) }.is_ok());
-        // SAFETY: As it is not taken, nothing is given up.
+        // SAFETY: The set is full and takes nothing.
         assert!(unsafe { set.push(page) }.is_err());
         assert_eq!((set.len(), refs(page)), (1, 1));
         assert!(set.pop() == Some(page) && set.is_empty());
