@@ -22,6 +22,36 @@
 //!
 //! Requests and their elements are in blocks of 1, 4 and 16 requests, which are allocated in
 //! advance and used again.
+//!
+//! # Examples
+//!
+//! Writing to two segments of the peer's memory, with a message behind them. The handler
+//! gets the pages back with the number 1.
+//!
+//! ```ignore
+//! # use crate::{
+//! #     os::{PageSet, Shared},
+//! #     verbs::*,
+//! # };
+//! # use kernel::{prelude::*, sync::Arc};
+//! # fn example<O: QpOwner>(
+//! #     transfers: &Arc<Transfers>,
+//! #     sends: &mut SendQueue<O>,
+//! #     pages: PageSet<Shared>,
+//! #     segments: [Remote; 2],
+//! #     encode: fn(&mut [u8]) -> u32,
+//! # ) -> Result {
+//! let bytes = Range { at: 0, len: 5000 };
+//! let made = transfers.write(pages, [bytes].into_iter(), segments.into_iter());
+//! let writes = made.map_err(|failed| failed.error)?;
+//! // Without room the transfer is kept, and admitted later.
+//! let writes = writes.admit().map_err(|_later| EAGAIN)?;
+//!
+//! let mut buf = sends.take_any().ok_or(EAGAIN)?;
+//! let len = encode(buf.as_mut_slice());
+//! sends.post_with(Some((writes, 1)), buf, len, None).map_err(|_| EIO)
+//! # }
+//! ```
 
 #![allow(dead_code, reason = "a server's; until then the tests alone use it")]
 
