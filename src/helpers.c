@@ -159,6 +159,16 @@ __rdma_helper u32 rpcrdma_rs_helper_net_number(struct net *net)
 	return net->ns.inum;
 }
 
+__rdma_helper void rpcrdma_rs_helper_get_net(struct net *net)
+{
+	get_net(net);
+}
+
+__rdma_helper void rpcrdma_rs_helper_put_net(struct net *net)
+{
+	put_net(net);
+}
+
 /* linux/rcupdate.h */
 
 __rdma_helper void rpcrdma_rs_helper_wait_for_stragglers(void)

@@ -84,7 +84,10 @@ pub(crate) use global::{
 };
 pub(crate) use held::HeldPages;
 pub(crate) use module::this_module;
-pub(crate) use net::Net;
+pub(crate) use net::{
+    HeldNet,
+    Net, //
+};
 pub(crate) use page_set::{
     PageSet,
     Private,

@@ -39,3 +39,34 @@ impl Net<'_> {
         self.raw
     }
 }
+
+/// A reference to a network namespace.
+///
+/// # Invariants
+///
+/// `raw` is valid, and this value has a reference to it.
+pub(crate) struct HeldNet {
+    raw: *mut bindings::net,
+}
+
+// SAFETY: References to a namespace are counted atomically.
+unsafe impl Send for HeldNet {}
+// SAFETY: Nothing but the drop uses the namespace.
+unsafe impl Sync for HeldNet {}
+
+impl Net<'_> {
+    /// Takes a reference.
+    pub(crate) fn hold(&self) -> HeldNet {
+        // SAFETY: The namespace is valid.
+        unsafe { bindings::get_net(self.raw) };
+        // INVARIANT: The call above has taken the reference.
+        HeldNet { raw: self.raw }
+    }
+}
+
+impl Drop for HeldNet {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the reference belongs to this value.
+        unsafe { bindings::put_net(self.raw) };
+    }
+}

@@ -37,6 +37,7 @@ use crate::{
     bindings,
     os::{
         text,
+        HeldNet,
         Net, //
     }, //
 };
@@ -61,6 +62,9 @@ struct Memory {
     raw: Opaque<bindings::svc_xprt>,
     behind: UnsafeCell<*mut c_void>,
     is_own: Atomic<bool>,
+    /// The namespace. The core drops its own reference before `xpo_free`, and the trace event of
+    /// `svc_xprt_enqueue()`, which completions call until then, reads it.
+    _net: HeldNet,
     // Last: the module may be unloaded after that.
     _module: ModuleRef,
 }
@@ -113,6 +117,7 @@ impl SvcXprt {
                 raw: Opaque::zeroed(),
                 behind: UnsafeCell::new(null_mut()),
                 is_own: Atomic::new(false),
+                _net: net.hold(),
                 _module: module,
             },
             GFP_KERNEL,
@@ -235,9 +240,8 @@ impl SvcXprt {
         unsafe { bindings::svc_xprt_enqueue(self.as_ptr()) };
     }
 
-    /// Asks the core to close the transport, as `svc_xprt_deferred_close()`, but for its trace
-    /// event, which looks at the namespace even if that is gone. Any process context; does not
-    /// wait.
+    /// Asks the core to close the transport, as `svc_xprt_deferred_close()`. Any process context;
+    /// does not wait.
     pub(crate) fn close(&self) {
         // SAFETY: By the type invariants the object is initialised; flags are atomic.
         if !unsafe { bindings::svc_xprt_test_and_set(self.as_ptr(), bindings::XPT_CLOSE) } {
