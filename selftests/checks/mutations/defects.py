@@ -270,10 +270,12 @@ CONNECTION = (
                 "        }",
             ),
             (
-                "            if data.is_null() || len == 0 {",
-                "            if unsafe { SAID[0] } != 0 {\n"
-                "                Event::Established(unsafe { &*(&raw const SAID) })\n"
-                "            } else if data.is_null() || len == 0 {",
+                "            Event::Established(unsafe { private_data(event) })",
+                "            Event::Established(if unsafe { SAID[0] } != 0 {\n"
+                "                unsafe { &*(&raw const SAID) }\n"
+                "            } else {\n"
+                "                unsafe { private_data(event) }\n"
+                "            })",
             ),
             (
                 'unsafe extern "C" fn event_callback<',
