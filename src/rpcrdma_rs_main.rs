@@ -45,6 +45,10 @@ mod examples {
     include!(concat!(env!("RPCRDMA_RS_OUT"), "/examples.rs"));
 }
 
+/// `true` if threads of sunrpc's servers have their pages where `sunrpc::svc` expects them; Kbuild
+/// looks for that.
+const HAS_SERVER: bool = cfg!(RPCRDMA_SERVER);
+
 /// The registrations of the loaded module; dropping it unregisters all.
 #[pin_data]
 struct RpcRdma {
@@ -78,11 +82,14 @@ impl kernel::InPlaceModule for RpcRdma {
             })?,
             // From here on nothing fails: until now there could be no rule, which would have kept
             // the module, and no open file.
-            _server: sunrpc::svc::Registration::new(&server::CLASS)
+            _server: HAS_SERVER
+                .then(|| sunrpc::svc::Registration::new(&server::CLASS))
+                .transpose()
                 .inspect_err(|_| {
                     pr_warn!("another module serves NFS over RDMA: this one is a client only\n");
                 })
-                .ok(),
+                .ok()
+                .flatten(),
             _: {
                 policy::table::init();
             },
