@@ -6,8 +6,8 @@
 //! - [`accept`]: the steps of accepting one; [`size`], the size of a connection.
 //! - [`connection`]: one connection of a client, from its request to its end. In it
 //!   - `call`: the data of a call, from its arrival until the core releases it;
-//!   - `receive`, `reply`: the two hot paths; `read`, the arguments that are in the client's memory;
-//!     `outbox`, the messages that wait for room;
+//!   - `receive`, `reply`: the two hot paths; `read`, the arguments that are in the client's
+//!     memory; `outbox`, the messages that wait for room;
 //!   - `receives`: the Receives, and the credits that they are good for; `growth`.
 //!
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no

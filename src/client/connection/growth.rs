@@ -100,8 +100,8 @@ impl Growth {
         connection.queue(Pause::Nothing);
     }
 
-    /// Returns `true` if buffers may be requested that are not necessary: not within `pause` jiffies
-    /// after an allocation failed.
+    /// Returns `true` if buffers may be requested that are not necessary: not within `pause`
+    /// jiffies after an allocation failed.
     pub(crate) fn may_ask(&self, now: usize, pause: usize) -> bool {
         now.wrapping_sub(self.refused.load(Relaxed)) >= pause
     }

@@ -218,8 +218,8 @@ impl From<PostError> for Unsent {
 
 impl Connection {
     /// Sends the message that `write` writes, which invalidates the handle `invalidate`; it returns
-    /// the length, or `None` if it has too little room. A message that finds no room in the queue is
-    /// written to memory from `flags`, and posted later.
+    /// the length, or `None` if it has too little room. A message that finds no room in the queue
+    /// is written to memory from `flags`, and posted later.
     ///
     /// # Errors
     ///

@@ -63,9 +63,13 @@ impl Writes {
     ///
     /// `ENOMEM`.
     fn of(plan: &ReplyPlan<'_, '_>, layout: &Layout) -> Result<Self> {
+        let count = plan
+            .writes()
+            .fold(0, |count: usize, _| count.saturating_add(1));
         let mut this = Self {
-            ranges: KVec::new(),
-            remotes: KVec::new(),
+            // A Write is from no more than the three parts of the reply.
+            ranges: KVec::with_capacity(count.saturating_mul(3), GFP_KERNEL)?,
+            remotes: KVec::with_capacity(count, GFP_KERNEL)?,
         };
 
         for write in plan.writes() {
@@ -74,13 +78,13 @@ impl Writes {
                 length: write.part.len,
                 offset: write.offset,
             };
-            this.remotes.push(remote, GFP_KERNEL)?;
+            this.remotes.push_within_capacity(remote)?;
             for place in layout.places(write.part.at, write.part.len) {
                 let range = Range {
                     at: place.at,
                     len: place.len,
                 };
-                this.ranges.push(range, GFP_KERNEL)?;
+                this.ranges.push_within_capacity(range)?;
             }
         }
         Ok(this)
@@ -106,10 +110,8 @@ impl Writes {
             pages = not_made.pages;
             // Each page and each segment may begin a request. CAST: Few.
             let most = pages.len().saturating_add(self.remotes.len()) as u32;
-            let elements = terms.write_elements.max(1);
-            terms
-                .transfers
-                .grow(most.div_ceil(elements).saturating_add(1))?;
+            let requests = most.checked_div(terms.write_elements).unwrap_or(most);
+            terms.transfers.grow(requests.saturating_add(2))?;
         }
     }
 }

@@ -163,10 +163,13 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
     /// The most RDMA Writes that the reply takes, in memory of head, pages and tail wherever they
     /// begin.
     fn most_writes(&self, limits: &ReplyLimits) -> Option<u32> {
+        let most = limits.pieces.max(1);
         let mut sum = 0_u32;
         for write in self.writes() {
             let pieces = most_segments(write.part.len, 3, limits.page_size, 1)?;
-            sum = sum.checked_add(pieces.div_ceil(limits.pieces.max(1)))?;
+            // Rounded up; `div_ceil` has a call to panic.
+            let requests = pieces.checked_add(most.wrapping_sub(1))?.checked_div(most)?;
+            sum = sum.checked_add(requests)?;
         }
         Some(sum)
     }

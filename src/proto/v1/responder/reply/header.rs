@@ -70,12 +70,15 @@ impl ReplyPlan<'_, '_> {
         let proc = if self.long { Proc::NoMsg } else { Proc::Msg };
         // The prefix, and a Read list of no segments.
         out.words([xid, VERSION, credits, proc.code(), 0])?;
-        for (index, chunk) in self.offer.write.chunks().enumerate() {
+        // `enumerate` has a call to panic.
+        let mut index = 0_usize;
+        for chunk in self.offer.write.chunks() {
             put_segments(
                 &mut out,
                 chunk.len(),
                 filled(chunk, self.written(index, chunk)),
             )?;
+            index = index.saturating_add(1);
         }
         out.words([0])?;
         match self.offer.reply {
