@@ -19,13 +19,13 @@ mod module {
 #[allow(dead_code, reason = "properties use the rest")]
 mod served_call;
 
-use module::proto::{
-    v1::responder::{
+use module::proto::v1::{
+    header::Header,
+    responder::{
         call::receive,
         received::{Call, Received},
         reply::{Part, ReplyLimits, ReplyShape},
     },
-    Header,
 };
 
 /// Bytes of the reply before each message.
