@@ -31,7 +31,6 @@ use crate::{
     policy::RemoteInvalidation,
     proto::{
         Incoming,
-        Offered,
         RdmaError,
         Reply, //
     },
@@ -229,7 +228,7 @@ impl Connection {
             // Take the grant first: completing the call lets the next one be sent.
             self.granted(credits);
         }
-        self.replied(xid, found, |offered| self.validate(reply, offered))
+        self.replied(xid, found, Some(reply))
     }
 
     /// Acts on an `error` that the server has reported about the call `xid`.
@@ -254,17 +253,17 @@ impl Connection {
             self.shared.trace().reply(xid, credits);
         }
         self.granted(credits);
-        self.replied(xid, found, |_| Err(None))
+        self.replied(xid, found, None)
     }
 
-    /// Takes a reply for its call, if that waits for one on this connection. `validate` checks it
-    /// against the chunks that the call offered.
+    /// Takes a reply for its call, if that waits for one on this connection, and checks it against
+    /// the chunks that the call offered; `None` is an error of the server.
     #[inline(always)]
     fn replied<'a>(
         &self,
         xid: u32,
         found: Found<'a, Request>,
-        validate: impl FnOnce(&Offered<'_>) -> Outcome,
+        reply: Option<&Reply<'_>>,
     ) -> Disposition<'a> {
         let mut state = found.slot().state.lock();
         let Some(exposed) = state.call.replied(self.generation()) else {
@@ -273,7 +272,10 @@ impl Connection {
             self.repeated();
             return Spent::Unsolicited.into();
         };
-        let outcome = validate(&state.offered());
+        let outcome = match reply {
+            Some(reply) => self.validate(reply, &state.offered()),
+            None => Err(None),
+        };
 
         drop(state);
         Disposition::Reply(Replied {
