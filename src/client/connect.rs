@@ -3,7 +3,7 @@
 //! Making a connection.
 //!
 //! [`cm`](crate::cm) has a type for each step; between two of them the connection waits for an
-//! event (`wait_step`). The steps of an attempt:
+//! event (`Attempt::wait`). The steps of an attempt:
 //!
 //! 1. [`resolve`] finds the server's address, the route to it, and so a device;
 //! 2. [`queue_pair`] makes a queue pair of a [`size`] that the device can have, with Receives;
@@ -27,6 +27,7 @@ use kernel::{
 
 use super::{
     connection::{
+        attempt::StepError,
         Connection,
         ConnectionQp,
         ConnectionSends,
@@ -120,6 +121,13 @@ struct Prepared {
     proposal: Proposal,
 }
 
+/// Waits for the end of a step, at most `limit` jiffies, as
+/// [`Attempt::wait`](super::connection::attempt::Attempt::wait).
+fn wait(connection: &Connection, limit: usize) -> Result<PeerData, StepError> {
+    let xprt = &connection.shared.xprt;
+    connection.attempt.wait(limit, || xprt.is_released())
+}
+
 /// Resolves the server's address and the route to it.
 fn resolve(
     shared: &Shared,
@@ -134,15 +142,11 @@ fn resolve(
     let resolving = id
         .resolve_address(&lock.address(), LIMIT_MS)
         .map_err(ConnectError::at(Step::ResolveAddress))?;
-    connection
-        .wait_step(limit)
-        .map_err(ConnectError::unresolved)?;
+    wait(connection, limit).map_err(ConnectError::unresolved)?;
     let resolving = resolving
         .resolve_route(LIMIT_MS)
         .map_err(ConnectError::at(Step::ResolveRoute))?;
-    connection
-        .wait_step(limit)
-        .map_err(ConnectError::with(Step::ResolveRoute))?;
+    wait(connection, limit).map_err(ConnectError::with(Step::ResolveRoute))?;
     resolving.resolved().map_err(ConnectError::at(Step::Device))
 }
 
@@ -246,12 +250,11 @@ fn ask(
         responder_resources: proposal.device.limits().max_rd_atom,
         retry_count: RETRY_COUNT,
     };
-    connection.ask();
+    connection.attempt.ask();
     let connecting = bound
         .connect(&params)
         .map_err(ConnectError::at(Step::Connect))?;
-    let peer = connection
-        .wait_step(shared.xprt.connect_timeout())
+    let peer = wait(connection, shared.xprt.connect_timeout())
         .map_err(ConnectError::with(Step::Connect))?;
     Ok((peer, connecting.connected().local()))
 }
@@ -268,9 +271,7 @@ fn probe(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), Conne
     sender
         .probe(program, credits)
         .map_err(ConnectError::at(Step::Probe))?;
-    sender
-        .connection
-        .wait_step(shared.xprt.connect_timeout())
+    wait(&sender.connection, shared.xprt.connect_timeout())
         .map_err(ConnectError::with(Step::Probe))?;
     shared.wary.store(false, Relaxed);
     Ok(())

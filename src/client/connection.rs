@@ -3,51 +3,50 @@
 //! One connection, from its first event to its teardown.
 
 pub(in crate::client) mod abandoned;
+pub(in crate::client) mod attempt;
 pub(in crate::client) mod close_reason;
+mod deadline;
+mod events;
 mod grower;
 pub(in crate::client) mod growth;
 mod loss;
-mod overdue;
-pub(in crate::client) mod progress;
-pub(in crate::client) mod receives;
-pub(in crate::client) mod step;
+mod receives;
+mod tenure;
 pub(in crate::client) mod waiters;
+mod watchdog;
+mod window;
 
 use kernel::{
     new_delayed_work,
-    new_spinlock,
     prelude::*,
-    rbtree::RBTree,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        SetOnce,
-        SpinLock, //
+        atomic::Relaxed,
+        Arc, //
     },
     workqueue::DelayedWork, //
 };
 
 use self::{
+    abandoned::Abandoned,
+    attempt::Attempt,
     close_reason::CloseReason,
+    deadline::InvalidationDeadline,
     growth::{
         Growth,
         Kind, //
     },
-    overdue::{
-        Awaited,
-        OVERDUE, //
-    },
-    receives::Receives,
-    step::Progress,
-    waiters::Waiters, //
+    tenure::Tenure,
+    waiters::Waiters,
+    watchdog::WATCHDOG,
+    window::{
+        Change,
+        Window, //
+    }, //
 };
 use super::{
     negotiated::{
-        Negotiated,
-        PeerData, //
+        reverse_payload,
+        Negotiated, //
     },
     request::Request,
     shared::{
@@ -65,7 +64,6 @@ use crate::{
         cancel_delayed,
         jiffies,
         secs_to_jiffies,
-        Completion,
         Versioned, //
     },
     proto::{
@@ -85,18 +83,8 @@ const RETRY: usize = secs_to_jiffies(1) / 10;
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
 const INVALIDATE_LIMIT_SECS: u32 = 10;
 
-/// Replies to unknown calls that one connection may bring. Each costs a look at all calls, and a
-/// server that keeps to the protocol sends none.
-const UNKNOWN_LIMIT: u32 = 1024;
-
 /// The part of a transport that outlives its connections.
 pub(super) type Shared = shared::Shared<Connection>;
-
-/// The handles of an abandoned call that its late reply may invalidate.
-pub(in crate::client) type Record = KVec<u32>;
-
-/// Records by the xid of their calls.
-type Records = RBTree<u32, Record>;
 
 /// The queue pair of a connection, without its send queue.
 pub(super) type ConnectionQp = LinkQp<Connection>;
@@ -108,18 +96,19 @@ pub(super) type ConnectionSends = LinkSends<Connection>;
 /// the transport.
 #[pin_data]
 pub(crate) struct Connection {
-    generation: u64,
-    /// Its number in sunrpc's count of connections.
-    cookie: Atomic<u32>,
-    /// Replies that earlier connections of the transport have brought.
-    receives_before: Atomic<usize>,
+    /// Its time in use.
+    pub(super) tenure: Tenure,
     /// The part that is the same at both ends.
     #[pin]
     link: Link<Self>,
+    /// The attempt to make it.
     #[pin]
-    progress: SpinLock<Progress>,
+    pub(super) attempt: Attempt,
+    /// The calls that may be outstanding.
+    pub(super) window: Window,
+    /// The records of abandoned calls.
     #[pin]
-    stepped: Completion,
+    pub(super) abandoned: Abandoned,
     /// The requests for more registrations and buffers.
     growth: Growth,
     /// Allocates them.
@@ -127,31 +116,13 @@ pub(crate) struct Connection {
     grower: DelayedWork<Self>,
     /// The calls that wait for a resource.
     pub(super) waiters: Waiters,
-    /// Ends the connection if a reply waits too long for its invalidation.
+    /// The deadline of invalidations.
+    pub(super) deadline: InvalidationDeadline,
+    /// Ends the connection when that is over.
     #[pin]
-    overdue: DelayedWork<Self, OVERDUE>,
-    /// The Receives for replies.
-    pub(super) receives: Receives,
-    /// The invalidations that replies wait for.
-    pub(super) awaited: Awaited,
+    watchdog: DelayedWork<Self, WATCHDOG>,
     /// The terms, which [`Self::set_negotiated`] changes.
     negotiated: Versioned<Negotiated>,
-    confirmed: Atomic<bool>,
-    /// Set while a call of our own waits for its reply ([`super::probe`]).
-    pub(super) probing: Atomic<bool>,
-    /// The number of replies to unknown calls that are still accepted.
-    pub(super) unknown_left: Atomic<u32>,
-    /// The reason of its end.
-    ended: SetOnce<CloseReason>,
-    /// The last grant.
-    pub(super) grant: Atomic<u32>,
-    /// Its word on the wire; 0 before the first grant.
-    wire_grant: Atomic<u32>,
-    /// Calls that were abandoned and may still get a reply.
-    abandoned: Atomic<u32>,
-    /// The records of abandoned calls whose requests are free again.
-    #[pin]
-    records: SpinLock<Records>,
     // Last: dropping it may drop the last reference to the module.
     pub(super) shared: Arc<Shared>,
 }
@@ -167,34 +138,17 @@ impl Connection {
 
         Arc::pin_init(
             pin_init!(Self {
-                generation,
-                cookie: Atomic::new(0),
-                receives_before: Atomic::new(0),
+                tenure: Tenure::new(generation),
                 link <- Link::new(),
-                progress <- new_spinlock!(
-                    Progress {
-                        outcome: None,
-                        asked: false,
-                        peer: PeerData::NONE,
-                    },
-                    "rpcrdma_rs::Connection::progress"
-                ),
-                stepped <- Completion::new(),
+                attempt <- Attempt::new(),
+                window: Window::new(),
+                abandoned <- Abandoned::new(),
                 growth: Growth::new(jiffies().wrapping_sub(RETRY)),
                 grower <- new_delayed_work!("rpcrdma_rs::Connection::grower"),
                 waiters: Waiters::new(),
-                overdue <- new_delayed_work!("rpcrdma_rs::Connection::overdue"),
-                receives: Receives::new(),
-                awaited: Awaited::new(),
+                deadline: InvalidationDeadline::new(),
+                watchdog <- new_delayed_work!("rpcrdma_rs::Connection::watchdog"),
                 negotiated: Versioned::new(),
-                confirmed: Atomic::new(false),
-                probing: Atomic::new(false),
-                unknown_left: Atomic::new(UNKNOWN_LIMIT),
-                ended: SetOnce::new(),
-                grant: Atomic::new(1),
-                wire_grant: Atomic::new(0),
-                abandoned: Atomic::new(0),
-                records <- new_spinlock!(Records::new(), "rpcrdma_rs::Connection::records"),
                 shared,
             }),
             GFP_KERNEL,
@@ -218,7 +172,7 @@ impl Connection {
         let is_small = |negotiated: &Negotiated| negotiated.reverse_slots < REVERSE_SLOTS;
 
         if self.negotiated().is_some_and(is_small) {
-            self.note_end(CloseReason::ReverseWanted);
+            self.tenure.end(CloseReason::ReverseWanted);
             self.link
                 .tell_if_in_use(|| self.shared.xprt.force_disconnect());
         } else if self.with_qp(|qp| self.reserve_receives(qp, REVERSE_SLOTS)) == Some(true) {
@@ -230,7 +184,7 @@ impl Connection {
     /// more Receives are posted. Returns `true` if more are reserved than before.
     fn reserve_receives(&self, qp: &mut ConnectionQp, count: u32) -> bool {
         let more = qp.reserve_receives(count);
-        self.receives.remove(more);
+        self.window.receives.remove(more);
         more != 0
     }
 
@@ -245,7 +199,7 @@ impl Connection {
         unsolicited: u32,
     ) -> Result<(), PostError> {
         self.reserve_receives(qp, unsolicited);
-        self.receives.add(qp.post_first_receives()?);
+        self.window.receives.add(qp.post_first_receives()?);
         Ok(())
     }
 
@@ -255,27 +209,14 @@ impl Connection {
     ///
     /// As [`Qp::post_held`](crate::verbs::Qp::post_held).
     pub(super) fn post_held(&self, qp: &mut ConnectionQp) -> Result<(), PostError> {
-        self.receives.add(qp.post_held()?);
+        self.window.receives.add(qp.post_held()?);
         Ok(())
     }
 
     /// The number of this connection in its transport.
-    #[inline]
+    #[inline(always)]
     pub(super) fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Notes the number that sunrpc gives the connection, before it knows of it.
-    pub(super) fn set_cookie(&self, cookie: u32) {
-        let receives = self.shared.xprt.counters().receives;
-
-        self.cookie.store(cookie, Relaxed);
-        self.receives_before.store(receives, Relaxed);
-    }
-
-    /// The number that sunrpc gives a connection in use.
-    pub(super) fn cookie(&self) -> u32 {
-        self.cookie.load(Relaxed)
+        self.tenure.generation()
     }
 
     /// The terms that hold now; `None` before the connection is established.
@@ -291,6 +232,19 @@ impl Connection {
             .map_or(Wire::V1, |negotiated| negotiated.wire)
     }
 
+    /// Publishes the terms agreed between both ends, in place of any previous ones. Calls that are
+    /// being built keep to the terms that they began with.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` when the terms have changed too often. The previous terms stay.
+    pub(super) fn set_negotiated(&self, negotiated: Negotiated) -> Result {
+        let reverse = reverse_payload(negotiated.wire, &negotiated.limits.thresholds);
+        self.negotiated.publish(negotiated)?;
+        self.shared.reverse_payload.store(reverse, Relaxed);
+        Ok(())
+    }
+
     /// Returns `true` while sunrpc does not know of the connection yet, unless it is lost.
     #[inline]
     pub(super) fn is_forming(&self) -> bool {
@@ -300,11 +254,6 @@ impl Connection {
     /// Returns `true` if the connection is lost, or being torn down.
     pub(super) fn is_closed(&self) -> bool {
         self.link.life().is_closed()
-    }
-
-    /// Returns `true` once a valid reply has come.
-    pub(super) fn is_confirmed(&self) -> bool {
-        self.confirmed.load(Relaxed)
     }
 
     /// The grant for the server's calls: at most the number of Receives reserved for them.
@@ -317,88 +266,49 @@ impl Connection {
         }
     }
 
-    /// The credits of the last grant.
-    pub(super) fn last_grant(&self) -> u32 {
-        self.grant.load(Relaxed)
-    }
-
-    /// Calls that were abandoned and may still get a reply.
-    pub(super) fn abandoned_calls(&self) -> u32 {
-        self.abandoned.load(Relaxed)
-    }
-
-    /// Notes why the connection ends, unless that is known already.
-    pub(super) fn note_end(&self, why: CloseReason) {
-        self.ended.populate(why);
-    }
-
-    /// Returns `true` if a grant of `wire` credits leaves the window unchanged.
-    #[inline(always)]
-    fn is_same_grant(&self, wire: u32) -> bool {
-        wire == self.wire_grant.load(Relaxed)
-            && !credits::is_zero(wire)
-            && self.abandoned.load(Relaxed) == 0
-    }
-
-    /// Returns `true` if a good reply that grants `wire` credits changes no state of the
-    /// connection.
-    #[inline(always)]
-    pub(super) fn is_settled(&self, wire: u32) -> bool {
-        self.is_same_grant(wire) && self.is_confirmed()
-    }
-
     /// Takes a grant of `wire` credits.
     #[inline(always)]
     pub(super) fn granted(&self, wire: u32) {
-        if !self.is_same_grant(wire) {
-            self.grant_changed(wire);
+        if let Some(change) = self.window.granted(wire, || self.requested()) {
+            self.grant_changed(wire, change);
         }
+    }
+
+    /// The credits that the connection requests.
+    pub(super) fn requested(&self) -> u32 {
+        self.negotiated().map_or(1, |negotiated| negotiated.credits)
     }
 
     #[cold]
-    fn grant_changed(&self, wire: u32) {
+    fn grant_changed(&self, wire: u32, change: Change) {
         if credits::is_zero(wire) {
             self.shared.stats.zero_grants.inc();
         }
-        let requested = self.negotiated().map_or(1, |negotiated| negotiated.credits);
-        let granted = credits::grant(wire, requested);
-
-        self.wire_grant.store(wire, Relaxed);
-        let before = self.grant.xchg(granted, Relaxed);
-        if granted > before {
-            // The task of the call with this reply may be frozen, and never wake another.
-            self.reopen_window();
-        } else {
-            self.open_window();
+        match change {
+            Change::Raised => self.reopen_window(),
+            Change::NotRaised => self.open_window(),
         }
-        if self.abandoned.load(Relaxed) != 0 {
+        if self.window.abandoned_calls() != 0 {
             self.end_if_exhausted();
         }
-    }
-
-    /// The number of calls that may be outstanding, abandoned ones not counted.
-    #[inline]
-    pub(super) fn window(&self) -> u32 {
-        credits::window(self.grant.load(Relaxed), self.abandoned.load(Relaxed))
     }
 
     /// Sets sunrpc's congestion window to the number of calls that the last grant allows.
     #[inline]
     pub(super) fn open_window(&self) {
-        self.shared.xprt.set_credits(|| self.window());
+        self.shared.xprt.set_credits(|| self.window.size());
     }
 
     /// Sets the window as [`Self::open_window`], and wakes a sender that may have waited for that.
     pub(super) fn reopen_window(&self) {
-        self.shared.xprt.raise_credits(|| self.window());
+        self.shared.xprt.raise_credits(|| self.window.size());
     }
 
     /// Notes that a valid reply has come: the connection works. After its loss the next attempt has
     /// no back-off, but a [pause](pauses::pause_secs) if it and its predecessors did not last.
     #[inline]
     pub(super) fn confirm(&self) {
-        if !self.confirmed.load(Relaxed) {
-            self.confirmed.store(true, Relaxed);
+        if self.window.confirm() {
             self.shared.failing.store(false, Relaxed);
             self.shared.reported.store(0, Relaxed);
             self.shared.xprt.reset_backoff();
@@ -442,9 +352,9 @@ impl Connection {
 
     /// Ends a connection that sunrpc has had: notes why, and [takes it down](Self::tear_down).
     pub(super) fn close(self: &Arc<Self>, sends: ConnectionSends) {
-        self.note_end(CloseReason::Sunrpc);
+        let why = self.tenure.end(CloseReason::Sunrpc);
+
         if let Some(negotiated) = self.negotiated() {
-            let why = self.ended.as_ref().copied().unwrap_or(CloseReason::Sunrpc);
             self.shared.history.closed(why, negotiated.facts.since);
             self.note_duration(why, negotiated.facts.since);
             self.shared.trace().op_close(why.as_str());
@@ -460,7 +370,7 @@ impl Connection {
     /// Called once, by the holder of the write lock, with its send queue, or without one if the
     /// connection was never made. Process context.
     pub(super) fn tear_down(self: &Arc<Self>, sends: Option<ConnectionSends>) {
-        let (generation, slots) = (self.generation, &self.shared.slots);
+        let (generation, slots) = (self.generation(), &self.shared.slots);
 
         self.link.tear_down(
             sends,
@@ -477,6 +387,6 @@ impl Connection {
         );
         // It would keep the connection, and the device with it, until the limit is over. After the
         // drain no completion queues it again.
-        cancel_delayed::<_, OVERDUE>(self);
+        cancel_delayed::<_, WATCHDOG>(self);
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn reconnect(pattern: &Pattern) -> Result {
         // sunrpc has not finished making the transport until it requests a connection.
         if shared.started.load(Acquire) {
             if let Some(connection) = shared.current() {
-                connection.note_end(CloseReason::Rule);
+                connection.tenure.end(CloseReason::Rule);
             }
             shared.xprt.force_disconnect();
         }

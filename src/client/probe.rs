@@ -8,13 +8,14 @@
 //! procedure 0 of the program that it serves, which does nothing. Its reply brings the server's
 //! grant, before sunrpc learns of the connection.
 
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::prelude::*;
 
 use super::{
-    connection::Connection,
+    connection::{
+        attempt::StepError,
+        Connection, //
+    },
+    negotiated::PeerData,
     send::{
         Expects,
         Sender, //
@@ -26,7 +27,6 @@ use crate::os::series::{
 };
 use crate::{
     proto::{
-        credits,
         Program, //
     },
     sunrpc::ConnectStatus,
@@ -40,15 +40,9 @@ impl Connection {
         (self.generation() as u32) ^ 0x5052_4f42
     }
 
-    /// Returns `true` while the probe waits for its reply.
-    #[inline(always)]
-    pub(super) fn is_probing(&self) -> bool {
-        self.probing.load(Relaxed)
-    }
-
     /// Returns `true`, once, if a message with this xid is about the probe.
     fn is_about_probe(&self, xid: u32) -> bool {
-        self.is_forming() && xid == self.probe_xid() && self.probing.xchg(false, Relaxed)
+        self.is_forming() && xid == self.probe_xid() && self.attempt.end_probe()
     }
 
     /// Fails the attempt to connect, and returns `true`, if an unusable message with this xid is
@@ -57,7 +51,8 @@ impl Connection {
         let failed = self.is_about_probe(xid);
 
         if failed {
-            self.failed(ConnectStatus::Retry, EPROTO.to_errno());
+            let failed = StepError::new(ConnectStatus::Retry, EPROTO);
+            self.attempt.end(Err(failed));
         }
         failed
     }
@@ -68,10 +63,10 @@ impl Connection {
         if !self.is_about_probe(xid) {
             return false;
         }
-        let requested = self.negotiated().map_or(1, |negotiated| negotiated.credits);
-        self.grant.store(credits::grant(wire, requested), Relaxed);
+        // sunrpc gets the window when it learns of the connection.
+        let _ = self.window.granted(wire, || self.requested());
         self.confirm();
-        self.next_step();
+        self.attempt.end(Ok(PeerData::NONE));
         true
     }
 }
@@ -94,7 +89,7 @@ impl Sender {
             .and_then(|len| u32::try_from(len).ok())
             .ok_or(ENOTCONN)?;
 
-        connection.probing.store(true, Relaxed);
+        connection.attempt.begin_probe();
         match self.post_buffer(None, buf, len, Expects::Reply) {
             Ok(_) => Ok(()),
             Err(_) => Err(ENOTCONN),

@@ -210,7 +210,7 @@ impl Connection {
         let Reply { xid, credits, .. } = *reply;
 
         // First, since sunrpc counts replies to calls that it does not know.
-        if self.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
+        if self.attempt.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
             return Spent::Late.into();
         }
         let Some(mut found) = self.shared.xprt.find(xid) else {
@@ -223,7 +223,7 @@ impl Connection {
         // memory has to be unmapped: unmapping may copy it.
         let is_short = reply.payload.len() <= found.head_room()
             && (invalidated.is_none() || found.bytes() <= MOST_INSIDE);
-        if !is_short || !self.is_settled(credits) {
+        if !is_short || !self.window.is_settled(credits) {
             found.leave();
             // Take the grant first: completing the call lets the next one be sent.
             self.granted(credits);
@@ -242,7 +242,7 @@ impl Connection {
     ) -> Disposition<'_> {
         self.shared.stats.count_error(error);
         // A server that refuses a call that does nothing would refuse all others.
-        if self.is_probing() && self.probe_failed(xid) {
+        if self.attempt.is_probing() && self.probe_failed(xid) {
             return Spent::Late.into();
         }
         let Some(mut found) = self.shared.xprt.find(xid) else {
@@ -387,7 +387,7 @@ impl Connection {
     fn post_receives(&self, unsolicited: bool) {
         let posted = self.with_qp(|qp| {
             if unsolicited {
-                self.receives.remove(1);
+                self.window.receives.remove(1);
             }
             self.post_held(qp)
         });

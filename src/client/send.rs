@@ -163,7 +163,7 @@ impl Sender {
     #[inline(always)]
     fn has_receive(&self, expects: Expects) -> bool {
         match expects {
-            Expects::Reply => self.connection.receives.allow(self.calls),
+            Expects::Reply => self.connection.window.receives.allow(self.calls),
             Expects::Nothing => true,
         }
     }

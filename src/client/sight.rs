@@ -86,7 +86,7 @@ fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
 fn state(load: &Load, connection: Option<&Connection>) -> &'static str {
     match connection {
         Some(connection) if load.connected && !connection.is_closed() => {
-            if connection.is_confirmed() {
+            if connection.window.is_confirmed() {
                 "connected"
             } else {
                 "unconfirmed"
@@ -161,7 +161,7 @@ impl<'a> View<'a> {
             limited_by(facts.own.receive, peer.send),
             negotiated.remote_invalidation.as_str(),
             negotiated.credits,
-            connection.last_grant(),
+            connection.window.last_grant(),
             load.used,
             load.waiting.saturating_add(load.backlog),
             waits_for(load, Some(connection)),
@@ -219,9 +219,9 @@ impl<'a> View<'a> {
             seq,
             "credits asked {} granted {} used {} abandoned {}\n",
             negotiated.credits,
-            connection.last_grant(),
+            connection.window.last_grant(),
             self.load.used,
-            connection.abandoned_calls(),
+            connection.window.abandoned_calls(),
         );
         self.resources(seq, negotiated);
     }

@@ -29,8 +29,8 @@ use kernel::{
 use super::{
     connect,
     connection::{
+        attempt::RELEASE_POLL,
         close_reason::CloseReason,
-        progress::RELEASE_POLL,
         Connection,
         Shared, //
     },
@@ -123,7 +123,8 @@ impl RdmaTransport {
         let sender = connect::connect(&self.shared, generation, &lock.write_lock())?;
         let connection = sender.connection.clone();
 
-        connection.set_cookie(lock.next_cookie());
+        let receives = self.shared.xprt.counters().receives;
+        connection.tenure.begin(lock.next_cookie(), receives);
         let lock = &mut lock.write_lock();
         self.shared.xprt.reset_credits();
         connection.open_window();
@@ -131,7 +132,7 @@ impl RdmaTransport {
         // server which accepts and hangs up is not tried again immediately.
         self.shared
             .failing
-            .store(!connection.is_confirmed(), Relaxed);
+            .store(!connection.window.is_confirmed(), Relaxed);
         // No sender is left here: sunrpc has closed the last connection.
         if let Some(Sender {
             connection, queue, ..
@@ -361,7 +362,7 @@ impl Transport for RdmaTransport {
         let record = connection
             .as_ref()
             .filter(|_| release.has_replied())
-            .and_then(|connection| connection.forget(state.xid));
+            .and_then(|connection| connection.abandoned.forget(state.xid));
         drop(state);
         drop(record);
         match release {
@@ -386,7 +387,7 @@ impl Transport for RdmaTransport {
         // Of calls that time out together the first ends the connection, and the others may come
         // when a new one exists. The state of the call does not matter: after a reply with a bad
         // verifier sunrpc keeps waiting for another reply, which never comes.
-        let has_sent_it = |connection: &Arc<Connection>| connection.cookie() == cookie;
+        let has_sent_it = |connection: &Arc<Connection>| connection.tenure.cookie() == cookie;
         let Some(connection) = self.current().filter(has_sent_it) else {
             return;
         };

@@ -71,7 +71,7 @@ PLACES = {
     "src/verbs/mr/registration.rs: describe": "V1-69 V1-129",
     "src/verbs/mr/registration.rs: Mr": "V1-57 V1-124 V1-133",
     "src/verbs/mr/list.rs: Registered": "V1-81 V1-126 V1-128 V1-134",
-    "src/client/connection/progress.rs: announce_loss": "V1-122 PD-20",
+    "src/client/connection/loss.rs: announce_loss": "V1-122 PD-20",
     "src/proto/neutral.rs: Kind": "XC-3 XC-5 XC-6 XC-7 XC-8",
     "src/proto/v2/characteristics.rs: TABLE": "XC-21 XC-26 XC-68 XC-71 XC-77 XC-81 XC-82",
     "src/proto/v2/characteristics.rs: Set": "XC-2 XC-4 XC-14 XC-20",

@@ -213,8 +213,8 @@ CREDITS = (
         "the call that begins a connection is refused",
         (
             (
-                "// A server that refuses a call that does nothing would refuse all others.\n        if self.is_probing()",
-                "if xid == 0 && self.is_probing()",
+                "// A server that refuses a call that does nothing would refuse all others.\n        if self.attempt.is_probing()",
+                "if xid == 0 && self.attempt.is_probing()",
             ),
         ),
     ),

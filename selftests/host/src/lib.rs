@@ -34,11 +34,15 @@ mod module {
         }
         pub(crate) mod connection {
             #[cfg(test)]
+            pub(crate) mod deadline;
+            #[cfg(test)]
             pub(crate) mod growth;
             #[cfg(test)]
             pub(crate) mod receives;
             #[cfg(test)]
             pub(crate) mod waiters;
+            #[cfg(test)]
+            pub(crate) mod window;
         }
         pub(crate) mod pauses;
         pub(crate) mod request {
@@ -66,7 +70,7 @@ mod module {
         pub(crate) mod series {
             mod pointer;
 
-            pub(crate) use crate::explorer::atomic::smp_mb;
+            pub(crate) use crate::explorer::atomic::{fetch_sub, smp_mb};
             pub(crate) use pointer::AtomicPtr;
         }
     }
@@ -139,6 +143,9 @@ mod module {
     }
 }
 
+#[cfg(test)]
+#[path = "words/connection.rs"]
+mod connection;
 #[cfg(test)]
 mod explorer;
 #[cfg(test)]

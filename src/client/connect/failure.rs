@@ -10,7 +10,7 @@ use kernel::{
 
 use super::{
     super::connection::{
-        step::StepError,
+        attempt::StepError,
         Shared, //
     },
     size::Unfit, //

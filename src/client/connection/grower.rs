@@ -74,7 +74,7 @@ fn make_buffers(connection: &Connection) -> (bool, Made) {
     // Partial success counts.
     let (mut buffers, made) = ordered.make();
     let any = !buffers.is_empty();
-    let add = |count| connection.receives.add(count);
+    let add = |count| connection.window.receives.add(count);
     let added = connection.with_qp(|qp| qp.add(&mut buffers).map(add));
     let made = if made.is_err() {
         Made::NoMemory

@@ -100,7 +100,7 @@ impl Growth {
         connection.queue(Pause::Nothing);
     }
 
-    /// Returns `true` if buffers may be requested that are not necessary: not within `pause`
+    /// Returns `true` if buffers that are not necessary may be requested: not within `pause`
     /// jiffies after an allocation failed.
     pub(crate) fn may_ask(&self, now: usize, pause: usize) -> bool {
         now.wrapping_sub(self.refused.load(Relaxed)) >= pause

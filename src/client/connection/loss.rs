@@ -9,13 +9,17 @@ use kernel::{
 
 use super::{
     super::pauses,
+    attempt::StepError,
     close_reason::{
         CloseReason,
         Violation, //
     },
     Connection, //
 };
-use crate::os::series::EPROTO;
+use crate::os::series::{
+    ECONNRESET,
+    EPROTO, //
+};
 use crate::{
     link::life::{
         Life,
@@ -60,7 +64,7 @@ impl Connection {
     /// it. Returns the action that is due, if it was not lost before.
     fn lose(&self, why: CloseReason) -> Option<LossAction> {
         self.link.advance_and_tell(Life::lost, |action| {
-            self.note_end(why);
+            self.tenure.end(why);
             if action == LossAction::Disconnect {
                 self.shared.xprt.force_disconnect();
             }
@@ -71,7 +75,11 @@ impl Connection {
     /// manager does not report.
     pub(in crate::client) fn lost(&self, why: CloseReason) {
         if self.announce_loss(why) == Some(LossAction::FailAttempt) {
-            self.step_lost();
+            // Else the connection manager reports the outcome.
+            if self.attempt.ends_with_loss() {
+                let failed = StepError::new(ConnectStatus::Retry, ECONNRESET);
+                self.attempt.end(Err(failed));
+            }
         }
     }
 
@@ -90,7 +98,8 @@ impl Connection {
             );
         }
         if action == LossAction::FailAttempt {
-            self.failed(ConnectStatus::Retry, EPROTO.to_errno());
+            let failed = StepError::new(ConnectStatus::Retry, EPROTO);
+            self.attempt.end(Err(failed));
         }
     }
 
@@ -100,8 +109,7 @@ impl Connection {
         if why.is_wanted() {
             return;
         }
-        let replies = self.shared.xprt.counters().receives;
-        let replies = replies.wrapping_sub(self.receives_before.load(Relaxed));
+        let replies = self.tenure.replies(self.shared.xprt.counters().receives);
         let brief = self.shared.brief.load(Relaxed);
         let brief = pauses::brief_after(brief, secs_since(since), replies);
         self.shared.brief.store(brief, Relaxed);

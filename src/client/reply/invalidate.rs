@@ -71,7 +71,7 @@ impl Connection {
             }
             state.call.invalidate_for(self.generation(), reply);
         }
-        match self.post_invalidation(mrs, index, || self.awaited.posted()) {
+        match self.post_invalidation(mrs, index, || self.deadline.posted()) {
             Ok(false) => {}
             Ok(true) => self.watch(),
             Err(error) => {
@@ -102,7 +102,7 @@ impl Connection {
         let outcome = request.state.lock().call.invalidated(mrs.is_some());
         match outcome {
             InvalidationOutcome::Deliver(mut reply) => {
-                self.awaited.completed();
+                self.deadline.completed();
                 if let Some(mrs) = mrs {
                     place(&mut reply.pinned, reply.delivery, &mrs);
                 }
@@ -116,7 +116,7 @@ impl Connection {
             }
             // The call is sent again after the teardown.
             InvalidationOutcome::Drop(reply) => {
-                self.awaited.completed();
+                self.deadline.completed();
                 drop(reply);
             }
             InvalidationOutcome::Nothing => {}

@@ -2,10 +2,7 @@
 
 //! Messages that no call waits for, or that cannot be used.
 
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::prelude::*;
 
 use super::{
     super::{
@@ -58,11 +55,9 @@ impl Connection {
                 }
                 return Spent::Late;
             }
-            Some(Late::Again) => self.repeated(),
+            Some(Late::Repeated) => self.repeated(),
             None if invalidated.is_none() => {
-                let left = self.unknown_left.load(Relaxed);
-                self.unknown_left.store(left.saturating_sub(1), Relaxed);
-                if left == 0 {
+                if self.window.replied_unknown() {
                     self.violated(Violation::UnknownReplies);
                 }
             }
@@ -91,7 +86,7 @@ impl Connection {
         invalidated: Option<InvalidatedHandle<'_>>,
     ) -> Disposition<'_> {
         self.discard(why);
-        if self.is_probing() && why != Discard::UndecodableError && self.probe_failed(xid) {
+        if self.attempt.is_probing() && why != Discard::UndecodableError && self.probe_failed(xid) {
             return Spent::Late.into();
         }
         let Some(mut found) = self.shared.xprt.find(xid) else {

@@ -161,7 +161,7 @@ impl Connection {
         let negotiated = self
             .negotiated()
             .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
-        if !self.is_confirmed() {
+        if !self.window.is_confirmed() {
             self.shared.note_program(call.send_buf().head());
         }
         if !negotiated.wire.is_inline(call, &negotiated.limits) {
