@@ -256,16 +256,6 @@ impl Connection {
         self.link.life().is_closed()
     }
 
-    /// The grant for the server's calls: at most the number of Receives reserved for them.
-    pub(super) fn reverse_grant(&self) -> u32 {
-        match self.negotiated() {
-            Some(negotiated) if self.shared.xprt.backchannel().is_set_up() => {
-                negotiated.reverse_slots
-            }
-            _ => 1,
-        }
-    }
-
     /// Takes a grant of `wire` credits.
     #[inline(always)]
     pub(super) fn granted(&self, wire: u32) {

@@ -32,23 +32,23 @@ use crate::{
     sunrpc::ConnectStatus,
 };
 
+/// The xid of the call, which differs between connections. sunrpc's calls are not sent before it is
+/// over.
+fn probe_xid(connection: &Connection) -> u32 {
+    // CAST: The lower half differs, too.
+    (connection.generation() as u32) ^ 0x5052_4f42
+}
+
+/// Returns `true`, once, if a message with this xid is about the probe.
+fn is_about_probe(connection: &Connection, xid: u32) -> bool {
+    connection.is_forming() && xid == probe_xid(connection) && connection.attempt.end_probe()
+}
+
 impl Connection {
-    /// The xid of the call, which differs between connections. sunrpc's calls are not sent before
-    /// it is over.
-    fn probe_xid(&self) -> u32 {
-        // CAST: The lower half differs, too.
-        (self.generation() as u32) ^ 0x5052_4f42
-    }
-
-    /// Returns `true`, once, if a message with this xid is about the probe.
-    fn is_about_probe(&self, xid: u32) -> bool {
-        self.is_forming() && xid == self.probe_xid() && self.attempt.end_probe()
-    }
-
     /// Fails the attempt to connect, and returns `true`, if an unusable message with this xid is
     /// about the probe.
     pub(super) fn probe_failed(&self, xid: u32) -> bool {
-        let failed = self.is_about_probe(xid);
+        let failed = is_about_probe(self, xid);
 
         if failed {
             let failed = StepError::new(ConnectStatus::Retry, EPROTO);
@@ -60,7 +60,7 @@ impl Connection {
     /// Takes the grant of a reply with this xid, and returns `true`, if it is the reply to the
     /// probe.
     pub(super) fn probed(&self, xid: u32, wire: u32) -> bool {
-        if !self.is_about_probe(xid) {
+        if !is_about_probe(self, xid) {
             return false;
         }
         // sunrpc gets the window when it learns of the connection.
@@ -81,7 +81,7 @@ impl Sender {
     pub(super) fn probe(&mut self, program: Program, credits: u32) -> Result {
         let connection = self.connection.clone();
         let mut buf = self.take_any(Expects::Reply).map_err(|_| ENOTCONN)?;
-        let xid = connection.probe_xid();
+        let xid = probe_xid(&connection);
         let len = connection
             .wire()
             .encode_null_call(xid, credits, program, buf.as_mut_slice())

@@ -2,33 +2,27 @@
 
 //! From a Receive to a completed call.
 
+mod accept;
 mod invalidate;
 mod unexpected;
 mod validate;
 
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::prelude::*;
 
 use super::{
     connection::{
-        close_reason::{
-            CloseReason,
-            Violation, //
-        },
+        close_reason::CloseReason,
         waiters::Returned,
         Connection, //
     },
     request::{
-        remotely_invalidated,
         Delivery,
         HeldReply,
         Request, //
-    }, //
+    },
+    reverse, //
 };
 use crate::{
-    policy::RemoteInvalidation,
     proto::{
         Incoming,
         RdmaError,
@@ -84,11 +78,17 @@ impl CompletionHandler for Connection {
                 .trace()
                 .wc_receive(len, invalidated.map(InvalidatedHandle::get));
         }
-        let Some(reply) = self.wire().reply(buf.message()) else {
-            return self.handle(queue, buf, received);
+        let source = Source {
+            connection: self,
+            invalidated: received.invalidated,
         };
-        let disposition = self.reply(&reply, received.invalidated);
-        self.dispose(queue, buf, received, disposition);
+        let arrival = Arrival { source, queue, buf };
+        let Some(reply) = self.wire().reply(arrival.buf.message()) else {
+            return arrival.handle();
+        };
+        let disposition = source.reply(&reply);
+
+        arrival.dispose(disposition);
     }
 }
 
@@ -107,14 +107,45 @@ impl InvalidationHandler for Connection {
     }
 }
 
-/// Copies the parts of a reply that have come by RDMA to the bounce page of `mrs` to their places.
-#[inline]
-fn place(pinned: &mut Pinned<Request>, delivery: Option<Delivery>, mrs: &MrList<Invalidated>) {
-    if let Some(Delivery::Nothing { len }) = delivery {
-        if let Some((head, tail)) = mrs.written() {
-            pinned.place(head, tail, len);
+impl Connection {
+    /// Gives back the buffer of a reply.
+    #[inline(always)]
+    fn recycle(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
+        // Store-buffer pattern: a sender that finds none of these has set its mark before.
+        if queue.recycle(buf) || self.waiters.is_short() {
+            self.post_receives(0);
         }
     }
+
+    /// Posts the Receives that came back, `unsolicited` of them after an unsolicited message.
+    #[cold]
+    fn post_receives(&self, unsolicited: u32) {
+        let posted = self.with_qp(|qp| {
+            self.window.receives.remove(unsolicited);
+            self.post_held(qp)
+        });
+        if let Some(Err(error)) = posted {
+            self.post_failed(error);
+        }
+        self.waiters.wake(&self.shared.xprt, Returned::Receives);
+    }
+}
+
+/// A message that has arrived, in the Receive buffer that it fills. Each exit of the reply path
+/// consumes it: [`Self::recycle`], [`Self::unsolicited`] or [`Self::hold`].
+#[must_use = "its Receive has to be given back"]
+struct Arrival<'q> {
+    source: Source<'q>,
+    queue: &'q mut RecvQueue,
+    buf: RecvBuffer,
+}
+
+/// The source of a message. It is passed by value, so that an arrival stays in registers.
+#[derive(Clone, Copy)]
+struct Source<'q> {
+    connection: &'q Connection,
+    /// The handle that the server has invalidated with the message.
+    invalidated: Option<InvalidatedHandle<'q>>,
 }
 
 /// The kind of a message, by the action that it needs.
@@ -155,46 +186,78 @@ struct Replied<'a> {
 /// server has reported an error.
 type Outcome = Result<Delivery, Option<&'static str>>;
 
-impl Connection {
+impl Arrival<'_> {
     /// Acts on any message from the server.
     #[inline(never)]
-    fn handle(&self, queue: &mut RecvQueue, buf: RecvBuffer, received: Received<'_>) {
-        let message = self.wire().receive(buf.message());
-        let disposition = self.disposition(message, received.invalidated);
+    fn handle(self) {
+        let Source { connection, .. } = self.source;
+        let message = connection.wire().receive(self.buf.message());
+        let disposition = self.source.disposition(message);
 
-        self.dispose(queue, buf, received, disposition);
+        self.dispose(disposition);
     }
 
-    /// Acts on a message from the server, which has `invalidated` this handle, if any. Returns the
-    /// kind of the message.
-    fn disposition(
-        &self,
-        message: Incoming<'_>,
-        invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Disposition<'_> {
+    /// Ends the life of the message, and gives its buffer back, unless the reply in it has to wait.
+    #[inline(always)]
+    fn dispose(self, disposition: Disposition<'_>) {
+        match disposition {
+            Disposition::Reply(replied) => self.accept(replied),
+            Disposition::Spent(Spent::Late) => self.recycle(),
+            Disposition::Spent(Spent::Unsolicited) => self.unsolicited(),
+        }
+    }
+
+    /// Gives back the buffer of a reply.
+    #[inline(always)]
+    fn recycle(self) {
+        self.source.connection.recycle(self.queue, self.buf);
+    }
+
+    /// Gives back the buffer of a message for which no call has posted a Receive.
+    #[cold]
+    fn unsolicited(self) {
+        self.queue.recycle(self.buf);
+        self.source.connection.post_receives(1);
+    }
+
+    /// Keeps the buffer, with the reply in it to the call of `pinned`, until the server can no
+    /// longer reach the memory of the call.
+    #[inline]
+    fn hold(self, pinned: Pinned<Request>, delivery: Option<Delivery>) -> HeldReply {
+        HeldReply {
+            pinned,
+            delivery,
+            buf: self.buf,
+        }
+    }
+}
+
+impl<'q> Source<'q> {
+    /// Acts on a `message`. Returns its kind.
+    fn disposition(self, message: Incoming<'_>) -> Disposition<'q> {
         match message {
-            Incoming::Reply(reply) => self.reply(&reply, invalidated),
-            Incoming::Unusable { xid, why } => self.unusable(xid, why, invalidated),
+            Incoming::Reply(reply) => self.reply(&reply),
+            Incoming::Unusable { xid, why } => self.unusable(xid, why),
             Incoming::Error {
                 xid,
                 credits,
                 error,
-            } => self.refused(xid, credits, &error, invalidated),
-            _ if invalidated.is_some() => self.dropped(invalidated).into(),
+            } => self.refused(xid, credits, &error),
+            _ if self.invalidated.is_some() => self.dropped().into(),
             Incoming::ReverseCall {
                 xid,
                 credits,
                 payload,
             } => {
-                self.reverse_call(xid, credits, payload);
+                reverse::deliver(self.connection, xid, credits, payload);
                 Spent::Unsolicited.into()
             }
             Incoming::BadReverseCall { xid, version } => {
-                self.refuse_reverse(xid, version);
+                reverse::refuse(self.connection, xid, version);
                 Spent::Unsolicited.into()
             }
             Incoming::Discard(why) => {
-                self.discard(why);
+                self.count_discarded(why);
                 Spent::Unsolicited.into()
             }
         }
@@ -202,71 +265,70 @@ impl Connection {
 
     /// Acts on a reply, as [`Self::disposition`].
     #[inline(always)]
-    fn reply(
-        &self,
-        reply: &Reply<'_>,
-        invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Disposition<'_> {
+    fn reply(self, reply: &Reply<'_>) -> Disposition<'q> {
         let Reply { xid, credits, .. } = *reply;
+        let Self {
+            connection,
+            invalidated,
+        } = self;
 
         // First, since sunrpc counts replies to calls that it does not know.
-        if self.attempt.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
+        if connection.attempt.is_probing()
+            && invalidated.is_none()
+            && connection.probed(xid, credits)
+        {
             return Spent::Late.into();
         }
-        let Some(mut found) = self.shared.xprt.find(xid) else {
-            return self.unknown(xid, credits, invalidated).into();
+        let Some(mut found) = connection.shared.xprt.find(xid) else {
+            return self.unknown(xid, credits).into();
         };
         if Trace::is_reply_on() {
-            self.shared.trace().reply(xid, credits);
+            connection.shared.trace().reply(xid, credits);
         }
         // The section that found the call also completes a short reply, unless more than a little
         // memory has to be unmapped: unmapping may copy it.
         let is_short = reply.payload.len() <= found.head_room()
             && (invalidated.is_none() || found.bytes() <= MOST_INSIDE);
-        if !is_short || !self.window.is_settled(credits) {
+        if !is_short || !connection.window.is_settled(credits) {
             found.leave();
             // Take the grant first: completing the call lets the next one be sent.
-            self.granted(credits);
+            connection.granted(credits);
         }
         self.replied(xid, found, Some(reply))
     }
 
     /// Acts on an `error` that the server has reported about the call `xid`.
     #[cold]
-    fn refused(
-        &self,
-        xid: u32,
-        credits: u32,
-        error: &RdmaError,
-        invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Disposition<'_> {
-        self.shared.stats.count_error(error);
+    fn refused(self, xid: u32, credits: u32, error: &RdmaError) -> Disposition<'q> {
+        let connection = self.connection;
+
+        connection.shared.stats.count_error(error);
         // A server that refuses a call that does nothing would refuse all others.
-        if self.attempt.is_probing() && self.probe_failed(xid) {
+        if connection.attempt.is_probing() && connection.probe_failed(xid) {
             return Spent::Late.into();
         }
-        let Some(mut found) = self.shared.xprt.find(xid) else {
-            return self.unknown(xid, credits, invalidated).into();
+        let Some(mut found) = connection.shared.xprt.find(xid) else {
+            return self.unknown(xid, credits).into();
         };
         found.leave();
         if Trace::is_reply_on() {
-            self.shared.trace().reply(xid, credits);
+            connection.shared.trace().reply(xid, credits);
         }
-        self.granted(credits);
+        connection.granted(credits);
         self.replied(xid, found, None)
     }
 
     /// Takes a reply for its call, if that waits for one on this connection, and checks it against
     /// the chunks that the call offered; `None` is an error of the server.
     #[inline(always)]
-    fn replied<'a>(
-        &self,
+    fn replied(
+        self,
         xid: u32,
-        found: Found<'a, Request>,
+        found: Found<'q, Request>,
         reply: Option<&Reply<'_>>,
-    ) -> Disposition<'a> {
+    ) -> Disposition<'q> {
         let mut state = found.slot().state.lock();
-        let Some(exposed) = state.call.replied(self.generation()) else {
+        let Some(exposed) = state.call.replied(self.connection.generation()) else {
             drop(state);
             drop(found);
             self.repeated();
@@ -284,177 +346,5 @@ impl Connection {
             exposed,
             outcome,
         })
-    }
-
-    /// Ends the life of a message, and gives its buffer back, unless the reply in it has to wait.
-    #[inline(always)]
-    fn dispose(
-        &self,
-        queue: &mut RecvQueue,
-        buf: RecvBuffer,
-        received: Received<'_>,
-        disposition: Disposition<'_>,
-    ) {
-        match disposition {
-            Disposition::Reply(replied) => self.accept(queue, buf, received, replied),
-            Disposition::Spent(Spent::Late) => self.recycle(queue, buf),
-            Disposition::Spent(Spent::Unsolicited) => self.unsolicited(queue, buf),
-        }
-    }
-
-    /// Gives back the buffer of a message for which no call has posted a Receive.
-    #[cold]
-    fn unsolicited(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
-        queue.recycle(buf);
-        self.post_receives(true);
-    }
-
-    /// Takes a reply for its call, unless it has invalidated a handle of another call. Completes
-    /// the call, or first invalidates the memory that the server can reach.
-    #[inline(always)]
-    fn accept(
-        &self,
-        queue: &mut RecvQueue,
-        buf: RecvBuffer,
-        received: Received<'_>,
-        mut replied: Replied<'_>,
-    ) {
-        let (mut free, mut trusted) = (None, true);
-        let (xid, outcome) = (replied.xid, replied.outcome);
-        let delivery = outcome.ok();
-
-        if let Some(handle) = received.invalidated {
-            let Some(taken) = remotely_invalidated(&mut replied.exposed, handle) else {
-                return self.reject(queue, buf, replied);
-            };
-            place(&mut replied.found, delivery, &taken);
-            free = Some(taken);
-            trusted = self.count_remote_invalidation();
-        }
-        let found = replied.found;
-        match replied.exposed {
-            None => {
-                if let Some(mrs) = free {
-                    found.slot().keep(mrs);
-                }
-                self.complete(found, delivery, buf.message());
-                self.recycle(queue, buf);
-            }
-            Some(mrs) => {
-                let reply = HeldReply {
-                    pinned: found.into_pinned(),
-                    delivery,
-                    buf,
-                };
-                self.invalidate(reply, mrs);
-            }
-        }
-        // Not while sunrpc's lock may be held: the console may be slow.
-        if let Err(Some(why)) = outcome {
-            self.report(xid, why);
-        }
-        if !trusted {
-            self.violated(Violation::UnannouncedInvalidation);
-        }
-    }
-
-    /// Ends the connection over a reply that has invalidated a handle that is not the call's. The
-    /// call stays as it was, and is sent again after the teardown.
-    #[cold]
-    fn reject(&self, queue: &mut RecvQueue, buf: RecvBuffer, replied: Replied<'_>) {
-        let mut state = replied.found.slot().state.lock();
-        state
-            .call
-            .reply_rejected(self.generation(), replied.exposed);
-        drop(state);
-        drop(replied.found);
-        self.foreign_handle();
-        self.unsolicited(queue, buf);
-    }
-
-    /// Gives the buffer of a reply back.
-    #[inline(always)]
-    fn recycle(&self, queue: &mut RecvQueue, buf: RecvBuffer) {
-        // Store-buffer pattern: a sender that finds none of these has set its mark before.
-        if queue.recycle(buf) || self.waiters.is_short() {
-            self.post_receives(false);
-        }
-    }
-
-    /// Posts the Receives that came back. With `unsolicited`, one of them has taken an unsolicited
-    /// message.
-    #[cold]
-    fn post_receives(&self, unsolicited: bool) {
-        let posted = self.with_qp(|qp| {
-            if unsolicited {
-                self.window.receives.remove(1);
-            }
-            self.post_held(qp)
-        });
-        if let Some(Err(error)) = posted {
-            self.post_failed(error);
-        }
-        self.waiters.wake(&self.shared.xprt, Returned::Receives);
-    }
-
-    /// Counts a handle that the server has invalidated. Returns `true` if the connection may
-    /// continue.
-    #[inline(always)]
-    fn count_remote_invalidation(&self) -> bool {
-        let stats = &self.shared.stats;
-        let policy = self
-            .negotiated()
-            .map(|negotiated| negotiated.remote_invalidation);
-
-        stats.remote_invalidates.inc();
-        if policy == Some(RemoteInvalidation::On) {
-            return true;
-        }
-        // PD-31: it did so without permission.
-        stats.unsolicited_invalidates.inc();
-        let strict = policy == Some(RemoteInvalidation::Strict);
-        if strict {
-            // The next connection does not offer it.
-            self.shared.distrusted.store(true, Relaxed);
-        }
-        !strict
-    }
-
-    /// Completes a call whose memory the server can no longer reach, with its reply in `message`,
-    /// or with an error.
-    #[inline(always)]
-    fn complete(&self, mut found: Found<'_, Request>, delivery: Option<Delivery>, message: &[u8]) {
-        let len = match delivery {
-            Some(Delivery::Nothing { len }) => Some(len),
-            Some(Delivery::Inline { payload, placed }) => message
-                .len()
-                .checked_sub(payload)
-                .and_then(|start| message.get(start..))
-                .and_then(|payload| found.fill(payload, placed).ok())
-                .map(|(len, copied)| {
-                    if copied != 0 {
-                        self.shared.stats.fixup_bytes.add(copied);
-                    }
-                    len
-                }),
-            None => None,
-        };
-        match len {
-            Some(len) => {
-                self.confirm();
-                found.complete(len);
-            }
-            None => {
-                self.shared.stats.bad_replies.inc();
-                found.fail();
-            }
-        }
-    }
-
-    /// The server has invalidated a handle that was not its to invalidate: which memory it can
-    /// still reach is in doubt.
-    fn foreign_handle(&self) {
-        self.shared.stats.foreign_invalidates.inc();
-        self.violated(Violation::ForeignHandle);
     }
 }

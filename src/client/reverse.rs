@@ -29,58 +29,66 @@ use crate::{
     },
 };
 
-impl Connection {
-    /// The server calls us; `credits` is the credits word of its message.
-    pub(super) fn reverse_call(&self, xid: u32, credits: u32, payload: &[u8]) {
-        let stats = &self.shared.stats;
-        let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-
-        if credits::is_zero(credits) {
-            stats.reverse_zero_grants.inc();
+/// The grant for the server's calls: at most the number of Receives reserved for them.
+fn grant(connection: &Connection) -> u32 {
+    match connection.negotiated() {
+        Some(negotiated) if connection.shared.xprt.backchannel().is_set_up() => {
+            negotiated.reverse_slots
         }
+        _ => 1,
+    }
+}
 
-        self.shared.trace().cb_call(xid, len);
-        match self
-            .shared
-            .xprt
-            .backchannel()
-            .deliver(xid, payload, self.generation())
-        {
-            Ok(()) => stats.reverse_calls.inc(),
-            // The server repeats a call without a reply.
-            Err(DeliverError::NotSetUp | DeliverError::Busy) => stats.reverse_unserved.inc(),
-            Err(DeliverError::TooLong) => {
-                stats.reverse_unserved.inc();
-                let (wire, grant) = (self.wire(), self.reverse_grant());
-                self.reply_at_once(|out| wire.encode_system_error(xid, grant, out));
-            }
-            Err(DeliverError::NoSlot) => {
-                stats.reverse_overflows.inc();
-                self.violated(Violation::ReverseOverflow);
-            }
-        }
+/// The server calls us; `credits` is the credits word of its message.
+pub(super) fn deliver(connection: &Connection, xid: u32, credits: u32, payload: &[u8]) {
+    let stats = &connection.shared.stats;
+    let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+
+    if credits::is_zero(credits) {
+        stats.reverse_zero_grants.inc();
     }
 
-    /// Refuses a reverse call that has chunks (BI-30).
-    pub(super) fn refuse_reverse(&self, xid: u32, version: u32) {
-        let (wire, grant) = (self.wire(), self.reverse_grant());
-        self.reply_at_once(|out| {
-            wire.encode_error(xid, version, grant, &RdmaError::BadHeader, out)
-        });
-    }
-
-    /// Sends the message that `encode` writes in return to a reverse call that is not served. One
-    /// buffer is reserved for it. If the server sends another such call before the buffer comes
-    /// back, the connection ends, so that the server does not wait for a reply in vain (V1-121).
-    fn reply_at_once(&self, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
-        let posted = self.with_qp(|qp| {
-            qp.post_spare(|out| encode(out).ok().and_then(|len| u32::try_from(len).ok()))
-        });
-        match posted {
-            Some(Ok(true)) | None => {}
-            Some(Ok(false)) => self.lost(CloseReason::NotRefused),
-            Some(Err(error)) => self.post_failed(error),
+    connection.shared.trace().cb_call(xid, len);
+    match connection
+        .shared
+        .xprt
+        .backchannel()
+        .deliver(xid, payload, connection.generation())
+    {
+        Ok(()) => stats.reverse_calls.inc(),
+        // The server repeats a call without a reply.
+        Err(DeliverError::NotSetUp | DeliverError::Busy) => stats.reverse_unserved.inc(),
+        Err(DeliverError::TooLong) => {
+            stats.reverse_unserved.inc();
+            let (wire, grant) = (connection.wire(), grant(connection));
+            reply_at_once(connection, |out| wire.encode_system_error(xid, grant, out));
         }
+        Err(DeliverError::NoSlot) => {
+            stats.reverse_overflows.inc();
+            connection.violated(Violation::ReverseOverflow);
+        }
+    }
+}
+
+/// Refuses a reverse call that has chunks (BI-30).
+pub(super) fn refuse(connection: &Connection, xid: u32, version: u32) {
+    let (wire, grant) = (connection.wire(), grant(connection));
+    reply_at_once(connection, |out| {
+        wire.encode_error(xid, version, grant, &RdmaError::BadHeader, out)
+    });
+}
+
+/// Sends the message that `encode` writes in return to a reverse call that is not served. One
+/// buffer is reserved for it. If the server sends another such call before the buffer comes
+/// back, the connection ends, so that the server does not wait for a reply in vain (V1-121).
+fn reply_at_once(connection: &Connection, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
+    let posted = connection.with_qp(|qp| {
+        qp.post_spare(|out| encode(out).ok().and_then(|len| u32::try_from(len).ok()))
+    });
+    match posted {
+        Some(Ok(true)) | None => {}
+        Some(Ok(false)) => connection.lost(CloseReason::NotRefused),
+        Some(Err(error)) => connection.post_failed(error),
     }
 }
 

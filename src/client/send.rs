@@ -86,7 +86,7 @@ impl Sender {
     pub(super) fn send(&mut self, call: Call<'_, Request>) -> Result<(), SendStatus> {
         let mut buf = match self.take_buffer(Expects::Reply) {
             Ok(buf) => buf,
-            Err(status) => return self.connection.not_sent(&call, Unsendable::Later(status)),
+            Err(status) => return self.not_sent(&call, Unsendable::Later(status)),
         };
         let mut built = self.connection.build(&call, buf.as_mut_slice());
         let again = matches!(built, Err(Unsendable::Later(SendStatus::NoResources)));
@@ -96,13 +96,13 @@ impl Sender {
         let sent = match built {
             Ok(built) => {
                 if Trace::is_send_on() {
-                    self.connection.trace_send(&call, &built);
+                    self.trace_send(&call, &built);
                 }
                 self.post(call.stamp(), built, buf)
             }
             Err(why) => {
                 self.queue.put(buf);
-                self.connection.not_sent(&call, why)
+                self.not_sent(&call, why)
             }
         };
         // No call waits after all. Not before: the message was built under a lock.
@@ -308,14 +308,12 @@ impl Sender {
             }
         }
     }
-}
 
-impl Connection {
     /// Traces a call that is about to be sent: its plan, its chunks, and the message.
     #[cold]
     #[inline(never)]
     fn trace_send(&self, call: &Call<'_, Request>, built: &Built<'_>) {
-        let (trace, xid) = (self.shared.trace(), call.xid());
+        let (trace, xid) = (self.connection.shared.trace(), call.xid());
         let (send, receive) = (call.send_buf(), call.receive_buf());
         let (call_mode, reply_mode) = built.modes;
 
@@ -342,13 +340,15 @@ impl Connection {
             Unsendable::Later(status) => {
                 // Replies to reverse calls must not wait behind this call (H-74).
                 match status {
-                    SendStatus::NoResources => call.give_credit_back(|| self.waiters.is_short()),
+                    SendStatus::NoResources => {
+                        call.give_credit_back(|| self.connection.waiters.is_short())
+                    }
                     SendStatus::NoMemory => call.go_to_the_end(),
                     _ => {}
                 }
                 Err(status)
             }
-            Unsendable::Unmapped if self.is_unmapped_for_long(call) => {
+            Unsendable::Unmapped if is_unmapped_for_long(call) => {
                 self.end_unsendable(call, "its memory cannot be mapped");
                 Ok(())
             }
@@ -363,21 +363,12 @@ impl Connection {
         }
     }
 
-    /// Notes that the memory of `call` could not be mapped. Returns `true` if this has lasted for
-    /// too long.
-    fn is_unmapped_for_long(&self, call: &Call<'_, Request>) -> bool {
-        let mut state = call.slot().state.lock();
-        state
-            .unmapped
-            .failed(call.xid(), jiffies(), secs_to_jiffies(1))
-    }
-
     /// Ends a call that can never be sent.
     fn end_unsendable(&self, call: &Call<'_, Request>, why: &'static str) {
-        self.shared.stats.failed_marshal.inc();
+        self.connection.shared.stats.failed_marshal.inc();
         self.report_unsendable(call.xid(), why);
         // The error must not be returned to the sender, which may be another task (H-15).
-        if let Some(found) = self.shared.xprt.find(call.xid()) {
+        if let Some(found) = self.connection.shared.xprt.find(call.xid()) {
             found.fail();
         }
     }
@@ -385,17 +376,28 @@ impl Connection {
     /// Logs, not too often, why a call fails that was not sent.
     #[cold]
     fn report_unsendable(&self, xid: u32, why: &'static str) {
-        self.shared.trace().marshal_failed(xid, why);
-        if self.shared.may_report() {
+        self.connection.shared.trace().marshal_failed(xid, why);
+        if self.connection.shared.may_report() {
             pr_info!(
                 "{}: call {:08x} fails: it cannot be sent: {}\n",
-                self.shared.xprt.peer(),
+                self.connection.shared.xprt.peer(),
                 xid,
                 why
             );
         }
     }
+}
 
+/// Notes that the memory of `call` could not be mapped. Returns `true` if this has lasted for
+/// too long.
+fn is_unmapped_for_long(call: &Call<'_, Request>) -> bool {
+    let mut state = call.slot().state.lock();
+    state
+        .unmapped
+        .failed(call.xid(), jiffies(), secs_to_jiffies(1))
+}
+
+impl Connection {
     /// Ends the connection over a request that could not be posted.
     pub(super) fn post_failed(&self, error: PostError) {
         if let PostError::Device(_) = error {

@@ -12,7 +12,7 @@ PLACES = {
     "src/client/request.rs: CallData": "V1-81",
     "src/client/reply.rs: reply": "PD-29 V1-112 V1-113 V1-126",
     "src/client/reply/unexpected.rs: violated": "V1-113",
-    "src/client/reverse.rs: refuse_reverse": "BI-5 BI-30",
+    "src/client/reverse.rs: refuse": "BI-5 BI-30",
     "src/client/reverse.rs: send_reverse": "BI-2 BI-4 BI-7 BI-19 BI-26 BI-27",
     "src/client/reverse.rs: NotSetUp": "BI-16",
     "src/client/reverse.rs: NoSlot": "BI-10",

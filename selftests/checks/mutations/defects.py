@@ -88,7 +88,12 @@ PROTOCOL = (
         "a bad reply is not reported",
         "V1-101",
         "test_hostile_server: the call fails: reply with reply-chunk",
-        (("        if let Err(Some(why)) = outcome {\n            self.report(xid, why);\n        }\n", ""),),
+        (
+            (
+                "        if let Err(Some(why)) = outcome {\n            report(&connection.shared, xid, why);\n        }\n",
+                "",
+            ),
+        ),
     ),
     Defect(
         "a foreign handle passes for one of the call's",
@@ -170,7 +175,7 @@ CREDITS = (
         "reverse calls that cannot be refused at once are forgotten",
         "V1-121 BI-30",
         "many reverse calls with chunks at once",
-        (("Some(Ok(false)) => self.lost(CloseReason::NotRefused),", "Some(Ok(false)) => {}"),),
+        (("Some(Ok(false)) => connection.lost(CloseReason::NotRefused),", "Some(Ok(false)) => {}"),),
     ),
     Defect(
         "a server that hangs up is connected to again at once",
@@ -213,8 +218,8 @@ CREDITS = (
         "the call that begins a connection is refused",
         (
             (
-                "// A server that refuses a call that does nothing would refuse all others.\n        if self.attempt.is_probing()",
-                "if xid == 0 && self.attempt.is_probing()",
+                "// A server that refuses a call that does nothing would refuse all others.\n        if connection.attempt.is_probing()",
+                "if xid == 0 && connection.attempt.is_probing()",
             ),
         ),
     ),
@@ -289,8 +294,8 @@ CONNECTION = (
         "calls that are too large, among others",
         (
             (
-                "self.shared.stats.count_error(error);\n",
-                "self.shared.stats.count_error(error);\n        self.lost(CloseReason::HungUp);\n",
+                "connection.shared.stats.count_error(error);\n",
+                "connection.shared.stats.count_error(error);\n        connection.lost(CloseReason::HungUp);\n",
             ),
         ),
     ),
@@ -314,11 +319,11 @@ MEMORY = (
         "a call ends after its local invalidation, replied",
         (
             (
-                "self.invalidate(reply, mrs);",
-                "let HeldReply { pinned, delivery, buf } = reply;\n"
-                "                let _ = self.post_invalidation(mrs, usize::MAX, || ());\n"
-                "                self.complete(pinned, delivery, buf.message());\n"
-                "                self.recycle(queue, buf);",
+                "Some(mrs) => connection.invalidate(self.hold(found.into_pinned(), delivery), mrs),",
+                "Some(mrs) => {\n"
+                "                let _ = connection.post_invalidation(mrs, usize::MAX, || ());\n"
+                "                connection.complete(found, delivery, self.buf.message());\n"
+                "                self.recycle();\n            }",
             ),
         ),
     ),

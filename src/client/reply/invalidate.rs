@@ -17,7 +17,7 @@ use super::{
             HeldReply, //
         }, //
     },
-    place, //
+    accept::place, //
 };
 use crate::{
     trace::Trace,

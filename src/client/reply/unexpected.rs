@@ -9,46 +9,46 @@ use super::{
         connection::{
             abandoned::Late,
             close_reason::Violation,
-            Connection, //
+            Shared, //
         },
         request::Request, //
     },
     Disposition,
     Replied,
+    Source,
     Spent, //
 };
 use crate::{
     proto::Discard,
     sunrpc::Pinned,
     verbs::{
-        InvalidatedHandle,
         MrList,
         Registered, //
     }, //
 };
 
-impl Connection {
+impl<'q> Source<'q> {
     /// Handles a reply that matches no waiting call. It may be late; only then its grant counts
     /// (V1-39).
     #[cold]
-    pub(super) fn unknown(
-        &self,
-        xid: u32,
-        credits: u32,
-        invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Spent {
-        self.shared.stats.unknown_xids.inc();
-        let spent = self.late(xid, invalidated);
+    pub(super) fn unknown(self, xid: u32, credits: u32) -> Spent {
+        self.connection.shared.stats.unknown_xids.inc();
+        let spent = self.late(xid);
         if spent == Spent::Late {
-            self.granted(credits);
-            self.reopen_window();
+            self.connection.granted(credits);
+            self.connection.reopen_window();
         }
         spent
     }
 
     /// Looks for the abandoned call that a message with this xid ends, whose credit is free then.
-    fn late(&self, xid: u32, invalidated: Option<InvalidatedHandle<'_>>) -> Spent {
-        match self.late_reply(xid, invalidated) {
+    fn late(self, xid: u32) -> Spent {
+        let Self {
+            connection,
+            invalidated,
+        } = self;
+
+        match connection.late_reply(xid, invalidated) {
             Some(Late::Good) => {
                 if invalidated.is_some() {
                     self.count_remote_invalidation();
@@ -57,8 +57,8 @@ impl Connection {
             }
             Some(Late::Repeated) => self.repeated(),
             None if invalidated.is_none() => {
-                if self.window.replied_unknown() {
-                    self.violated(Violation::UnknownReplies);
+                if connection.window.replied_unknown() {
+                    connection.violated(Violation::UnknownReplies);
                 }
             }
             Some(Late::ForeignHandle) | None => self.foreign_handle(),
@@ -68,9 +68,17 @@ impl Connection {
 
     /// The server has replied twice to the same call.
     #[cold]
-    pub(super) fn repeated(&self) {
-        self.shared.stats.duplicate_replies.inc();
-        self.violated(Violation::SecondReply);
+    pub(super) fn repeated(self) {
+        self.connection.shared.stats.duplicate_replies.inc();
+        self.connection.violated(Violation::SecondReply);
+    }
+
+    /// The server has invalidated a handle that was not its to invalidate: which memory it can
+    /// still reach is in doubt.
+    #[cold]
+    pub(super) fn foreign_handle(self) {
+        self.connection.shared.stats.foreign_invalidates.inc();
+        self.connection.violated(Violation::ForeignHandle);
     }
 
     /// A message that does not parse: ends the call that it names. The server will not reply to it
@@ -79,29 +87,29 @@ impl Connection {
     /// The exception is an error that cannot be decoded. The specification wants it dropped
     /// silently, so only the second one about the same call ends that.
     #[cold]
-    pub(super) fn unusable(
-        &self,
-        xid: u32,
-        why: Discard,
-        invalidated: Option<InvalidatedHandle<'_>>,
-    ) -> Disposition<'_> {
-        self.discard(why);
-        if self.attempt.is_probing() && why != Discard::UndecodableError && self.probe_failed(xid) {
+    pub(super) fn unusable(self, xid: u32, why: Discard) -> Disposition<'q> {
+        let connection = self.connection;
+
+        self.count_discarded(why);
+        if connection.attempt.is_probing()
+            && why != Discard::UndecodableError
+            && connection.probe_failed(xid)
+        {
             return Spent::Late.into();
         }
-        let Some(mut found) = self.shared.xprt.find(xid) else {
+        let Some(mut found) = connection.shared.xprt.find(xid) else {
             if why == Discard::UndecodableError {
-                return self.dropped(invalidated).into();
+                return self.dropped().into();
             }
-            let spent = self.late(xid, invalidated);
+            let spent = self.late(xid);
             if spent == Spent::Late {
-                self.reopen_window();
+                connection.reopen_window();
             }
             return spent.into();
         };
         found.leave();
-        let Some(exposed) = self.end_unusable(&found, why) else {
-            return self.dropped(invalidated).into();
+        let Some(exposed) = end_unusable(&found, why, connection.generation()) else {
+            return self.dropped().into();
         };
         Disposition::Reply(Replied {
             xid,
@@ -111,56 +119,56 @@ impl Connection {
         })
     }
 
-    /// The end of the call of `pinned` because of an unusable message, if it is one, waits for a
-    /// reply here, and is not to be spared this time. Returns the registrations that the server may
-    /// still reach.
-    #[allow(clippy::option_option)]
-    fn end_unusable(
-        &self,
-        pinned: &Pinned<Request>,
-        why: Discard,
-    ) -> Option<Option<MrList<Registered>>> {
-        let mut state = pinned.slot().state.lock();
-
-        if why == Discard::UndecodableError {
-            // A call that gets one over each connection would be sent for ever (V1-105).
-            if state.undecodable == 0 || state.undecodable_on != self.generation() {
-                state.undecodable = state.undecodable.saturating_add(1);
-                state.undecodable_on = self.generation();
-            }
-            if state.undecodable < 2 {
-                return None;
-            }
-        }
-        state.call.replied(self.generation())
-    }
-
     /// Drops a message that may have invalidated a handle: nothing but a reply may (PD-33, PD-30).
-    pub(super) fn dropped(&self, invalidated: Option<InvalidatedHandle<'_>>) -> Spent {
-        if invalidated.is_some() {
+    pub(super) fn dropped(self) -> Spent {
+        if self.invalidated.is_some() {
             self.foreign_handle();
         }
         Spent::Unsolicited
     }
 
     /// Counts a message that cannot be used.
-    pub(super) fn discard(&self, why: Discard) {
-        if let Some(counter) = self.shared.stats.discarded.get(why.index()) {
+    pub(super) fn count_discarded(self, why: Discard) {
+        if let Some(counter) = self.connection.shared.stats.discarded.get(why.index()) {
             counter.inc();
         }
     }
+}
 
-    /// Logs, not too often, why a call fails.
-    #[cold]
-    pub(super) fn report(&self, xid: u32, why: &str) {
-        self.shared.trace().reply_err(xid, why);
-        if self.shared.may_report() {
-            pr_info!(
-                "{}: call {:08x} fails: bad reply: {}\n",
-                self.shared.xprt.peer(),
-                xid,
-                why
-            );
+/// Ends the call of `pinned` because of an unusable message on the connection with this number, if
+/// the call waits for a reply there, and is not to be spared this time. Returns the registrations
+/// that the server may still reach.
+#[allow(clippy::option_option)]
+fn end_unusable(
+    pinned: &Pinned<Request>,
+    why: Discard,
+    generation: u64,
+) -> Option<Option<MrList<Registered>>> {
+    let mut state = pinned.slot().state.lock();
+
+    if why == Discard::UndecodableError {
+        // A call that gets one over each connection would be sent for ever (V1-105).
+        if state.undecodable == 0 || state.undecodable_on != generation {
+            state.undecodable = state.undecodable.saturating_add(1);
+            state.undecodable_on = generation;
         }
+        if state.undecodable < 2 {
+            return None;
+        }
+    }
+    state.call.replied(generation)
+}
+
+/// Logs, not too often, why a call fails.
+#[cold]
+pub(super) fn report(shared: &Shared, xid: u32, why: &str) {
+    shared.trace().reply_err(xid, why);
+    if shared.may_report() {
+        pr_info!(
+            "{}: call {:08x} fails: bad reply: {}\n",
+            shared.xprt.peer(),
+            xid,
+            why
+        );
     }
 }

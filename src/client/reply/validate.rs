@@ -3,11 +3,9 @@
 //! Checks of a reply against its call.
 
 use super::{
-    super::{
-        connection::Connection,
-        request::Delivery, //
-    },
-    Outcome, //
+    super::request::Delivery,
+    Outcome,
+    Source, //
 };
 use crate::proto::{
     reply,
@@ -19,18 +17,18 @@ use crate::proto::{
 /// A reply whose length is no multiple of 4 bytes.
 const NOT_XDR: &str = "its RPC message is not whole XDR words";
 
-impl Connection {
+impl Source<'_> {
     /// Checks a reply against the chunks that its call offered. Returns the rest of the work on it.
     ///
     /// # Errors
     ///
     /// The reason why it is not a good one.
     #[inline(always)]
-    pub(super) fn validate(&self, reply: &Reply<'_>, offered: &Offered<'_>) -> Outcome {
+    pub(super) fn validate(self, reply: &Reply<'_>, offered: &Offered<'_>) -> Outcome {
         let checked = reply::check(reply, offered).map_err(|wrong| Some(wrong.as_str()))?;
 
         if checked.renamed {
-            self.shared.stats.renamed_segments.inc();
+            self.connection.shared.stats.renamed_segments.inc();
         }
         self.delivery(checked.placed, reply.payload.len())
     }
@@ -42,8 +40,8 @@ impl Connection {
     ///
     /// Its length is not one that an RPC message has.
     #[inline(always)]
-    fn delivery(&self, placed: Placed, payload: usize) -> Outcome {
-        let stats = &self.shared.stats;
+    fn delivery(self, placed: Placed, payload: usize) -> Outcome {
+        let stats = &self.connection.shared.stats;
         let placed = match placed {
             Placed::ReplyChunk { length } => {
                 stats.written_bytes.add(length);
