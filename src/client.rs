@@ -6,7 +6,7 @@
 //! - [`shared`]: the part of a transport that its connections use, too.
 //! - [`connection`]: one connection, from its first event to its teardown. All that belongs to it
 //!   is born and dies with it.
-//! - [`negotiated`]: its terms.
+//! - [`negotiated`]: its terms; [`limits`], which may change while it lives.
 //! - [`connect`]: the steps of connecting; [`probe`], a call of our own that may be one of them.
 //! - [`request`]: the data of a call; in it, its progress, a pure state machine.
 //! - [`list`]: all transports.
@@ -20,6 +20,7 @@
 mod connect;
 mod connection;
 mod history;
+mod limits;
 mod list;
 mod negotiated;
 mod pauses;

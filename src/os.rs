@@ -5,7 +5,6 @@
 //!
 //! - [`debugfs`]: read-only files.
 //! - [`Completion`]: an event that a task waits for with a time limit (`struct completion`).
-//! - [`Versioned`]: a value that is replaced while it is read.
 //! - [`ReclaimScope`]: allocations inside it do not recurse into file systems, or into swapping.
 //! - [`PageSpan`]: bytes inside one page, the unit of copying.
 //! - [`Pages`], [`LinearRuns`]: memory that is visited by runs of consecutive pages, the unit of
@@ -74,7 +73,6 @@ mod stragglers;
 pub(crate) mod sysctl;
 mod text;
 mod time;
-mod versioned;
 mod wait;
 
 pub(crate) use fifo::Fifo;
@@ -114,5 +112,4 @@ pub(crate) use time::{
     secs_since,
     secs_to_jiffies, //
 };
-pub(crate) use versioned::Versioned;
 pub(crate) use wait::Completion;

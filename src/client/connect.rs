@@ -287,11 +287,9 @@ fn negotiate(
     let connection = &sender.connection;
     let (peer, local) = ask(shared, connection, bound, &proposal)?;
     let negotiated = proposal.negotiated(peer, local);
-    let thresholds = negotiated.limits.thresholds;
+    let thresholds = negotiated.limits.get().thresholds;
 
-    connection
-        .set_negotiated(negotiated)
-        .map_err(ConnectError::at(Step::Connect))?;
+    connection.set_negotiated(negotiated);
     proposal.log(shared, &thresholds, peer);
     probe(shared, sender, proposal.credits)
 }

@@ -21,7 +21,8 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::Relaxed,
-        Arc, //
+        Arc,
+        SetOnce, //
     },
     workqueue::DelayedWork, //
 };
@@ -63,8 +64,7 @@ use crate::{
     os::{
         cancel_delayed,
         jiffies,
-        secs_to_jiffies,
-        Versioned, //
+        secs_to_jiffies, //
     },
     proto::{
         credits,
@@ -121,8 +121,8 @@ pub(crate) struct Connection {
     /// Ends the connection when that is over.
     #[pin]
     watchdog: DelayedWork<Self, WATCHDOG>,
-    /// The terms, which [`Self::set_negotiated`] changes.
-    negotiated: Versioned<Negotiated>,
+    /// The terms, once they are settled.
+    negotiated: SetOnce<Negotiated>,
     // Last: dropping it may drop the last reference to the module.
     pub(super) shared: Arc<Shared>,
 }
@@ -148,7 +148,7 @@ impl Connection {
                 waiters: Waiters::new(),
                 deadline: InvalidationDeadline::new(),
                 watchdog <- new_delayed_work!("rpcrdma_rs::Connection::watchdog"),
-                negotiated: Versioned::new(),
+                negotiated: SetOnce::new(),
                 shared,
             }),
             GFP_KERNEL,
@@ -219,10 +219,10 @@ impl Connection {
         self.tenure.generation()
     }
 
-    /// The terms that hold now; `None` before the connection is established.
+    /// The terms; `None` before both ends have agreed on them.
     #[inline]
     pub(super) fn negotiated(&self) -> Option<&Negotiated> {
-        self.negotiated.get()
+        self.negotiated.as_ref()
     }
 
     /// The version that the connection speaks; the first while the terms are not settled.
@@ -232,17 +232,11 @@ impl Connection {
             .map_or(Wire::V1, |negotiated| negotiated.wire)
     }
 
-    /// Publishes the terms agreed between both ends, in place of any previous ones. Calls that are
-    /// being built keep to the terms that they began with.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; `ENOSPC` when the terms have changed too often. The previous terms stay.
-    pub(super) fn set_negotiated(&self, negotiated: Negotiated) -> Result {
-        let reverse = reverse_payload(negotiated.wire, &negotiated.limits.thresholds);
-        self.negotiated.publish(negotiated)?;
+    /// Publishes the terms that both ends agreed on.
+    pub(super) fn set_negotiated(&self, negotiated: Negotiated) {
+        let reverse = reverse_payload(negotiated.wire, &negotiated.limits.get().thresholds);
         self.shared.reverse_payload.store(reverse, Relaxed);
-        Ok(())
+        self.negotiated.populate(negotiated);
     }
 
     /// Returns `true` while sunrpc does not know of the connection yet, unless it is lost.

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The terms of a connection.
-//!
-//! Over version 1 they are settled when the connection is made, and fixed for its life (PD-19).
-//! Version 2 lets either end announce other properties on a live connection: then
-//! `Connection::set_negotiated` replaces the terms as a whole, under readers that take no lock
-//! ([`crate::os::Versioned`]). A call is built and sent with one reference, so that it sees the
-//! terms before or after the change, never a mix. Reading them costs a load and a test, as if they
-//! could not change.
+//! The terms of a connection, which are settled when it is made. Its [`Limits`] may change.
+
+use core::ops::Deref;
 
 use kernel::sync::Arc;
+
+use super::limits::Limits;
 
 use crate::{
     cm::Gid,
@@ -32,7 +29,7 @@ pub(super) struct Negotiated {
     /// The version that the connection speaks.
     pub(super) wire: Wire,
     /// The limits for the plans of calls and replies.
-    pub(super) limits: PlanLimits,
+    pub(super) limits: Limits,
     /// The number of outstanding calls that we request from the server.
     pub(super) credits: u32,
     /// Calls that the server may have outstanding.
@@ -44,6 +41,33 @@ pub(super) struct Negotiated {
     pub(super) pool: Arc<MrPool>,
     /// The rest, for display.
     pub(super) facts: Facts,
+}
+
+/// The terms at one moment, for one call.
+pub(super) struct Terms<'a> {
+    negotiated: &'a Negotiated,
+    /// The limits at that moment, instead of [`Negotiated::limits`].
+    pub(super) limits: PlanLimits,
+}
+
+impl Negotiated {
+    /// The terms that hold now.
+    #[inline(always)]
+    pub(super) fn now(&self) -> Terms<'_> {
+        Terms {
+            negotiated: self,
+            limits: self.limits.get(),
+        }
+    }
+}
+
+impl Deref for Terms<'_> {
+    type Target = Negotiated;
+
+    #[inline(always)]
+    fn deref(&self) -> &Negotiated {
+        self.negotiated
+    }
 }
 
 /// Bytes that a reverse message may have behind its header. Neither a reverse call nor its reply

@@ -126,7 +126,7 @@ impl Sender {
         let message = buf.as_mut_slice();
 
         let len = encode_reply(wire, reply, grant, message)
-            .filter(|&len| len <= negotiated.limits.thresholds.call);
+            .filter(|&len| len <= negotiated.limits.get().thresholds.call);
         // The upper layer knows the limit. No chunk can move a longer reply; the server gets an
         // error, so that it does not wait for a reply that never comes (BI-32).
         let len = len.or_else(|| {

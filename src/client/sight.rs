@@ -146,7 +146,7 @@ impl<'a> View<'a> {
             seq_print!(seq, "\n");
             return;
         };
-        let (facts, limits) = (&negotiated.facts, &negotiated.limits.thresholds);
+        let (facts, limits) = (&negotiated.facts, negotiated.limits.get().thresholds);
         let peer = facts.peer.unwrap_or_default();
         let usage = self.usage.unwrap_or_default();
 
@@ -291,7 +291,7 @@ fn private_data(seq: &SeqFile, facts: &Facts) {
 
 /// Prints the terms that follow from that, and the end that limits them.
 fn terms(seq: &SeqFile, negotiated: &Negotiated) {
-    let Negotiated { facts, limits, .. } = negotiated;
+    let (facts, limits) = (&negotiated.facts, negotiated.limits.get());
     let peer = facts.peer.unwrap_or_default();
 
     seq_print!(

@@ -44,6 +44,8 @@ mod module {
             #[cfg(test)]
             pub(crate) mod window;
         }
+        #[cfg(test)]
+        pub(crate) mod limits;
         pub(crate) mod pauses;
         pub(crate) mod request {
             pub(crate) mod state;

@@ -11,6 +11,7 @@ use kernel::{
 use super::{
     super::{
         connection::Shared,
+        limits::Limits,
         negotiated::{
             Facts,
             Negotiated,
@@ -74,14 +75,14 @@ impl Proposal {
 
         Negotiated {
             wire: Wire::V1,
-            limits: PlanLimits {
+            limits: Limits::new(PlanLimits {
                 thresholds: Thresholds::for_client(&self.own, &announced),
                 page_size: PAGE_SIZE,
                 pages_per_segment: size.mrs.pages,
                 // No message is built before the send queue has room for the registrations of two
                 // chunks.
                 max_segments: size.mrs.per_message / 2,
-            },
+            }),
             credits: self.credits,
             reverse_slots: self.reverse_slots,
             remote_invalidation: match policy.remote_invalidation {

@@ -21,7 +21,10 @@ use kernel::{
 use super::{
     super::{
         connection::Connection,
-        negotiated::Negotiated,
+        negotiated::{
+            Negotiated,
+            Terms, //
+        },
         request::{
             chunks::{
                 CallChunks,
@@ -158,8 +161,9 @@ impl Connection {
         call: &Call<'c, Request>,
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
-        let negotiated = self
+        let negotiated = &self
             .negotiated()
+            .map(Negotiated::now)
             .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
         if !self.window.is_confirmed() {
             self.shared.note_program(call.send_buf().head());
@@ -176,7 +180,7 @@ impl Connection {
     #[inline(never)]
     fn build_chunks<'c>(
         &self,
-        negotiated: &Negotiated,
+        negotiated: &Terms<'_>,
         call: &Call<'c, Request>,
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
@@ -202,7 +206,7 @@ impl Connection {
     #[inline(always)]
     fn build_sole<'c>(
         &self,
-        negotiated: &Negotiated,
+        negotiated: &Terms<'_>,
         call: &Call<'c, Request>,
         sole: Sole,
         kept: MrList<Invalidated>,
@@ -223,7 +227,7 @@ impl Connection {
     #[inline(never)]
     fn build_lists<'c>(
         &self,
-        negotiated: &Negotiated,
+        negotiated: &Terms<'_>,
         call: &Call<'c, Request>,
         kept: Option<MrList<Invalidated>>,
         message: &mut [u8],

@@ -3,7 +3,7 @@
 //! A call between its plan and its message.
 
 use super::super::{
-    negotiated::Negotiated,
+    negotiated::Terms,
     request::Request, //
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 
 /// A call that is planned, and the terms that it was planned under.
 pub(super) struct Draft<'a, 'c> {
-    pub(super) negotiated: &'a Negotiated,
+    pub(super) negotiated: &'a Terms<'a>,
     pub(super) call: &'a Call<'c, Request>,
     pub(super) xid: u32,
     pub(super) plan: Plan,
@@ -25,7 +25,7 @@ pub(super) struct Draft<'a, 'c> {
 impl<'a, 'c> Draft<'a, 'c> {
     /// The draft of `call`.
     #[inline(always)]
-    pub(super) fn new(negotiated: &'a Negotiated, call: &'a Call<'c, Request>, plan: Plan) -> Self {
+    pub(super) fn new(negotiated: &'a Terms<'a>, call: &'a Call<'c, Request>, plan: Plan) -> Self {
         Self {
             negotiated,
             call,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The window of a connection, and the deadline of its invalidations.
+//! The window of a connection, the deadline of its invalidations, and its limits.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -9,9 +9,15 @@ use crate::{
         atomic::{Atomic, Relaxed},
         fail, Explore, How, Lock, Outcome, Scenario,
     },
-    module::client::connection::{
-        deadline::{Expiry, InvalidationDeadline},
-        window::{Change, Window},
+    module::{
+        client::{
+            connection::{
+                deadline::{Expiry, InvalidationDeadline},
+                window::{Change, Window},
+            },
+            limits::Limits,
+        },
+        proto::{PlanLimits, Thresholds},
     },
     stand_ins::work::DelayedWork,
 };
@@ -263,4 +269,62 @@ fn deadline() {
         .mistakes("connection/deadline.rs", &scenarios, &harmless)
         .omissions("connection/deadline.rs", &scenarios, &[])
         .report("deadline");
+}
+
+/// Thresholds that belong together.
+fn version(number: u32) -> Thresholds {
+    Thresholds {
+        call: number,
+        reply: 2 * number,
+    }
+}
+
+/// Limits after any number of changes.
+fn changed(changes: u32) -> Limits {
+    let limits = Limits::new(PlanLimits {
+        thresholds: version(0),
+        page_size: 4096,
+        pages_per_segment: 16,
+        max_segments: 4,
+    });
+    for number in 1..=changes {
+        limits.change(version(number));
+        assert_eq!(limits.get().thresholds, version(number));
+    }
+    assert_eq!(limits.get().page_size, 4096);
+    limits
+}
+
+// XC-96, XC-101: no mix, no step back, and no limit on the number of changes.
+const LIMITS: Scenario<Limits> = Scenario {
+    name: "the limits change while calls are built",
+    make: || changed(1000),
+    threads: &[
+        ("handler", |limits| {
+            limits.change(version(1001));
+            limits.change(version(2000));
+        }),
+        ("sender", |limits| {
+            let mut last = 1000;
+            for _ in 0..3 {
+                let Thresholds { call, reply } = limits.get().thresholds;
+                if reply != 2 * call || call < last {
+                    fail("a call is built with limits that never held");
+                }
+                last = call;
+            }
+        }),
+    ],
+    check: |limits| {
+        if limits.get().thresholds != version(2000) {
+            fail("a change is lost");
+        }
+    },
+};
+
+#[test]
+fn limits() {
+    Outcome::of(&[&LIMITS])
+        .omissions("client/limits.rs", &[&LIMITS], &[])
+        .report("limits");
 }
