@@ -3,7 +3,8 @@
 //! The client transport: RPC calls out, replies in, over one connection after another.
 //!
 //! - [`transport`]: the transport as sunrpc sees it, with its current connection.
-//! - [`shared`]: the part of a transport that its connections use, too.
+//! - [`shared`]: the part of a transport that its connections use, too; [`lessons`], which the last
+//!   ones leave to the next; [`log`]: the limits of messages.
 //! - [`connection`]: one connection, from its first event to its teardown. All that belongs to it
 //!   is born and dies with it.
 //! - [`negotiated`]: its terms; [`limits`], which may change while it lives.
@@ -20,8 +21,10 @@
 mod connect;
 mod connection;
 mod history;
+mod lessons;
 mod limits;
 mod list;
+mod log;
 mod negotiated;
 mod pauses;
 mod probe;

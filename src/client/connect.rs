@@ -19,10 +19,7 @@ mod size;
 
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 
 use super::{
@@ -155,8 +152,8 @@ fn policy_for(shared: &Shared) -> (Policy, Option<Name>) {
     let (mut policy, rule) = shared.policy();
 
     if policy.remote_invalidation != RemoteInvalidation::Strict {
-        shared.distrusted.store(false, Relaxed);
-    } else if shared.distrusted.load(Relaxed) {
+        shared.lessons.offer_invalidation();
+    } else if shared.lessons.withholds_invalidation() {
         // The server has invalidated without having announced it: the next connection does not
         // offer it.
         policy.remote_invalidation = RemoteInvalidation::Off;
@@ -273,7 +270,7 @@ fn probe(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), Conne
         .map_err(ConnectError::at(Step::Probe))?;
     wait(&sender.connection, shared.xprt.connect_timeout())
         .map_err(ConnectError::with(Step::Probe))?;
-    shared.wary.store(false, Relaxed);
+    shared.lessons.probed();
     Ok(())
 }
 

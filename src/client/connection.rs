@@ -64,6 +64,7 @@ use crate::{
     os::{
         cancel_delayed,
         jiffies,
+        secs_since,
         secs_to_jiffies, //
     },
     proto::{
@@ -293,8 +294,7 @@ impl Connection {
     #[inline]
     pub(super) fn confirm(&self) {
         if self.window.confirm() {
-            self.shared.failing.store(false, Relaxed);
-            self.shared.reported.store(0, Relaxed);
+            self.shared.lessons.confirmed();
             self.shared.xprt.reset_backoff();
         }
     }
@@ -339,8 +339,13 @@ impl Connection {
         let why = self.tenure.end(CloseReason::Sunrpc);
 
         if let Some(negotiated) = self.negotiated() {
-            self.shared.history.closed(why, negotiated.facts.since);
-            self.note_duration(why, negotiated.facts.since);
+            let since = negotiated.facts.since;
+            self.shared.history.closed(why, since);
+            // A connection that is no longer wanted proves nothing about the server.
+            if !why.is_wanted() {
+                let replies = self.tenure.replies(self.shared.xprt.counters().receives);
+                self.shared.lessons.ended(secs_since(since), replies);
+            }
             self.shared.trace().op_close(why.as_str());
         }
         self.tear_down(Some(sends));

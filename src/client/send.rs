@@ -377,7 +377,7 @@ impl Sender {
     #[cold]
     fn report_unsendable(&self, xid: u32, why: &'static str) {
         self.connection.shared.trace().marshal_failed(xid, why);
-        if self.connection.shared.may_report() {
+        if self.connection.shared.log.may_report() {
             pr_info!(
                 "{}: call {:08x} fails: it cannot be sent: {}\n",
                 self.connection.shared.xprt.peer(),

@@ -8,10 +8,7 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Atomic,
         Arc,
         SetOnce,
         SpinLock, //
@@ -21,15 +18,13 @@ use kernel::{
 use super::{
     connection::waiters::UpperLayer,
     history::History,
+    lessons::Lessons,
+    log::Log,
     negotiated::reverse_payload,
     request::Request,
     stats::Stats, //
 };
 use crate::{
-    os::{
-        jiffies,
-        secs_to_jiffies, //
-    },
     policy::{
         self,
         rule::{
@@ -56,36 +51,17 @@ use crate::{
 /// (BI-34).
 pub(super) const REVERSE_SLOTS: u32 = 16;
 
-/// Seconds between complaints about a server.
-const WARN_EVERY_SECS: u32 = 5;
-
-/// The most messages about its connections in that time.
-const BURST: u32 = 20;
-
 /// The part of a transport that outlives its connections, of type `C`.
 #[pin_data]
 pub(crate) struct Shared<C: Send + Sync + 'static> {
     pub(super) slots: Arc<Slots<Request>>,
     pub(super) stats: Stats,
-    /// Set if the last connection brought no reply, or the last attempt to make one failed.
-    pub(super) failing: Atomic<bool>,
-    /// The number of connections in a row, up to the last one, that have not lasted.
-    pub(super) brief: Atomic<u32>,
-    /// The last reason for a failed attempt that was reported, so that a lasting one is reported
-    /// once.
-    pub(super) reported: Atomic<u32>,
-    /// Set when calls without a reply have ended the last connection, so that the next one begins
-    /// with a call that does nothing.
-    pub(super) wary: Atomic<bool>,
+    /// The lessons of the last connections.
+    pub(super) lessons: Lessons,
+    /// The messages in the log.
+    pub(super) log: Log,
     /// The program that the calls are for.
     program: SetOnce<Program>,
-    /// The time of the last complaint about the server, in jiffies; 0 for never.
-    warned: Atomic<usize>,
-    /// The time of the last report of a bad reply, likewise.
-    told: Atomic<usize>,
-    /// The time of the first of some messages about connections, likewise, and their number.
-    burst_began: Atomic<usize>,
-    burst: Atomic<u32>,
     /// Bytes that a reverse message may have on the current or the last connection.
     pub(super) reverse_payload: Atomic<u32>,
     /// The current connection, for all but the sender, until its teardown is over: a task whose
@@ -94,9 +70,6 @@ pub(crate) struct Shared<C: Send + Sync + 'static> {
     pub(super) current: SpinLock<Option<Arc<C>>>,
     /// Set once sunrpc has requested a connection; before that, its object is not complete.
     pub(super) started: Atomic<bool>,
-    /// Set when a server that must not invalidate has done so
-    /// ([`crate::policy::RemoteInvalidation::Strict`]).
-    pub(super) distrusted: Atomic<bool>,
     /// The ends of the last connections.
     #[pin]
     pub(super) history: History,
@@ -115,17 +88,6 @@ pub(super) struct Destination {
     pub(super) device: Option<DeviceName>,
 }
 
-/// Returns `true` if an action last taken at `last` may be taken again; notes the time if so.
-fn is_due(last: &Atomic<usize>) -> bool {
-    let (now, then) = (jiffies().max(1), last.load(Relaxed));
-
-    if then != 0 && now.wrapping_sub(then) < secs_to_jiffies(WARN_EVERY_SECS) {
-        return false;
-    }
-    last.store(now, Relaxed);
-    true
-}
-
 impl<C: Send + Sync + 'static> Shared<C> {
     /// The part of a transport to `server`, without a connection.
     ///
@@ -140,17 +102,10 @@ impl<C: Send + Sync + 'static> Shared<C> {
             pin_init!(Shared {
                 slots,
                 stats: Stats::new(),
-                failing: Atomic::new(false),
-                brief: Atomic::new(0),
+                lessons: Lessons::new(),
+                log: Log::new(),
                 started: Atomic::new(false),
-                distrusted: Atomic::new(false),
-                reported: Atomic::new(0),
-                wary: Atomic::new(false),
                 program: SetOnce::new(),
-                warned: Atomic::new(0),
-                told: Atomic::new(0),
-                burst_began: Atomic::new(0),
-                burst: Atomic::new(0),
                 reverse_payload: Atomic::new(reverse_payload(Wire::V1, &unannounced)),
                 current <- new_spinlock!(None, "rpcrdma_rs::Shared::current"),
                 history <- History::new(),
@@ -177,30 +132,6 @@ impl<C: Send + Sync + 'static> Shared<C> {
     #[inline]
     pub(super) fn trace(&self) -> Trace {
         Trace(self.xprt.id())
-    }
-
-    /// Returns `true` if the log may show another complaint about the server: a server that breaks
-    /// every connection must not flood the log.
-    pub(super) fn may_warn(&self) -> bool {
-        is_due(&self.warned)
-    }
-
-    /// Returns `true` if a bad reply may be logged again. Such reports do not keep warnings out of
-    /// the log.
-    pub(super) fn may_report(&self) -> bool {
-        is_due(&self.told)
-    }
-
-    /// Returns `true` if the log has room for one more message about a connection: a server that
-    /// replies and hangs up each time would fill it.
-    pub(super) fn may_tell(&self) -> bool {
-        if is_due(&self.burst_began) {
-            self.burst.store(1, Relaxed);
-            return true;
-        }
-        let count = self.burst.load(Relaxed).saturating_add(1);
-        self.burst.store(count, Relaxed);
-        count <= BURST
     }
 
     /// Notes the program of an encoded call, unless one is known.
@@ -241,7 +172,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
         self.program
             .as_ref()
             .copied()
-            .filter(|_| self.wary.load(Relaxed))
+            .filter(|_| self.lessons.probes())
     }
 }
 

@@ -35,7 +35,6 @@ use super::{
         Shared, //
     },
     list,
-    pauses,
     request::{
         state::ReleaseAction,
         Request, //
@@ -117,8 +116,11 @@ impl RdmaTransport {
         self.current().filter(|c| c.generation() == generation)
     }
 
-    /// Makes a connection and has it ready for sunrpc.
-    fn establish(&self, lock: &mut ConnectLock<Request>) -> Result<(), ConnectStatus> {
+    /// Makes a connection, ready for sunrpc.
+    fn establish(
+        &self,
+        lock: &mut ConnectLock<Request>,
+    ) -> Result<Arc<Connection>, ConnectStatus> {
         let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
         let sender = connect::connect(&self.shared, generation, &lock.write_lock())?;
         let connection = sender.connection.clone();
@@ -128,11 +130,9 @@ impl RdmaTransport {
         let lock = &mut lock.write_lock();
         self.shared.xprt.reset_credits();
         connection.open_window();
-        // Until the first reply shows that the connection works it counts as a failure, so that a
-        // server which accepts and hangs up is not tried again immediately.
         self.shared
-            .failing
-            .store(!connection.window.is_confirmed(), Relaxed);
+            .lessons
+            .connected(connection.window.is_confirmed());
         // No sender is left here: sunrpc has closed the last connection.
         if let Some(Sender {
             connection, queue, ..
@@ -146,13 +146,13 @@ impl RdmaTransport {
         if self.shared.xprt.backchannel().is_set_up() {
             connection.expect_reverse_calls();
         }
-        Ok(())
+        Ok(connection)
     }
 
     /// The time until the next attempt to connect may begin, in jiffies, if the last connections
     /// have worked and not lasted.
     fn pause_after_brief(&self) -> usize {
-        let secs = pauses::pause_secs(self.shared.brief.load(Relaxed));
+        let secs = self.shared.lessons.pause_secs();
         // CAST: Few seconds.
         let pause = secs_to_jiffies(secs as u32);
         // The last attempt was due then.
@@ -195,15 +195,13 @@ impl WorkItem for RdmaTransport {
         let _scope = os::ReclaimScope::enter(this.shared.xprt.is_swapping());
 
         match this.establish(&mut lock) {
-            Ok(()) => {
+            Ok(connection) => {
                 lock.established();
                 // A loss before this could not reach sunrpc; `publish` notices it.
-                if let Some(connection) = this.current() {
-                    connection.publish();
-                }
+                connection.publish();
             }
             Err(status) => {
-                this.shared.failing.store(true, Relaxed);
+                this.shared.lessons.failed();
                 lock.failed(status);
             }
         }
@@ -261,7 +259,7 @@ impl Transport for RdmaTransport {
     }
 
     fn connect(this: ArcBorrow<'_, Self>, mut lock: ConnectLock<Request>) {
-        let delay = if this.shared.failing.load(Relaxed) {
+        let delay = if this.shared.lessons.backs_off() {
             lock.write_lock()
                 .next_backoff(secs_to_jiffies(FIRST_BACKOFF_SECS))
         } else {
@@ -393,7 +391,7 @@ impl Transport for RdmaTransport {
         };
         // A reliable connection has no keepalive of its own: if the server is gone, a new attempt
         // finds out. If it only does not reply to this call, the others must not wait for it again.
-        self.shared.wary.store(true, Relaxed);
+        self.shared.lessons.timed_out();
         connection.lost(CloseReason::CallTimeout);
     }
 

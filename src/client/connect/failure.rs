@@ -4,8 +4,7 @@
 
 use kernel::{
     fmt,
-    prelude::*,
-    sync::atomic::Relaxed, //
+    prelude::*, //
 };
 
 use super::{
@@ -146,7 +145,7 @@ impl ConnectError {
             return;
         }
         let reason = self.reason();
-        if shared.reported.xchg(reason, Relaxed) == reason {
+        if !shared.lessons.is_new(reason) {
             return;
         }
         let why = match self.status {

@@ -115,7 +115,7 @@ impl Proposal {
             (thresholds.call, thresholds.reply),
             self.credits,
         );
-        if !shared.may_tell() {
+        if !shared.log.may_inform() {
             return;
         }
         pr_info!(

@@ -22,10 +22,7 @@ use kernel::{
         RBTree,
         RBTreeNode, //
     },
-    sync::{
-        atomic::Relaxed,
-        SpinLock, //
-    }, //
+    sync::SpinLock, //
 };
 
 use super::{
@@ -183,8 +180,7 @@ impl Connection {
         }
         // The connection itself has not failed, and the next one begins with a call that the server
         // can reply to.
-        self.shared.failing.store(false, Relaxed);
-        self.shared.wary.store(true, Relaxed);
+        self.shared.lessons.exhausted();
         if self.announce_loss(CloseReason::Exhausted).is_some() {
             self.shared.stats.exhausted_connections.inc();
         }

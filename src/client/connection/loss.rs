@@ -2,13 +2,9 @@
 
 //! The beginning of a connection's use, and its loss: requests once that sunrpc close it.
 
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::prelude::*;
 
 use super::{
-    super::pauses,
     attempt::StepError,
     close_reason::{
         CloseReason,
@@ -26,7 +22,6 @@ use crate::{
         LossAction,
         PublishAction, //
     },
-    os::secs_since,
     sunrpc::ConnectStatus, //
 };
 
@@ -41,7 +36,7 @@ impl Connection {
         };
         let action = self.link.advance_and_tell(Life::published, disconnect);
 
-        if action == Some(PublishAction::Disconnect) && self.shared.may_tell() {
+        if action == Some(PublishAction::Disconnect) && self.shared.log.may_inform() {
             pr_info!(
                 "{}: connection lost before it was used\n",
                 self.shared.xprt.peer()
@@ -54,7 +49,7 @@ impl Connection {
     pub(in crate::client) fn announce_loss(&self, why: CloseReason) -> Option<LossAction> {
         let action = self.lose(why)?;
 
-        if action == LossAction::Disconnect && self.shared.may_tell() {
+        if action == LossAction::Disconnect && self.shared.log.may_inform() {
             pr_info!("{}: connection lost: {}\n", self.shared.xprt.peer(), why);
         }
         Some(action)
@@ -90,7 +85,7 @@ impl Connection {
         let Some(action) = self.lose(why) else {
             return;
         };
-        if self.shared.may_warn() {
+        if self.shared.log.may_warn() {
             pr_warn!(
                 "{}: ending the connection: {}\n",
                 self.shared.xprt.peer(),
@@ -101,17 +96,5 @@ impl Connection {
             let failed = StepError::new(ConnectStatus::Retry, EPROTO);
             self.attempt.end(Err(failed));
         }
-    }
-
-    /// Notes if the connection, made at `since` in jiffies and ended because of `why`, has lasted.
-    /// A connection that is no longer wanted proves nothing about the server.
-    pub(super) fn note_duration(&self, why: CloseReason, since: usize) {
-        if why.is_wanted() {
-            return;
-        }
-        let replies = self.tenure.replies(self.shared.xprt.counters().receives);
-        let brief = self.shared.brief.load(Relaxed);
-        let brief = pauses::brief_after(brief, secs_since(since), replies);
-        self.shared.brief.store(brief, Relaxed);
     }
 }

@@ -2,8 +2,6 @@
 
 //! The completion of a call by its reply.
 
-use kernel::sync::atomic::Relaxed;
-
 use super::{
     super::{
         connection::{
@@ -119,7 +117,7 @@ impl Source<'_> {
         let strict = policy == Some(RemoteInvalidation::Strict);
         if strict {
             // The next connection does not offer it.
-            self.connection.shared.distrusted.store(true, Relaxed);
+            self.connection.shared.lessons.withhold_invalidation();
         }
         !strict
     }

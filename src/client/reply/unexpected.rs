@@ -163,7 +163,7 @@ fn end_unusable(
 #[cold]
 pub(super) fn report(shared: &Shared, xid: u32, why: &str) {
     shared.trace().reply_err(xid, why);
-    if shared.may_report() {
+    if shared.log.may_report() {
         pr_info!(
             "{}: call {:08x} fails: bad reply: {}\n",
             shared.xprt.peer(),
