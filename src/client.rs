@@ -10,9 +10,9 @@
 //! - [`negotiated`]: its terms; [`limits`], which may change while it lives.
 //! - [`connect`]: the steps of connecting; [`probe`], a call of our own that may be one of them.
 //! - [`request`]: the data of a call; in it, its progress, a pure state machine.
-//! - [`list`]: all transports.
+//! - [`transports`]: the list of all.
 //! - [`send`], [`reply`]: the two hot paths; [`reverse`]: calls from the server.
-//! - [`stats`]: the counters; [`history`]: the ends of connections; [`sight`]: files in debugfs.
+//! - [`stats`]: the counters; [`history`]: the ends of connections; [`debugfs`]: files for administrators.
 //!
 //! The order of locks is in `Documentation/architecture.rst`, section "Locks".
 
@@ -20,10 +20,10 @@
 
 mod connect;
 mod connection;
+mod debugfs;
 mod history;
 mod lessons;
 mod limits;
-mod list;
 mod log;
 mod negotiated;
 mod pauses;
@@ -33,16 +33,16 @@ mod request;
 mod reverse;
 mod send;
 mod shared;
-mod sight;
 mod stats;
 mod transport;
+mod transports;
 
-pub(crate) use list::{
-    init,
-    reconnect, //
-};
-pub(crate) use sight::Table;
+pub(crate) use debugfs::Table;
 pub(crate) use transport::{
     CLASS,
     DEBUGFS, //
+};
+pub(crate) use transports::{
+    init,
+    reconnect, //
 };

@@ -21,7 +21,7 @@ from unittest import mock
 REPO = Path(__file__).resolve().parents[2]
 TOOL = REPO / "tools/rpcrdma"
 
-# As `client/sight.rs` prints them; the second peer is longer than its column.
+# As `client/debugfs.rs` prints them; the second peer is longer than its column.
 TABLE = """\
 xprt peer                                     device   netns      state         since   call by    reply by   inval  \
 asked grant  used  wait for           recvs   mrs     KiB rule

@@ -34,13 +34,13 @@ use super::{
         Connection,
         Shared, //
     },
-    list,
     request::{
         state::ReleaseAction,
         Request, //
     },
     send::Sender,
     shared::REVERSE_SLOTS, //
+    transports,
 };
 use crate::os::series::EOPNOTSUPP;
 use crate::{
@@ -94,7 +94,7 @@ pub(crate) struct RdmaTransport {
     due: Atomic<usize>,
     generation: Atomic<u64>,
     _counters: File<Shared>,
-    _entry: list::Entry,
+    _entry: transports::Entry,
     // Last: dropping it may drop the last reference to the module.
     shared: Arc<Shared>,
 }
@@ -117,10 +117,7 @@ impl RdmaTransport {
     }
 
     /// Makes a connection, ready for sunrpc.
-    fn establish(
-        &self,
-        lock: &mut ConnectLock<Request>,
-    ) -> Result<Arc<Connection>, ConnectStatus> {
+    fn establish(&self, lock: &mut ConnectLock<Request>) -> Result<Arc<Connection>, ConnectStatus> {
         let generation = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
         let sender = connect::connect(&self.shared, generation, &lock.write_lock())?;
         let connection = sender.connection.clone();
@@ -241,7 +238,7 @@ impl Transport for RdmaTransport {
 
     fn new(xprt: Xprt<Request>, server: SocketAddr) -> Result<Arc<Self>> {
         let shared = Shared::new(xprt, server)?;
-        let entry = list::Entry::new(&shared)?;
+        let entry = transports::Entry::new(&shared)?;
         let counters = File::new(DEBUGFS, fmt!("xprt-{}", shared.xprt.id()), shared.clone());
         Arc::pin_init(
             pin_init!(Self {

@@ -18,11 +18,11 @@ use super::{
         Connection,
         Shared, //
     },
-    list,
     negotiated::{
         Facts,
         Negotiated, //
     }, //
+    transports,
 };
 use crate::{
     os::{
@@ -357,6 +357,6 @@ impl Show for Table {
             "KiB",
             "rule",
         );
-        list::for_each(|shared| View::of(shared).line(seq));
+        transports::for_each(|shared| View::of(shared).line(seq));
     }
 }
