@@ -15,7 +15,7 @@
 mod failure;
 mod proposal;
 mod queue_pair;
-mod size;
+pub(super) mod size;
 
 use kernel::{
     prelude::*,

@@ -32,6 +32,7 @@ use self::{
     attempt::Attempt,
     close_reason::CloseReason,
     deadline::InvalidationDeadline,
+    grower::RETRY,
     growth::{
         Growth,
         Kind, //
@@ -77,9 +78,6 @@ use crate::{
         Registered, //
     }, //
 };
-
-/// Jiffies between attempts to allocate more after memory was short.
-const RETRY: usize = secs_to_jiffies(1) / 10;
 
 /// Seconds that an invalidation of our own may take before the connection is taken down instead.
 const INVALIDATE_LIMIT_SECS: u32 = 10;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The size of a connection: as wanted, and as its device can have it. Pure.
+//! The size of a connection: as wanted, as its device can have it, and how it grows. Pure.
 
 use super::super::super::{
     proto::PrivateData,
@@ -26,6 +26,17 @@ const MRS_PER_CALL: u32 = 3;
 /// Registrations that a call may have besides, where the device's addresses of its memory have gaps
 /// that the memory has not: after the first and before the last of the pages of two chunks.
 const GAPS: u32 = 4;
+/// Buffers of either kind that are allocated at a time, when a connection grows.
+pub(crate) const GROWTH: u32 = 32;
+/// The fewest and the most registrations that are allocated at a time: as many as exist.
+pub(crate) const MR_GROWTH: (u32, u32) = (8, 32);
+/// Milliseconds between attempts to allocate more after memory was short.
+pub(crate) const RETRY_MS: usize = 100;
+/// Milliseconds before a device that has refused is tried again.
+pub(crate) const RETRY_DEVICE_MS: usize = 1000;
+/// The most Receives that are posted at a time. A larger batch saves hardly any doorbells (a call
+/// rings 1 + 1/40 of them then), and needs one more Receive for each entry.
+const MOST_RECV_BATCH: u32 = 40;
 /// The fewest credits that a connection is made for.
 pub(crate) const MIN_CREDITS: u32 = 4;
 
@@ -127,9 +138,7 @@ impl<'a> Sizing<'a> {
         };
         let mrs_per_send = self.segments.saturating_mul(2);
         let most_mrs_per_send = mrs_per_send.saturating_add(GAPS);
-        // A larger batch saves hardly any doorbells (a call rings 1 + 1/40 of them then), and needs
-        // one more Receive for each entry.
-        let recv_batch = (credits / 3).clamp(1, 40);
+        let recv_batch = (credits / 3).clamp(1, MOST_RECV_BATCH);
         let sends = credits
             .saturating_add(credits / 4)
             .saturating_add(reverse_slots);

@@ -10,7 +10,15 @@ use kernel::{
 };
 
 use super::{
-    super::negotiated::Negotiated,
+    super::{
+        connect::size::{
+            GROWTH,
+            MR_GROWTH,
+            RETRY_DEVICE_MS,
+            RETRY_MS, //
+        },
+        negotiated::Negotiated, //
+    },
     growth::{
         Grow,
         Kind,
@@ -18,19 +26,15 @@ use super::{
         Pause, //
     },
     waiters::Returned,
-    Connection,
-    RETRY, //
+    Connection, //
 };
 use crate::os;
 
-/// Buffers of either kind that are allocated at a time.
-const GROWTH: u32 = 32;
-
-/// Registrations that are allocated at a time: as many as exist, within these bounds.
-const MR_GROWTH: (u32, u32) = (8, 32);
+/// Jiffies between attempts to allocate more after memory was short.
+pub(super) const RETRY: usize = os::secs_to_jiffies(1) * RETRY_MS / 1000;
 
 /// Jiffies before a device that has refused is tried again.
-const RETRY_DEVICE: usize = os::secs_to_jiffies(1);
+const RETRY_DEVICE: usize = os::secs_to_jiffies(1) * RETRY_DEVICE_MS / 1000;
 
 impl Connection {
     /// Queues the allocation of more, unless the limit is reached.
