@@ -12,7 +12,7 @@
 //! - [`request`]: the data of a call; in it, its progress, a pure state machine.
 //! - [`transports`]: the list of all.
 //! - [`send`], [`reply`]: the two hot paths; [`reverse`]: calls from the server.
-//! - [`stats`]: the counters; [`history`]: the ends of connections; [`debugfs`]: the files that show
+//! - [`stats`]: the counters; [`history`]: the ends of connections; [`debugfs`]: files that show
 //!   them.
 //!
 //! The order of locks is in `Documentation/architecture.rst`, section "Locks".

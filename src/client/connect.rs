@@ -192,7 +192,7 @@ fn open(
     connection
         .post_first_receives(&mut qp, size.first_unsolicited)
         .map_err(|_| ConnectError::at(Step::Receives)(EIO))?;
-    connection.set_qp(qp);
+    connection.link.set_qp(qp);
     Ok(pool)
 }
 
@@ -262,7 +262,7 @@ fn probe(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), Conne
         return Ok(());
     };
     // A loss during the connection request has failed no step.
-    if !sender.connection.is_forming() {
+    if !sender.connection.link.life().is_forming() {
         return Err(ConnectError::at(Step::Probe)(ECONNRESET));
     }
     sender

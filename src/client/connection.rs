@@ -99,7 +99,7 @@ pub(crate) struct Connection {
     pub(super) tenure: Tenure,
     /// The part that is the same at both ends.
     #[pin]
-    link: Link<Self>,
+    pub(super) link: Link<Self>,
     /// The attempt to make it.
     #[pin]
     pub(super) attempt: Attempt,
@@ -154,17 +154,6 @@ impl Connection {
         )
     }
 
-    /// Calls `act` with the queue pair, if the teardown has not taken it.
-    #[inline]
-    pub(super) fn with_qp<R>(&self, act: impl FnOnce(&mut ConnectionQp) -> R) -> Option<R> {
-        self.link.with_qp(act)
-    }
-
-    /// Uses `qp` from here on. Called once.
-    pub(super) fn set_qp(&self, qp: ConnectionQp) {
-        self.link.set_qp(qp);
-    }
-
     /// Reserves Receives for reverse calls, which begin after a call that is yet to be sent. A
     /// connection that was sized for fewer of them has to be replaced.
     pub(super) fn expect_reverse_calls(self: &Arc<Self>) {
@@ -174,7 +163,11 @@ impl Connection {
             self.tenure.end(CloseReason::ReverseWanted);
             self.link
                 .tell_if_in_use(|| self.shared.xprt.force_disconnect());
-        } else if self.with_qp(|qp| self.reserve_receives(qp, REVERSE_SLOTS)) == Some(true) {
+        } else if self
+            .link
+            .with_qp(|qp| self.reserve_receives(qp, REVERSE_SLOTS))
+            == Some(true)
+        {
             self.grow(Kind::Buffers);
         }
     }
@@ -236,17 +229,6 @@ impl Connection {
         let reverse = reverse_payload(negotiated.wire, &negotiated.limits.get().thresholds);
         self.shared.reverse_payload.store(reverse, Relaxed);
         self.negotiated.populate(negotiated);
-    }
-
-    /// Returns `true` while sunrpc does not know of the connection yet, unless it is lost.
-    #[inline]
-    pub(super) fn is_forming(&self) -> bool {
-        self.link.life().is_forming()
-    }
-
-    /// Returns `true` if the connection is lost, or being torn down.
-    pub(super) fn is_closed(&self) -> bool {
-        self.link.life().is_closed()
     }
 
     /// Takes a grant of `wire` credits.

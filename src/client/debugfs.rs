@@ -73,7 +73,7 @@ fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
     match connection {
         _ if load.waiting == 0 && load.backlog == 0 => "nothing",
         None => "connection",
-        Some(connection) if !load.connected || connection.is_closed() => "connection",
+        Some(connection) if !load.connected || connection.link.life().is_closed() => "connection",
         Some(_) if load.congested => "credits",
         Some(connection) if connection.waiters.is_short_of_registrations() => "registrations",
         Some(connection) if load.no_space || connection.waiters.is_short() => "buffers",
@@ -85,7 +85,7 @@ fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
 /// The word for the state of a transport.
 fn state(load: &Load, connection: Option<&Connection>) -> &'static str {
     match connection {
-        Some(connection) if load.connected && !connection.is_closed() => {
+        Some(connection) if load.connected && !connection.link.life().is_closed() => {
             if connection.window.is_confirmed() {
                 "connected"
             } else {
@@ -109,7 +109,9 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn of(shared: &'a Shared) -> Self {
         let connection = shared.current();
-        let usage = connection.as_ref().and_then(|c| c.with_qp(|qp| qp.usage()));
+        let usage = connection
+            .as_ref()
+            .and_then(|c| c.link.with_qp(|qp| qp.usage()));
 
         Self {
             shared,

@@ -41,7 +41,9 @@ fn probe_xid(connection: &Connection) -> u32 {
 
 /// Returns `true`, once, if a message with this xid is about the probe.
 fn is_about_probe(connection: &Connection, xid: u32) -> bool {
-    connection.is_forming() && xid == probe_xid(connection) && connection.attempt.end_probe()
+    connection.link.life().is_forming()
+        && xid == probe_xid(connection)
+        && connection.attempt.end_probe()
 }
 
 impl Connection {

@@ -120,7 +120,7 @@ impl Connection {
     /// Posts the Receives that came back, `unsolicited` of them after an unsolicited message.
     #[cold]
     fn post_receives(&self, unsolicited: u32) {
-        let posted = self.with_qp(|qp| {
+        let posted = self.link.with_qp(|qp| {
             self.window.receives.remove(unsolicited);
             self.post_held(qp)
         });

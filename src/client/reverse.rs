@@ -81,8 +81,11 @@ pub(super) fn refuse(connection: &Connection, xid: u32, version: u32) {
 /// Sends the message that `encode` writes in return to a reverse call that is not served. One
 /// buffer is reserved for it. If the server sends another such call before the buffer comes
 /// back, the connection ends, so that the server does not wait for a reply in vain (V1-121).
-fn reply_at_once(connection: &Connection, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>) {
-    let posted = connection.with_qp(|qp| {
+fn reply_at_once(
+    connection: &Connection,
+    encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
+) {
+    let posted = connection.link.with_qp(|qp| {
         qp.post_spare(|out| encode(out).ok().and_then(|len| u32::try_from(len).ok()))
     });
     match posted {

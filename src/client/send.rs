@@ -189,7 +189,7 @@ impl Sender {
         } = self;
         queue.reclaim();
         if queue.wants_more() {
-            connection.with_qp(|qp| qp.fetch_sends(queue));
+            connection.link.with_qp(|qp| qp.fetch_sends(queue));
             if queue.wants_more() && connection.may_grow() {
                 connection.grow(Kind::Buffers);
             }
@@ -245,7 +245,7 @@ impl Sender {
         let Self {
             connection, queue, ..
         } = self;
-        let posted = connection.with_qp(|qp| {
+        let posted = connection.link.with_qp(|qp| {
             qp.fetch_sends(queue);
             connection.post_held(qp)
         });

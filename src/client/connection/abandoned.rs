@@ -175,7 +175,7 @@ impl Connection {
     /// Ends the connection if abandoned calls hold too many of its credits.
     pub(super) fn end_if_exhausted(&self) {
         // A lost connection ends for another reason.
-        if self.is_closed() || !self.window.is_exhausted() {
+        if self.link.life().is_closed() || !self.window.is_exhausted() {
             return;
         }
         // The connection itself has not failed, and the next one begins with a call that the server

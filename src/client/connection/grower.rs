@@ -55,7 +55,7 @@ fn make_mrs(connection: &Connection) -> (bool, Made) {
         return (false, Made::Limit);
     };
     // New registrations could not be posted to a closed queue pair, and would hold the device.
-    if connection.with_qp(|qp| qp.is_open()) != Some(true) {
+    if connection.link.with_qp(|qp| qp.is_open()) != Some(true) {
         return (false, Made::Limit);
     }
     let before = pool.allocated();
@@ -72,14 +72,14 @@ fn make_mrs(connection: &Connection) -> (bool, Made) {
 
 /// Allocates more buffers. Returns `true` if any were added.
 fn make_buffers(connection: &Connection) -> (bool, Made) {
-    let Some(ordered) = connection.with_qp(|qp| qp.order(GROWTH)).flatten() else {
+    let Some(ordered) = connection.link.with_qp(|qp| qp.order(GROWTH)).flatten() else {
         return (false, Made::Limit);
     };
     // Partial success counts.
     let (mut buffers, made) = ordered.make();
     let any = !buffers.is_empty();
     let add = |count| connection.window.receives.add(count);
-    let added = connection.with_qp(|qp| qp.add(&mut buffers).map(add));
+    let added = connection.link.with_qp(|qp| qp.add(&mut buffers).map(add));
     let made = if made.is_err() {
         Made::NoMemory
     } else {

@@ -48,7 +48,7 @@ impl WorkItem<WATCHDOG> for Connection {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        match this.with_qp(|_| this.deadline.expired()) {
+        match this.link.with_qp(|_| this.deadline.expired()) {
             Some(Expiry::Overdue) => this.lost(CloseReason::NotInvalidated),
             Some(Expiry::Rearm) => queue(this),
             // All are complete once the queue pair is destroyed.

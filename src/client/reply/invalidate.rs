@@ -52,7 +52,9 @@ impl Connection {
             pool.invalidate(qp.poster(), mrs, context)?;
             Ok(posted())
         };
-        self.with_qp(invalidate).unwrap_or(Err(PostError::Closed))
+        self.link
+            .with_qp(invalidate)
+            .unwrap_or(Err(PostError::Closed))
     }
 
     /// Keeps the server from the memory under `mrs` before its reply counts (V1-126), and before
