@@ -181,10 +181,10 @@ impl Request {
     /// completions is still to come.
     pub(super) fn tear_down(&self, generation: u64) {
         let mut state = self.state.lock();
-        let severed = state.call.torn_down(generation);
+        let taken = state.call.torn_down(generation);
 
         // The pool takes the registrations, and unmaps them all at the end.
         drop(state);
-        drop((severed, self.kept.take()));
+        drop((taken, self.kept.take()));
     }
 }

@@ -11,6 +11,7 @@ use kernel::{
 use super::{
     super::{
         connection::Shared,
+        debugfs::Hex,
         limits::Limits,
         negotiated::{
             Facts,
@@ -123,8 +124,8 @@ impl Proposal {
              inline thresholds: call {} reply {} bytes; {} credits asked for; {}\n",
             shared.xprt.peer(),
             self.device.name(),
-            Bytes(sent),
-            Bytes(found),
+            Hex(sent.as_slice().as_flattened()),
+            Hex(found.as_slice().as_flattened()),
             thresholds.call,
             thresholds.reply,
             self.credits,
@@ -145,17 +146,5 @@ impl fmt::Display for RuleName {
             }
             None => f.write_str("no rule"),
         }
-    }
-}
-
-/// Private data for a message.
-struct Bytes(Option<[u8; PrivateData::LEN]>);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(bytes) = self.0 else {
-            return f.write_str("none");
-        };
-        write!(f, "{:016x}", u64::from_be_bytes(bytes))
     }
 }

@@ -35,7 +35,7 @@ mod action;
 pub(crate) use action::{
     InvalidationOutcome,
     ReleaseAction,
-    Severed, //
+    TornDown, //
 };
 
 /// The progress of a call. `M` are its registrations, `R` is a reply that waits.
@@ -299,26 +299,26 @@ impl<M, R> RequestState<M, R> {
 
     /// The connection with this number is being torn down, and none of its completions is still to
     /// come.
-    pub(crate) fn torn_down(&mut self, generation: u64) -> Severed<M, R> {
+    pub(crate) fn torn_down(&mut self, generation: u64) -> TornDown<M, R> {
         // Nearly all do not: their state need not be moved to find that.
         if !self.depends_on(generation) {
-            return Severed::Nothing;
+            return TornDown::Nothing;
         }
-        let severed = match core::mem::replace(&mut self.0, State::Idle) {
+        let taken = match core::mem::replace(&mut self.0, State::Idle) {
             State::Sent {
                 exposed: Some(mrs), ..
             }
             | State::RepliedLate {
                 exposed: Some(mrs), ..
-            } => Severed::Registrations(mrs),
-            State::Invalidating { reply, .. } => Severed::Reply(reply),
+            } => TornDown::Registrations(mrs),
+            State::Invalidating { reply, .. } => TornDown::Reply(reply),
             other => {
                 self.0 = other;
-                return Severed::Nothing;
+                return TornDown::Nothing;
             }
         };
         self.0 = State::AwaitingDrain { generation };
-        severed
+        taken
     }
 
     /// The connection with this number is drained and its queue pair is gone.
@@ -429,11 +429,11 @@ mod tests {
         assert!(request.depends_on(GENERATION) && !request.depends_on(GENERATION + 1));
         assert!(matches!(
             request.torn_down(GENERATION + 1),
-            Severed::Nothing
+            TornDown::Nothing
         ));
         assert!(matches!(
             request.torn_down(GENERATION),
-            Severed::Registrations(MRS)
+            TornDown::Registrations(MRS)
         ));
         assert!(!request.is_sendable() && request.depends_on(GENERATION));
         assert!(matches!(
@@ -448,7 +448,7 @@ mod tests {
         let mut request = Request::new();
         request.invalidate_for(GENERATION, 1);
         assert!(request.depends_on(GENERATION));
-        assert!(matches!(request.torn_down(GENERATION), Severed::Reply(1)));
+        assert!(matches!(request.torn_down(GENERATION), TornDown::Reply(1)));
         assert!(matches!(
             request.invalidated(true),
             InvalidationOutcome::Nothing
@@ -459,7 +459,7 @@ mod tests {
         // A call that exposes nothing is simply sent again.
         let mut request = sent(None);
         assert!(!request.depends_on(GENERATION));
-        assert!(matches!(request.torn_down(GENERATION), Severed::Nothing));
+        assert!(matches!(request.torn_down(GENERATION), TornDown::Nothing));
         assert!(request.is_sendable());
         assert!(matches!(
             request.release(),

@@ -26,7 +26,7 @@ mod walk;
 
 use crate::figures::{self, Figures};
 use crate::module::client::request::state::{
-    InvalidationOutcome, ReleaseAction, RequestState, Severed,
+    InvalidationOutcome, ReleaseAction, RequestState, TornDown,
 };
 
 /// Live registrations: two, or one that is left of them.

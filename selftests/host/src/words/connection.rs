@@ -250,7 +250,8 @@ const LIMIT: Scenario<Invalidations> = Scenario {
         world.deadline.completed();
         // Posted after the work item was queued: it has up to twice the time.
         world.post();
-        if [world.deadline.expired(), world.deadline.expired()] != [Expiry::Rearm, Expiry::Overdue] {
+        if [world.deadline.expired(), world.deadline.expired()] != [Expiry::Rearm, Expiry::Overdue]
+        {
             fail("an invalidation has more time than twice the limit");
         }
     })],

@@ -50,7 +50,7 @@ impl<M> ReleaseAction<M> {
 
 /// The part of a call that the teardown of a connection takes.
 #[cfg_attr(test, derive(Debug, PartialEq, Eq))]
-pub(crate) enum Severed<M, R> {
+pub(crate) enum TornDown<M, R> {
     /// Registrations that will not be invalidated: the pool keeps them for the drain.
     Registrations(M),
     /// A reply whose invalidation never completed: it is dropped, and the call sent again.

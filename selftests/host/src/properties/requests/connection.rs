@@ -256,20 +256,20 @@ impl Model {
                     new.kept = 0;
                 }
                 let stays = match world.request.clone().torn_down(generation) {
-                    Severed::Reply(_) => self.is(Mistake::ReplyStays),
-                    Severed::Registrations(_) => {
+                    TornDown::Reply(_) => self.is(Mistake::ReplyStays),
+                    TornDown::Registrations(_) => {
                         self.is(Mistake::LateStays)
                             && matches!(
                                 world.request.clone().release(),
                                 ReleaseAction::Invalidate { replied: true, .. }
                             )
                     }
-                    Severed::Nothing => false,
+                    TornDown::Nothing => false,
                 };
                 if !stays {
                     match self.step(Op::TornDown, &mut new.request, |r| r.torn_down(generation)) {
-                        Severed::Reply(Reply) => new.unpin(),
-                        Severed::Registrations(Mrs) | Severed::Nothing => {}
+                        TornDown::Reply(Reply) => new.unpin(),
+                        TornDown::Registrations(Mrs) | TornDown::Nothing => {}
                     }
                 }
             }
