@@ -37,6 +37,7 @@ use self::{
         Growth,
         Kind, //
     },
+    receives::Receives,
     tenure::Tenure,
     waiters::Waiters,
     watchdog::WATCHDOG,
@@ -126,6 +127,14 @@ pub(crate) struct Connection {
     pub(super) shared: Arc<Shared>,
 }
 
+/// Reserves `count` Receives for unsolicited messages. That many fewer calls may be sent until
+/// more Receives are posted. Returns `true` if more are reserved than before.
+fn reserve(receives: &Receives, qp: &mut ConnectionQp, count: u32) -> bool {
+    let more = qp.reserve_receives(count);
+    receives.remove(more);
+    more != 0
+}
+
 impl Connection {
     /// A connection in its first state.
     ///
@@ -165,19 +174,11 @@ impl Connection {
                 .tell_if_in_use(|| self.shared.xprt.force_disconnect());
         } else if self
             .link
-            .with_qp(|qp| self.reserve_receives(qp, REVERSE_SLOTS))
+            .with_qp(|qp| reserve(&self.window.receives, qp, REVERSE_SLOTS))
             == Some(true)
         {
             self.grow(Kind::Buffers);
         }
-    }
-
-    /// Reserves `count` Receives for unsolicited messages. That many fewer calls may be sent until
-    /// more Receives are posted. Returns `true` if more are reserved than before.
-    fn reserve_receives(&self, qp: &mut ConnectionQp, count: u32) -> bool {
-        let more = qp.reserve_receives(count);
-        self.window.receives.remove(more);
-        more != 0
     }
 
     /// Posts the first Receives of `qp`, and reserves `unsolicited` of them.
@@ -190,7 +191,7 @@ impl Connection {
         qp: &mut ConnectionQp,
         unsolicited: u32,
     ) -> Result<(), PostError> {
-        self.reserve_receives(qp, unsolicited);
+        reserve(&self.window.receives, qp, unsolicited);
         self.window.receives.add(qp.post_first_receives()?);
         Ok(())
     }
@@ -234,14 +235,11 @@ impl Connection {
     /// Takes a grant of `wire` credits.
     #[inline(always)]
     pub(super) fn granted(&self, wire: u32) {
-        if let Some(change) = self.window.granted(wire, || self.requested()) {
+        let requested = || self.negotiated().map_or(1, |negotiated| negotiated.credits);
+
+        if let Some(change) = self.window.granted(wire, requested) {
             self.grant_changed(wire, change);
         }
-    }
-
-    /// The credits that the connection requests.
-    pub(super) fn requested(&self) -> u32 {
-        self.negotiated().map_or(1, |negotiated| negotiated.credits)
     }
 
     #[cold]

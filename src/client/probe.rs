@@ -65,8 +65,9 @@ impl Connection {
         if !is_about_probe(self, xid) {
             return false;
         }
+        let requested = self.negotiated().map_or(1, |negotiated| negotiated.credits);
         // sunrpc gets the window when it learns of the connection.
-        let _ = self.window.granted(wire, || self.requested());
+        let _ = self.window.granted(wire, || requested);
         self.confirm();
         self.attempt.end(Ok(PeerData::NONE));
         true

@@ -32,7 +32,8 @@ use super::{
             },
             CallData,
             Request, //
-        }, //
+        },
+        stats::Stats, //
     },
     chunks::{
         expose,
@@ -172,8 +173,8 @@ impl Connection {
             return self.build_chunks(negotiated, call, message);
         }
         let draft = Draft::new(negotiated, call, Plan::INLINE);
-        let len = self.write(&draft, Chunks::default(), message)?;
-        self.built(&draft, CallChunks::None, None, len)
+        let len = draft.write(&self.shared.stats, Chunks::default(), message)?;
+        draft.built(CallChunks::None, None, len)
     }
 
     /// Builds the message for a call that has chunks.
@@ -215,8 +216,8 @@ impl Connection {
         match reuse(&negotiated.pool, call, sole, kept) {
             Ok((chunk, mrs)) => {
                 let draft = Draft::new(negotiated, call, sole.plan());
-                let len = self.write(&draft, chunk.get(None), message)?;
-                self.built(&draft, chunk, Some(mrs), len)
+                let len = draft.write(&self.shared.stats, chunk.get(None), message)?;
+                draft.built(chunk, Some(mrs), len)
             }
             Err(kept) => self.build_lists(negotiated, call, Some(kept), message),
         }
@@ -236,13 +237,13 @@ impl Connection {
         let draft = &Draft::new(negotiated, call, plan);
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's, and not while it may still be.
-            drop(self.sendable(draft)?);
+            drop(draft.sendable()?);
             call.forget_old_reply();
         }
         let mut lists = take_lists(call)?;
         let built = self
             .expose_lists(draft, kept, &mut lists, message)
-            .and_then(|(mrs, len)| self.built(draft, CallChunks::Lists, mrs, len));
+            .and_then(|(mrs, len)| draft.built(CallChunks::Lists, mrs, len));
         match built {
             Ok(mut built) => {
                 built.state.lists = Some(lists);
@@ -286,10 +287,12 @@ impl Connection {
                 mrs.hold(&pages);
             }
         }
-        let len = self.write(draft, lists.get(), message)?;
+        let len = draft.write(&self.shared.stats, lists.get(), message)?;
         Ok((mrs, len))
     }
+}
 
+impl<'c> Draft<'_, 'c> {
     /// Writes the message for a call with these chunks: its header, and its inline part. Returns
     /// its length in bytes.
     ///
@@ -299,7 +302,7 @@ impl Connection {
     #[inline(always)]
     fn write(
         &self,
-        draft: &Draft<'_, '_>,
+        stats: &Stats,
         chunks: Chunks<'_>,
         message: &mut [u8],
     ) -> Result<u32, Unsendable> {
@@ -308,7 +311,7 @@ impl Connection {
             call,
             xid,
             plan,
-        } = draft;
+        } = self;
         let send = call.send_buf();
         let header = CallHeader {
             xid: *xid,
@@ -331,7 +334,7 @@ impl Connection {
         match len {
             // PD-18: a longer message would cost the connection.
             Some(len) if len <= negotiated.limits.thresholds.call => {
-                self.shared.stats.count_call(plan, &send, &chunks);
+                stats.count_call(plan, &send, &chunks);
                 Ok(len)
             }
             _ => Err(Unsendable::Never(TOO_LONG)),
@@ -344,19 +347,18 @@ impl Connection {
     ///
     /// As [`Self::sendable`].
     #[inline(always)]
-    fn built<'c>(
+    fn built(
         &self,
-        draft: &Draft<'_, 'c>,
         chunks: CallChunks,
         mrs: Option<MrList<Mapped>>,
         len: u32,
     ) -> Result<Built<'c>, Unsendable> {
-        let mut state = self.sendable(draft)?;
+        let mut state = self.sendable()?;
 
         state.chunks = chunks;
         Ok(Built {
             state,
-            modes: (draft.plan.call, draft.plan.reply),
+            modes: (self.plan.call, self.plan.reply),
             mrs,
             len,
         })
@@ -369,17 +371,14 @@ impl Connection {
     ///
     /// [`SendStatus::NotConnected`] if the call may not be sent.
     #[inline(always)]
-    fn sendable<'c>(
-        &self,
-        draft: &Draft<'_, 'c>,
-    ) -> Result<Guard<'c, CallData, SpinLockBackend>, Unsendable> {
-        let mut state = draft.call.slot().state.lock();
+    fn sendable(&self) -> Result<Guard<'c, CallData, SpinLockBackend>, Unsendable> {
+        let mut state = self.call.slot().state.lock();
 
         if !state.call.is_sendable() {
             return Err(Unsendable::Later(SendStatus::NotConnected));
         }
-        if state.xid != draft.xid {
-            state.xid = draft.xid;
+        if state.xid != self.xid {
+            state.xid = self.xid;
             state.undecodable = 0;
         }
         state.chunks = CallChunks::None;

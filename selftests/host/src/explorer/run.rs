@@ -188,10 +188,7 @@ pub(super) fn step(word: usize, op: Op, at: &'static Location<'static>) -> Resul
             return Ok(0);
         }
         (Some(How::Forgotten), Op::Store(..)) => return Ok(0),
-        (
-            Some(How::Forgotten | How::Late),
-            Op::Exchange(_, _, order) | Op::Add(_, order),
-        ) => {
+        (Some(How::Forgotten | How::Late), Op::Exchange(_, _, order) | Op::Add(_, order)) => {
             let loaded = run.turn(thread).load(thread, word, |_| true, order, site);
             let value = match op {
                 Op::Add(value, _) => sum(loaded, value),
