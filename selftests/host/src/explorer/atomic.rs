@@ -149,14 +149,6 @@ impl<T: Value> Atomic<T> {
     }
 }
 
-impl Atomic<u32> {
-    #[track_caller]
-    pub(crate) fn fetch_add<O: Ordering>(&self, value: u32, _: O) -> u32 {
-        let (Ok(old) | Err(old)) = self.step(Op::Add(value, O::ORDER));
-        old
-    }
-}
-
 /// `os::series::fetch_sub`.
 #[track_caller]
 pub(crate) fn fetch_sub<O: Ordering>(atomic: &Atomic<u32>, value: u32, order: O) -> u32 {

@@ -21,8 +21,6 @@ pub(super) enum Op {
     Store(u64, Order),
     /// Only if the word has the first value, if given.
     Exchange(Option<u64>, u64, Order),
-    /// To a word of 32 bits.
-    Add(u32, Order),
     Barrier,
 }
 
@@ -66,7 +64,7 @@ impl Site {
         let (kind, order) = match op {
             Op::Load(order) => (Kind::Load, order),
             Op::Store(_, order) => (Kind::Store, order),
-            Op::Exchange(_, _, order) | Op::Add(_, order) => (Kind::Exchange, order),
+            Op::Exchange(_, _, order) => (Kind::Exchange, order),
             Op::Barrier => (Kind::Barrier, Order::Full),
         };
         Self::at(at, kind, order)
@@ -188,13 +186,8 @@ pub(super) fn step(word: usize, op: Op, at: &'static Location<'static>) -> Resul
             return Ok(0);
         }
         (Some(How::Forgotten), Op::Store(..)) => return Ok(0),
-        (Some(How::Forgotten | How::Late), Op::Exchange(_, _, order) | Op::Add(_, order)) => {
+        (Some(How::Forgotten | How::Late), Op::Exchange(_, value, order)) => {
             let loaded = run.turn(thread).load(thread, word, |_| true, order, site);
-            let value = match op {
-                Op::Add(value, _) => sum(loaded, value),
-                Op::Exchange(_, value, _) => value,
-                Op::Load(_) | Op::Store(..) | Op::Barrier => loaded,
-            };
             if how == Some(How::Late) {
                 run.lock().late[thread] = Some((word, value, order));
             }
@@ -216,12 +209,6 @@ pub(super) fn step(word: usize, op: Op, at: &'static Location<'static>) -> Resul
                 Ok(loaded)
             }
         }
-        (Some(How::Torn), Op::Add(value, order)) => {
-            let loaded = run.turn(thread).load(thread, word, |_| true, order, site);
-            let sum = sum(loaded, value);
-            run.turn(thread).store(thread, word, sum, order, Some(site));
-            Ok(loaded)
-        }
         (how, op) => {
             let weaker = match how {
                 Some(How::Relaxed) => Some(Order::Relaxed),
@@ -235,11 +222,6 @@ pub(super) fn step(word: usize, op: Op, at: &'static Location<'static>) -> Resul
         run.late(thread);
     }
     done
-}
-
-/// The sum in a word of 32 bits.
-fn sum(word: u64, value: u32) -> u64 {
-    (word as u32).wrapping_add(value).into()
 }
 
 /// Returns `true` if the step of a model at this place is taken.
@@ -313,7 +295,6 @@ impl State {
         match op {
             Op::Exchange(Some(wanted), ..) if wanted != before => return Err(before),
             Op::Store(value, _) | Op::Exchange(_, value, _) => *newest = value,
-            Op::Add(value, _) => *newest = sum(before, value),
             Op::Load(_) | Op::Barrier => (),
         }
         Ok(before)
@@ -385,17 +366,6 @@ impl State {
             Op::Barrier => {
                 self.memory.barrier(thread);
                 self.tell(thread, Some(site), "full barrier".into());
-            }
-            Op::Add(value, order) => {
-                let newest = *self.memory.newest(word);
-                let sum = sum(newest, value);
-                self.memory.exchange(thread, word, sum, ordered(order));
-                self.tell(
-                    thread,
-                    Some(site),
-                    format!("{newest:#x} becomes {sum:#x} in {word}"),
-                );
-                return Ok(newest);
             }
             Op::Exchange(wanted, value, order) => {
                 let newest = *self.memory.newest(word);
