@@ -12,7 +12,8 @@ use super::{
         Connection,
         ConnectionQp,
         ConnectionSends,
-        Own, //
+        Own,
+        MOST_SINKS, //
     },
     size::{
         fit,
@@ -70,13 +71,15 @@ fn bind(
     let (writes, reads) = request.device().elements();
     let elements = (writes.min(MOST_ELEMENTS), reads.min(MOST_ELEMENTS));
     let has_sinks = request.device().reads_register(request.port());
+    // The queue pair has room to invalidate each of them.
+    let sinks = if has_sinks { MOST_SINKS } else { 0 };
     let mut wants = Wants {
         credits: policy.credits,
         memory: u64::from(policy.memory).saturating_mul(1024),
     };
 
     loop {
-        let (size, credits) = fit(&limits, own, elements.0, &wants).ok_or(ENOBUFS)?;
+        let (size, credits) = fit(&limits, own, elements.0, sinks, &wants).ok_or(ENOBUFS)?;
         let device = request.device();
         let pd = Pd::new(device.clone())?;
         let (same, error) = match Cq::new(device.clone(), connection.clone(), &size) {

@@ -31,7 +31,10 @@ use kernel::{
     workqueue::DelayedWork, //
 };
 
-pub(super) use self::open::Own;
+pub(super) use self::open::{
+    Own,
+    MOST_SINKS, //
+};
 use self::{
     call::Call,
     outbox::Outbox,

@@ -41,7 +41,7 @@ pub(super) struct Wants {
 }
 
 /// The size of a connection with `credits`, for the inline sizes `own`.
-fn with(own: &PrivateData, credits: u32, elements: u32) -> QpSize {
+fn with(own: &PrivateData, credits: u32, elements: u32, sinks: u32) -> QpSize {
     let in_advance = RECV_BATCH.min(credits / 2).max(1);
     let first = credits.min(FIRST_CREDITS);
 
@@ -52,7 +52,7 @@ fn with(own: &PrivateData, credits: u32, elements: u32) -> QpSize {
         send_len: own.send.bytes(),
         most_chained: 0,
         chained: 0,
-        others: TRANSFERS,
+        others: TRANSFERS.saturating_add(sinks),
         elements,
         recvs: receives(credits, 0).saturating_add(in_advance),
         first_recvs: receives(first, 0).saturating_add(in_advance),
@@ -63,17 +63,18 @@ fn with(own: &PrivateData, credits: u32, elements: u32) -> QpSize {
 }
 
 /// The largest size up to the wanted one that the device can have, with requests of `elements`
-/// elements, and its credits; `None` if it can have none.
+/// elements and with `sinks` registrations, and its credits; `None` if it can have none.
 pub(super) fn fit(
     device: &DeviceLimits,
     own: &PrivateData,
     elements: u32,
+    sinks: u32,
     wants: &Wants,
 ) -> Option<(QpSize, u32)> {
     let mut credits = wants.credits.max(MIN_CREDITS);
 
     loop {
-        let size = with(own, credits, elements);
+        let size = with(own, credits, elements, sinks);
         let fits = size.send_depth() <= device.max_wr
             && size.recv_depth() <= device.max_wr
             && size.completions() <= device.max_cqe
@@ -112,7 +113,7 @@ mod tests {
 
     /// The size for these limits.
     fn credits(device: &DeviceLimits, wants: &Wants) -> Option<u32> {
-        fit(device, &PrivateData::default(), 1, wants).map(|(_, credits)| credits)
+        fit(device, &PrivateData::default(), 1, 0, wants).map(|(_, credits)| credits)
     }
 
     // V1-34: each call of the grant has a Receive, even if a batch is held back.
@@ -123,7 +124,8 @@ mod tests {
                 credits: wanted,
                 ..WANTS
             };
-            let Some((size, credits)) = fit(&device(), &PrivateData::default(), 1, &wants) else {
+            let Some((size, credits)) = fit(&device(), &PrivateData::default(), 1, 0, &wants)
+            else {
                 assert!(false);
                 continue;
             };

@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 
 use super::{
+    super::size::TRANSFERS,
     outbox::BEYOND,
     Connection,
     ConnectionQp,
@@ -34,10 +35,13 @@ const FIRST_BLOCKS: [u32; 3] = [4, 2, 0];
 /// The most requests that blocks are allocated for. Transfers that wait for room have some, too.
 const MOST_REQUESTS: u32 = 1024;
 
-/// The registrations that RDMA Reads land in, on devices that need them.
+/// The most registrations that RDMA Reads land in, on devices that need them.
+pub(in crate::server) const MOST_SINKS: u32 = 256;
+
+/// These registrations.
 const SINKS: MrSize = MrSize {
     first: 2,
-    most: 512,
+    most: MOST_SINKS,
     per_message: 5,
     most_per_message: 32,
     pages: 256,
@@ -93,7 +97,7 @@ impl Connection {
         let transfers = Transfers::new(
             qp.poster(),
             &TransferSize {
-                entries: size.others,
+                entries: TRANSFERS,
                 write_elements: elements.0,
                 read_elements: elements.1,
                 first: FIRST_BLOCKS,
@@ -110,7 +114,7 @@ impl Connection {
             receives: qp.recv_queue(),
             transfers,
             sinks,
-            most_transfers: size.others,
+            most_transfers: TRANSFERS,
             write_elements: elements.0,
             invalidation: invalidation::permitted(&data, &self.peer),
         });
