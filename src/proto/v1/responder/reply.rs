@@ -168,7 +168,9 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
         for write in self.writes() {
             let pieces = most_segments(write.part.len, 3, limits.page_size, 1)?;
             // Rounded up; `div_ceil` has a call to panic.
-            let requests = pieces.checked_add(most.wrapping_sub(1))?.checked_div(most)?;
+            let requests = pieces
+                .checked_add(most.wrapping_sub(1))?
+                .checked_div(most)?;
             sum = sum.checked_add(requests)?;
         }
         Some(sum)
