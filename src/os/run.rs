@@ -13,6 +13,10 @@ use super::{
 };
 use crate::bindings;
 
+mod linear;
+
+pub(crate) use linear::LinearRuns;
+
 /// The most bytes of a run, from the start of its first page: as many as the DMA API maps in one
 /// piece for a device without a limit of its own. One page where the `struct page` of the next page
 /// need not be the next one, and with memory tags, since a run is accessed with the tag of its
@@ -259,66 +263,6 @@ unsafe fn run_len(pages: *const *mut bindings::page, offset: u32, most: u32) -> 
 fn before_boundary(number: usize, count: usize) -> usize {
     // No difference wraps around: a remainder is less.
     count.min(BOUNDARY.wrapping_sub(number % BOUNDARY))
-}
-
-/// An iterator over memory of the linear map, which has the order of physical memory.
-///
-/// # Invariants
-///
-/// `at` points to `left` bytes of the linear map, which are valid during `'a`.
-pub(crate) struct LinearRuns<'a> {
-    at: *mut u8,
-    left: usize,
-    _memory: PhantomData<&'a [u8]>,
-}
-
-impl LinearRuns<'_> {
-    /// Iterates over `len` bytes from `at` on.
-    ///
-    /// # Safety
-    ///
-    /// They must be memory of the linear map (never vmalloc memory nor a stack), allocated as one,
-    /// and valid during `'a`. `at` may be anything if `len` is 0.
-    pub(crate) unsafe fn new(at: *mut u8, len: usize) -> Self {
-        // INVARIANT: By the safety requirements of this function `at` points to `len` bytes of the
-        // linear map, valid during `'a`.
-        Self {
-            at,
-            left: len,
-            _memory: PhantomData,
-        }
-    }
-}
-
-impl Runs for LinearRuns<'_> {
-    fn offset(&self) -> Option<u32> {
-        // CAST: Less than a page.
-        let offset = (self.at.addr() & !kernel::page::PAGE_MASK) as u32;
-        (self.left != 0).then_some(offset)
-    }
-
-    fn next_run(&mut self, most: u32) -> Option<PageRun<'_>> {
-        let offset = self.offset()?;
-        let most = most.min(MOST_BYTES.saturating_sub(offset));
-        let len = u32::try_from(self.left).map_or(most, |left| left.min(most));
-        if len == 0 {
-            return None;
-        }
-        // SAFETY: By the type invariants the memory is of the linear map.
-        let page = NonNull::new(unsafe { bindings::virt_to_page(self.at.cast()) })?;
-
-        // INVARIANT: The bytes left are the last ones of the same memory.
-        self.at = self.at.wrapping_add(len as usize);
-        self.left = self.left.saturating_sub(len as usize);
-        // INVARIANT: The linear map has the order of the pages. By the type invariants of
-        // `LinearRuns` they are valid during `'a`, which this borrow does not outlive.
-        Some(PageRun {
-            page,
-            offset,
-            len,
-            _memory: PhantomData,
-        })
-    }
 }
 
 #[cfg(CONFIG_KUNIT = "y")]

@@ -36,8 +36,8 @@ use crate::{
 /// The class that `rdma` in `/proc/fs/nfsd/portlist` finds.
 pub(crate) static CLASS: Class = Class::new::<Listener>();
 
-/// The most requests that wait for a thread. Each has an identifier, and memory of this end: a peer
-/// that nobody has authenticated must not be able to make more of them (H-139).
+/// The most requests that wait for a thread. Each takes an identifier and memory here, on behalf of
+/// a peer that is not authenticated (H-139).
 const MOST_WAITING: u32 = 64;
 
 /// A listener of a server.
