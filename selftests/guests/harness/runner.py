@@ -165,7 +165,7 @@ class Runner:
         if self.pair is None:
             self.pair = bring_up(replace(self.options, device=device, server=server, client=client))
             self.group, self.device, self.ends = test.group, device, ends
-            self.leaks_watched = [guest for guest in self.pair.guests if kmemleak.available(guest)]
+            self.leaks_watched = [guest for guest in self.pair.guests if kmemleak.watch(guest)]
         return self.pair
 
     def _body(self, test: Test, pair: Pair) -> None:

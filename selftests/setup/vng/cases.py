@@ -117,7 +117,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def asks_for_a_command(_bench: Bench) -> None:
     """Without a terminal it prints an error instead of starting a shell."""
     done = subprocess.run(
-        [sys.executable, "-m", "vng"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [sys.executable, "-m", __package__], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done
     assert done.stderr.startswith("error: a shell needs a terminal") and done.stderr.count("\n") == 1, done.stderr
