@@ -56,7 +56,7 @@ struct RpcRdma {
     _rules: config::Directory,
     _sysctl: os::sysctl::Sysctl,
     _client: sunrpc::Registration,
-    _server: Option<sunrpc::svc::Registration>,
+    _server: Option<server::Registrations>,
     connections: Arc<client::Table>,
     _table: os::debugfs::File<client::Table>,
     _debugfs: os::debugfs::Dir,
@@ -83,7 +83,7 @@ impl kernel::InPlaceModule for RpcRdma {
             // From here on nothing fails: until now there could be no rule, which would have kept
             // the module, and no open file.
             _server: HAS_SERVER
-                .then(|| sunrpc::svc::Registration::new(&server::CLASS))
+                .then(|| server::Registrations::new())
                 .transpose()
                 .inspect_err(|_| {
                     pr_warn!("another module serves NFS over RDMA: this one is a client only\n");

@@ -8,6 +8,7 @@
 //!   - `call`: the data of a call, from its arrival until the core releases it;
 //!   - `receive`, `reply`: the two hot paths; `read`, the arguments that are in the client's
 //!     memory; `outbox`, the messages that wait for room;
+//!   - `callback`: calls to the client;
 //!   - `receives`: the Receives, and the credits that they are good for; `growth`.
 //!
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no
@@ -23,4 +24,29 @@ mod connection;
 mod listener;
 mod size;
 
-pub(crate) use listener::CLASS;
+use kernel::prelude::*;
+
+use crate::sunrpc;
+
+/// The registrations of the server's classes. Dropping them takes the classes out again.
+pub(crate) struct Registrations {
+    _listeners: sunrpc::svc::Registration,
+    _callbacks: sunrpc::Registration,
+}
+
+impl Registrations {
+    /// Registers the classes of listeners, and of calls to clients.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` when another module has registered them.
+    pub(crate) fn new() -> Result<Self> {
+        // Listeners last: their connections call back.
+        let callbacks = sunrpc::Registration::new(&listener::CALLBACKS)?;
+
+        Ok(Self {
+            _listeners: sunrpc::svc::Registration::new(&listener::CLASS)?,
+            _callbacks: callbacks,
+        })
+    }
+}

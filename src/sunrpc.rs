@@ -70,12 +70,16 @@ mod xdr_buf;
 mod xprt;
 
 pub(crate) use status::{
+    CallbackStatus,
     ConnectStatus,
     SendStatus, //
 };
 pub(crate) use xdr_buf::XdrBuf;
 pub(crate) use xprt::{
     Call,
+    Callback,
+    Callbacks,
+    CallsBack,
     Class,
     ConnectLock,
     DeliverError,

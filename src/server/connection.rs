@@ -3,6 +3,7 @@
 //! One connection of a client, from its request to its end.
 
 mod call;
+mod callback;
 mod growth;
 mod open;
 mod outbox;
@@ -63,14 +64,17 @@ use crate::{
         PrivateData,
         Thresholds, //
     },
-    sunrpc::svc::{
-        self,
-        Arguments,
-        Inbox,
-        Incoming,
-        Outgoing,
-        SvcXprt,
-        Waiting, //
+    sunrpc::{
+        svc::{
+            self,
+            Arguments,
+            Inbox,
+            Incoming,
+            Outgoing,
+            SvcXprt,
+            Waiting, //
+        },
+        Callbacks, //
     },
     verbs::{
         Failure,
@@ -171,6 +175,8 @@ pub(crate) struct Connection {
     waiting: Atomic<usize>,
     /// The Receives, and the credits that they are good for.
     receives: Receives,
+    /// The object that the upper layer calls the client over.
+    callbacks: SetOnce<Callbacks>,
     /// Allocates more buffers.
     #[pin]
     growth: DelayedWork<Self>,
@@ -200,6 +206,7 @@ impl Connection {
                 outbox <- new_spinlock!(Outbox::new(), "rpcrdma_rs::Connection::outbox"),
                 waiting: Atomic::new(0),
                 receives: Receives::new(),
+                callbacks: SetOnce::new(),
                 growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
                 wants_buffers: Atomic::new(false),
                 ended: SetOnce::new(),

@@ -23,18 +23,24 @@ use crate::{
         RequestHandler, //
     },
     os::Net,
-    sunrpc::svc::{
-        Address,
-        Class,
-        Ends,
-        Inbox,
-        SvcXprt,
-        Waiting, //
+    sunrpc::{
+        self,
+        svc::{
+            Address,
+            Class,
+            Ends,
+            Inbox,
+            SvcXprt,
+            Waiting, //
+        }, //
     }, //
 };
 
 /// The class that `rdma` in `/proc/fs/nfsd/portlist` finds.
-pub(crate) static CLASS: Class = Class::new::<Listener>();
+pub(super) static CLASS: Class = Class::new::<Listener>();
+
+/// The class of the objects that the upper layer calls clients over.
+pub(super) static CALLBACKS: sunrpc::Class = sunrpc::Class::of_callbacks::<Listener>();
 
 /// The most requests that wait for a thread. Each takes an identifier and memory here, on behalf of
 /// a peer that is not authenticated (H-139).

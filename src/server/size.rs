@@ -24,6 +24,9 @@ const FIRST_SENDS: u32 = 8;
 /// 16 elements each they move 4 MiB from pages anywhere.
 pub(super) const TRANSFERS: u32 = 126;
 
+/// The most calls of the server that a client may have outstanding, if it wants as many.
+pub(super) const MOST_CALLBACKS: u32 = 16;
+
 /// The fewest credits that a connection is made for.
 pub(super) const MIN_CREDITS: u32 = 4;
 
@@ -54,7 +57,7 @@ fn with(own: &PrivateData, credits: u32, elements: u32, sinks: u32) -> QpSize {
         chained: 0,
         others: TRANSFERS.saturating_add(sinks),
         elements,
-        recvs: receives(credits, 0).saturating_add(in_advance),
+        recvs: receives(credits, MOST_CALLBACKS).saturating_add(in_advance),
         first_recvs: receives(first, 0).saturating_add(in_advance),
         recv_len: own.receive.bytes(),
         reserved: 0,
@@ -130,7 +133,7 @@ mod tests {
                 continue;
             };
             let posted = size.recvs.saturating_sub(size.recv_batch);
-            assert!(posted >= receives(credits, 0));
+            assert!(posted >= receives(credits, MOST_CALLBACKS));
             let posted = size.first_recvs.saturating_sub(size.recv_batch);
             assert!(posted >= receives(credits.min(FIRST_CREDITS), 0));
             assert!(size.first_recvs <= size.recvs && size.first_sends <= size.sends);
@@ -159,9 +162,9 @@ mod tests {
     #[test]
     fn memory() {
         let wants = |memory| Wants { memory, ..WANTS };
-        // Buffers of 1 KiB: four Sends and seven Receives.
-        assert_eq!(credits(&device(), &wants(11 << 10)), Some(4));
-        assert_eq!(credits(&device(), &wants((11 << 10) - 1)), None);
+        // Buffers of 1 KiB: four Sends and 23 Receives.
+        assert_eq!(credits(&device(), &wants(27 << 10)), Some(4));
+        assert_eq!(credits(&device(), &wants((27 << 10) - 1)), None);
         assert!(credits(&device(), &wants(64 << 10)).is_some_and(|credits| credits < 64));
     }
 }

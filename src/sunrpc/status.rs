@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The only results that reach sunrpc.
+//! The only results of sending and connecting that reach sunrpc.
 
 use kernel::{
     bindings,
@@ -33,6 +33,30 @@ impl SendStatus {
             SendStatus::NoCredit | SendStatus::NoResources => bindings::EBADSLT,
             SendStatus::NoSpace => bindings::EAGAIN,
             SendStatus::NoMemory => bindings::ENOBUFS,
+        };
+        // CAST: A small number.
+        (errno as c_int).wrapping_neg()
+    }
+}
+
+/// The reason why a call of a server to its client was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallbackStatus {
+    /// The connection has ended, and only the client can make another one: the call ends.
+    NotConnected,
+    /// Out of memory for now, or too many messages wait: try again after a quarter of a second.
+    NoMemory,
+    /// The call is longer than the client takes: it ends.
+    TooLong,
+}
+
+impl CallbackStatus {
+    /// The code that sunrpc gets.
+    pub(crate) fn to_errno(self) -> c_int {
+        let errno = match self {
+            CallbackStatus::NotConnected => bindings::ENOTCONN,
+            CallbackStatus::NoMemory => bindings::ENOBUFS,
+            CallbackStatus::TooLong => bindings::EMSGSIZE,
         };
         // CAST: A small number.
         (errno as c_int).wrapping_neg()
@@ -103,6 +127,8 @@ mod tests {
         assert_eq!(SendStatus::NoResources.to_errno(), EBADSLT.to_errno());
         assert_eq!(SendStatus::NoSpace.to_errno(), EAGAIN.to_errno());
         assert_eq!(SendStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
+        assert_eq!(CallbackStatus::NotConnected.to_errno(), ENOTCONN.to_errno());
+        assert_eq!(CallbackStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
         assert_eq!(ConnectStatus::Refused.to_errno(), ECONNREFUSED.to_errno());
         assert_eq!(
             ConnectStatus::Unreachable.to_errno(),

@@ -6,7 +6,8 @@
 //! - This file: the object's memory, and a handle to it, for any task.
 //! - [`write_lock`], [`connect_lock`]: rights of the holder of the write lock.
 //! - [`slot`]: the requests; [`rqst`]: one of them, on its way out and when its reply has come.
-//! - [`backchannel`]: the requests of the reverse direction.
+//! - [`backchannel`]: the requests of the reverse direction; [`callback`]: the other end of it, the
+//!   transport that a server calls its clients over.
 //! - [`names`], [`info`]: strings and counters for users.
 
 /// Reads a field of the object behind a handle. Others may change it at the same time, which C
@@ -21,10 +22,12 @@ macro_rules! read_once {
 
 mod backchannel;
 mod call;
+mod callback;
 mod class;
 mod connect_lock;
 mod info;
 mod names;
+mod object;
 mod ops;
 mod rqst;
 mod slot;
@@ -58,6 +61,11 @@ pub(crate) use call::{
     Call,
     PostedCall, //
 };
+pub(crate) use callback::{
+    Callback,
+    Callbacks,
+    CallsBack, //
+};
 pub(crate) use class::{
     Class,
     Names,
@@ -65,6 +73,10 @@ pub(crate) use class::{
 };
 pub(crate) use connect_lock::ConnectLock;
 pub(crate) use info::Load;
+use object::{
+    Object,
+    XprtAlloc, //
+};
 pub(crate) use rqst::{
     Found,
     Pinned, //
@@ -82,46 +94,10 @@ pub(crate) use write_lock::{
     WriteLocked, //
 };
 
-/// The object that `xprt_alloc` allocates for us: sunrpc's object first, since its last act is to
-/// free that address, and then the way to our own state. From set-up until `destroy` neither
-/// pointer is null.
-#[repr(C)]
-pub(super) struct XprtAlloc {
-    pub(super) xprt: bindings::rpc_xprt,
-    /// An `Arc<T>`.
-    pub(super) transport: *mut c_void,
-    /// An [`Xprt`], so that the object keeps its own memory ([`Xprt::into_raw`]).
-    pub(super) handle: *mut c_void,
-}
-
 /// The congestion window that lets `credits` calls be outstanding.
 #[inline]
 pub(super) fn window(credits: u32) -> usize {
     usize::try_from(credits).unwrap_or(1) << bindings::RPC_CWNDSHIFT
-}
-
-/// The memory of a transport object of sunrpc.
-///
-/// # Invariants
-///
-/// It came from `xprt_alloc` with the size of an [`XprtAlloc`], and only this value frees it.
-struct Object(NonNull<XprtAlloc>);
-
-// SAFETY: sunrpc's functions may be called from any thread.
-unsafe impl Send for Object {}
-// SAFETY: The object has locks of its own and may be used from any thread.
-unsafe impl Sync for Object {}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants the object is ours, and nothing else refers to it: sunrpc
-        // has called `destroy`, or has never seen it.
-        unsafe {
-            let xprt = &raw mut (*self.0.as_ptr()).xprt;
-            names::free(xprt);
-            bindings::xprt_free(xprt);
-        }
-    }
 }
 
 /// The memory behind a handle: the transport object with its requests and its slots of the reverse
@@ -171,17 +147,13 @@ impl<S: SlotData> Xprt<S> {
     /// The object must get the methods of a [`super::Transport`] whose requests have data of type
     /// `S`, and no others.
     pub(super) unsafe fn alloc(net: os::Net<'_>, requests: u32) -> Result<Self> {
-        // SAFETY: `net` is valid by its lifetime; sunrpc takes a reference of its own.
-        let raw =
-            unsafe { bindings::xprt_alloc(net.as_ptr(), size_of::<XprtAlloc>(), 0, requests) };
-        let raw = NonNull::new(raw.cast()).ok_or(ENOMEM)?;
-        // INVARIANT: Allocated with the size of an `XprtAlloc`.
-        let object = Object(raw);
+        let object = Object::alloc(net, 0, requests)?;
+        let raw = object.as_ptr();
         // SAFETY: sunrpc holds the module while it sets up a transport of our class.
         let module = unsafe { ModuleRef::new() };
         // SAFETY: Both are in the same memory. A reference to the object keeps it from being
         // destroyed, and until then it has a handle to that memory.
-        let backchannel = unsafe { Backchannel::new(raw.cast()) };
+        let backchannel = unsafe { Backchannel::new(raw) };
         let slots = Slots::new(requests)?;
 
         let memory = Arc::pin_init(
@@ -248,14 +220,13 @@ impl<S> Xprt<S> {
     /// The C object.
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::rpc_xprt {
-        // SAFETY: Computes the address of a field of a valid object.
-        unsafe { &raw mut (*self.memory.object.0.as_ptr()).xprt }
+        self.memory.object.as_ptr().as_ptr()
     }
 
     /// The C object, which is there as long as the handle.
     #[inline]
     pub(super) fn as_non_null(&self) -> NonNull<bindings::rpc_xprt> {
-        self.memory.object.0.cast()
+        self.memory.object.as_ptr()
     }
 
     /// All requests of the transport.

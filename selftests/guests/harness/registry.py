@@ -63,6 +63,8 @@ TESTS: list[Test] = []
 # server, which demo and bench exercise as well.
 ORDER = (
     "test_hostile_server",
+    "test_server",
+    "test_callbacks",
     "test_reply_fields",
     "test_credits",
     "test_private_data",
@@ -88,7 +90,6 @@ ORDER = (
     "test_siw",
     "test_idle",
     "test_injection",
-    "test_server",
     "test_unload",
 )
 

@@ -9,10 +9,14 @@ The orders are a JSON file, an array of connections, each with the words
     memory          bytes that the server may read and write by RDMA
     exchanges       an array of arrays of messages in hexadecimal digits; hhhhhhhh in them stands for the handle of the
                     memory, and oooooooooooooooo for its address
+    callbacks       for each call of the server, an array of messages to be sent in return; cccccccc in them stands for its
+                    xid, and dddddddd for another one
 
 The messages of an exchange are sent together. Its replies are those up to the first with the xid of its last message,
-which has to be a good call. For each connection there is a line of output: `private_data` of the accept, for each
-exchange an array of its replies, and `memory` as it is after the last one; or `failed`, with what came instead.
+which has to be a good call. A number in the place of an exchange stands for waiting until as many calls of the server have
+come, from the first on. For each connection there is a line of output: `private_data` of the accept, for each exchange an
+array of its replies, the `calls` of the server, and `memory` as it is after the last exchange; or `failed`, with what came
+instead.
 """
 
 import ctypes
@@ -52,6 +56,8 @@ class Requester:
         self._memory = Area(self._connection.pd, max(len(content), 4096), access)
         self._length = len(content)
         ctypes.memmove(self._memory.addr, content, len(content))
+        self._callbacks = order.get("callbacks", [])
+        self.calls = []
         self.private_data = self._connect(bytes.fromhex(order.get("private_data", "")), order.get("depth", 1))
 
     def _connect(self, private_data, depth):
@@ -82,7 +88,10 @@ class Requester:
         """The bytes of the memory."""
         return ctypes.string_at(self._memory.addr, self._length)
 
-    def _message(self, text):
+    def _message(self, text, call=b""):
+        if call:
+            xid = int.from_bytes(call[:4], "big")
+            text = text.replace("c" * 8, f"{xid:08x}").replace("d" * 8, f"{xid ^ 0x80000000:08x}")
         text = text.replace("h" * 8, f"{self._memory.rkey:08x}").replace("o" * 16, f"{self._memory.addr:016x}")
         return bytes.fromhex(text)
 
@@ -93,17 +102,37 @@ class Requester:
         for message in messages:
             self._connection.send(message)
         while not any(reply[:4] == messages[-1][:4] for reply in replies):
-            ready, _, _ = select.select([self._connection.fd], [], [], SILENCE_SECONDS)
-            if not ready:
-                raise Failed(f"silence, after {[reply.hex() for reply in replies]}")
-            replies += self._connection.receive()
-            if problems := self._connection.problems():
-                raise Failed(f"completions failed with status {problems}")
+            replies += self._received(replies)
         return replies
+
+    def await_calls(self, count):
+        """Waits until the server has made `count` calls in all."""
+        while len(self.calls) < count:
+            self._received([])
+
+    def _received(self, before):
+        """The next replies. Calls of the server are answered as the orders say."""
+        ready, _, _ = select.select([self._connection.fd], [], [], SILENCE_SECONDS)
+        if not ready:
+            raise Failed(f"silence, after {[message.hex() for message in [*before, *self.calls]]}")
+        messages = self._connection.receive()
+        if problems := self._connection.problems():
+            raise Failed(f"completions failed with status {problems}")
+        for message in filter(is_call, messages):
+            number = len(self.calls)
+            self.calls.append(message)
+            for answer in self._callbacks[number] if number < len(self._callbacks) else []:
+                self._connection.send(self._message(answer, message))
+        return [message for message in messages if not is_call(message)]
 
     def end(self):
         """Disconnects."""
         self._connection.disconnect()
+
+
+def is_call(message):
+    """A call of the server begins with its xid behind a header without chunks."""
+    return message[28:36] == message[:4] + bytes(4)
 
 
 def carry_out(host, port, order):
@@ -113,7 +142,11 @@ def carry_out(host, port, order):
         requester = Requester(host, port, order)
         found["private_data"] = requester.private_data.hex()
         for exchange in order.get("exchanges", []):
-            found["exchanges"].append([reply.hex() for reply in requester.exchange(exchange)])
+            if isinstance(exchange, int):
+                requester.await_calls(exchange)
+            else:
+                found["exchanges"].append([reply.hex() for reply in requester.exchange(exchange)])
+        found["calls"] = [call.hex() for call in requester.calls]
         found["memory"] = requester.memory.hex()
         requester.end()
     except Failed as reason:

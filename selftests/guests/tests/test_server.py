@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from pathlib import Path
-
 from guests.harness.guest import Guest
-from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
 from guests.harness.registry import test
 from guests.lib import resources
+from guests.lib.requester import NFS, REFUSES, TAKES, XID, carried_out, null
 from guests.peer import wire
 from guests.peer.wire import words
 
@@ -197,30 +193,7 @@ def restart(pair: Pair, by: str) -> None:
     pair.umount()
 
 
-NFS, XID, BAD_XID = 100003, 0x1001, 0x2002
-# Sizes of 4096 bytes both ways; the client takes remote invalidation, or does not.
-TAKES, REFUSES = "f6ab0e1801010303", "f6ab0e1801000303"
-
-
-def null(xid: int = XID, credits: int = 32) -> bytes:
-    """A call that does nothing."""
-    return wire.msg(xid, credits, wire.rpc_call(xid, NFS, 3, 0))
-
-
-def carried_out(pair: Pair, *orders: dict[str, object]) -> list[dict[str, object]]:
-    """What the requester (peer/requester.py) in the client guest reports of these connections."""
-    share = pair.client.share
-    if not (share / "peer").exists():
-        source = Path(__file__).parent.parent / "peer"
-        shutil.copytree(source, share / "peer", ignore=shutil.ignore_patterns("__pycache__"))
-    (share / "orders.json").write_text(json.dumps(orders))
-    program = (
-        "python3 -I -S -B -c 'import sys; sys.path.insert(0, \"/share/peer\"); import requester; requester.main()'"
-    )
-    done = pair.client.run(
-        f"modprobe -a rdma_ucm ib_uverbs; {program} {SERVER.ipv4} {NFS_PORT} /share/orders.json", 120
-    )
-    return [json.loads(line) for line in done.lines]
+BAD_XID = 0x2002
 
 
 def rejection(xid: int, version: int, *body: int) -> bytes:

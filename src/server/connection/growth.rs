@@ -16,7 +16,10 @@ use kernel::{
     workqueue::WorkItem, //
 };
 
-use super::Connection;
+use super::{
+    super::size::MOST_CALLBACKS,
+    Connection, //
+};
 use crate::os;
 
 /// Buffers of either kind that are allocated at a time.
@@ -34,17 +37,19 @@ impl Connection {
     /// Allocates more buffers. Without memory the calls proceed one after the other, with the
     /// buffers of their predecessors.
     fn make_buffers(&self) {
-        let Some(order) = self.link.with_qp(|qp| qp.order(GROWTH)).flatten() else {
-            return;
-        };
-        // Partial success counts.
-        let (mut buffers, _) = order.make();
-        let added = self.link.with_qp(|qp| {
-            qp.add(&mut buffers)
-                .map(|count| self.receives.posted(count))
-        });
-        if let Some(Err(error)) = added {
-            self.post_failed(error);
+        if let Some(order) = self.link.with_qp(|qp| qp.order(GROWTH)).flatten() {
+            // Partial success counts.
+            let (mut buffers, _) = order.make();
+            let added = self.link.with_qp(|qp| {
+                qp.add(&mut buffers)
+                    .map(|count| self.receives.posted(count))
+            });
+            if let Some(Err(error)) = added {
+                self.post_failed(error);
+            }
+        }
+        if self.callbacks.as_ref().is_some() {
+            self.receives.reserve(MOST_CALLBACKS);
         }
         let mut outbox = self.outbox.lock();
         if let Some(sends) = outbox.sends() {

@@ -85,9 +85,17 @@ impl CompletionHandler for Connection {
 }
 
 /// A message of the client.
-enum Arrival {
+enum Arrival<'m> {
     /// A call.
     Call(Result<KBox<Call>>),
+    /// A reply to a call of the server.
+    Reply {
+        xid: u32,
+        credits: u32,
+        payload: &'m [u8],
+    },
+    /// The client could not process a call of the server.
+    CallFailed { xid: u32 },
     /// A message that gets an error in reply.
     Reject {
         xid: u32,
@@ -100,7 +108,7 @@ enum Arrival {
 
 impl Connection {
     /// The kind of `message`.
-    fn kind(&self, message: &[u8]) -> Arrival {
+    fn kind<'m>(&self, message: &'m [u8]) -> Arrival<'m> {
         let mut received = receive(message);
 
         if let Received::Call(call) = &received {
@@ -125,7 +133,17 @@ impl Connection {
                 version,
                 error,
             },
-            _ => Arrival::Nothing,
+            Received::ReverseReply {
+                xid,
+                credits,
+                payload,
+            } => Arrival::Reply {
+                xid,
+                credits,
+                payload,
+            },
+            Received::ReverseError { xid, .. } => Arrival::CallFailed { xid },
+            Received::Call(_) | Received::Drop(_) => Arrival::Nothing,
         }
     }
 
@@ -145,6 +163,18 @@ impl Connection {
                 // Its Receive is posted again before the client gets its credit back (V1-34).
                 self.recycle(buf);
                 let _ = self.reject(xid, version, &error, GFP_NOWAIT | __GFP_NOWARN);
+            }
+            Arrival::Reply {
+                xid,
+                credits,
+                payload,
+            } => {
+                self.called_back(xid, credits, payload);
+                self.recycle(buf);
+            }
+            Arrival::CallFailed { xid } => {
+                self.call_back_failed(xid);
+                self.recycle(buf);
             }
             Arrival::Nothing => self.recycle(buf),
         }

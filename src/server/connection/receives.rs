@@ -20,6 +20,8 @@ pub(super) struct Receives {
     busy: Atomic<u32>,
     /// The last grant.
     granted: Atomic<u32>,
+    /// Receives that are kept for the replies to calls of the server.
+    reserved: Atomic<u32>,
 }
 
 impl Receives {
@@ -29,6 +31,7 @@ impl Receives {
             posted: Atomic::new(0),
             busy: Atomic::new(0),
             granted: Atomic::new(1),
+            reserved: Atomic::new(0),
         }
     }
 
@@ -64,10 +67,20 @@ impl Receives {
     /// while the Receive that it came into is posted again before that.
     pub(super) fn grant(&self, requested: u32, most: u32) -> u32 {
         let receives = self.posted.load(Relaxed).saturating_add(self.busy());
-        let granted = grant::grant(requested, receives, 0, most);
+        let granted = grant::grant(requested, receives, self.reserved(), most);
 
         self.granted.store(granted, Relaxed);
         granted
+    }
+
+    /// Keeps `count` Receives for the replies to calls of the server, from the next grant on.
+    pub(super) fn reserve(&self, count: u32) {
+        self.reserved.store(count, Relaxed);
+    }
+
+    /// The Receives that are kept so.
+    pub(super) fn reserved(&self) -> u32 {
+        self.reserved.load(Relaxed)
     }
 
     /// Returns `true` if more Receives are worth posting.
@@ -99,6 +112,10 @@ mod tests {
         assert_eq!(receives.grant(128, 128), 32);
         receives.completed();
         assert_eq!(receives.grant(128, 128), 31);
+        // BI-13: those for replies in the reverse direction are no client's.
+        receives.reserve(16);
+        assert_eq!(receives.grant(128, 128), 15);
+        receives.reserve(0);
         assert!(receives.grant(8, 128) == 8 && receives.grant(128, 16) == 16);
     }
 }

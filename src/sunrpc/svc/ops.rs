@@ -196,6 +196,27 @@ impl<'a, L: Listener> Object<'a, L> {
     fn kill_temp_xprt(self) {}
 }
 
+impl SvcXprt {
+    /// The connection behind `raw`; `None` for null, for a listener, and for objects of classes
+    /// other than `L`'s.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be null, or an object that the caller has a reference to during `'a`.
+    pub(in crate::sunrpc) unsafe fn connection_of<'a, L: Listener>(
+        raw: *mut bindings::svc_xprt,
+    ) -> Option<ArcBorrow<'a, L::Connection>> {
+        // SAFETY: By the safety requirements of this function the object is valid, unless null; the
+        // class does not change.
+        if raw.is_null() || unsafe { (*raw).xpt_class } != L::class().as_ptr() {
+            return None;
+        }
+        // SAFETY: Objects of the class that the core knows come from `publish`. `xpo_free` comes
+        // after the last reference.
+        unsafe { Object::<L>::new(raw) }.connection()
+    }
+}
+
 /// Makes a listener.
 ///
 /// # Safety

@@ -21,7 +21,15 @@ use kernel::{
 use super::Names;
 use crate::{
     bindings,
-    sunrpc::memory::Memory, //
+    os::series::EAFNOSUPPORT,
+    sunrpc::{
+        address::{
+            socket_address,
+            Address,
+            SHORTEST, //
+        },
+        memory::Memory, //
+    }, //
 };
 
 const PROTO: u32 = bindings::rpc_display_format_t_RPC_DISPLAY_PROTO;
@@ -49,7 +57,25 @@ pub(super) unsafe fn place(xprt: *mut bindings::rpc_xprt, which: u32) -> *mut *c
     }
 }
 
-/// Fills in the strings of a transport to `server` of a class with these names.
+/// The address and the port of the peer in `args`.
+///
+/// # Errors
+///
+/// `EBADF` for a length that no address has; `EAFNOSUPPORT` for another family than IPv4 and IPv6.
+///
+/// # Safety
+///
+/// `args` must be arguments from sunrpc.
+pub(super) unsafe fn peer(args: &bindings::xprt_create) -> Result<SocketAddr> {
+    if !(SHORTEST..=size_of::<Address>()).contains(&args.addrlen) {
+        return Err(EBADF);
+    }
+    // SAFETY: sunrpc's callers give an address in storage that has room for any.
+    unsafe { socket_address(args.dstaddr) }.ok_or(EAFNOSUPPORT)
+}
+
+/// Fills in the address of a transport to `server`, from `args`, and its strings, of a class with
+/// these names.
 ///
 /// # Errors
 ///
@@ -57,10 +83,11 @@ pub(super) unsafe fn place(xprt: *mut bindings::rpc_xprt, which: u32) -> *mut *c
 ///
 /// # Safety
 ///
-/// `xprt` must be valid, with its address set, without any of the strings, and not used by anything
-/// else.
+/// `xprt` must be valid, without any of the strings, and not used by anything else; `args` and
+/// `server` as of [`peer`].
 pub(super) unsafe fn fill_in(
     xprt: *mut bindings::rpc_xprt,
+    args: &bindings::xprt_create,
     server: SocketAddr,
     names: &Names,
 ) -> Result {
@@ -71,10 +98,12 @@ pub(super) unsafe fn fill_in(
     };
     let mut text = [0u8; 128];
 
-    // SAFETY: By the safety requirements of this function the address is set; `text` has the size
-    // given.
+    // SAFETY: By the safety requirements of this function nothing else uses the object, and the
+    // address is `addrlen` bytes long, which fit; `text` has the size given.
     unsafe {
-        let address: *const bindings::__kernel_sockaddr_storage = &raw const (*xprt).addr;
+        (*xprt).addrlen = args.addrlen;
+        let address: *mut Address = &raw mut (*xprt).addr;
+        core::ptr::copy_nonoverlapping(args.dstaddr.cast::<u8>(), address.cast(), args.addrlen);
         bindings::rpc_ntop(address.cast(), text.as_mut_ptr().cast(), text.len())
     };
     let addr = CStr::from_bytes_until_nul(&text)

@@ -30,13 +30,16 @@ use crate::{
     }, //
 };
 
+/// The data of requests that are sunrpc's own: none.
+pub(super) struct NoData;
+
 /// A request whose reply has come. While this lives its task can be neither released nor sent
 /// again.
 ///
 /// # Invariants
 ///
-/// `rqst` is a request of a `Slots<D>` with one pin that belongs to this value. The pin keeps the
-/// task, and the task keeps the transport.
+/// `rqst` is a request of a `Slots<D>`, or of sunrpc if `D` is [`NoData`], with one pin that belongs
+/// to this value. The pin keeps the task, and the task keeps the transport.
 pub(crate) struct Pinned<D> {
     rqst: NonNull<bindings::rpc_rqst>,
     /// Bytes that the reply has cut off the head.
@@ -68,7 +71,8 @@ impl<'a, D> Found<'a, D> {
     ///
     /// # Safety
     ///
-    /// `xprt` must be valid during `'a`, with requests from a `Slots<D>`.
+    /// `xprt` must be valid during `'a`, with requests from a `Slots<D>`; of sunrpc's own if `D` is
+    /// [`NoData`].
     #[inline]
     pub(super) unsafe fn lookup(xprt: NonNull<bindings::rpc_xprt>, xid: u32) -> Option<Self> {
         // SAFETY: `xprt` is valid, and with it its lock.
@@ -117,12 +121,19 @@ impl<'a, D> Found<'a, D> {
     where
         D: SlotData,
     {
-        let Self { section, pinned } = self;
-        pinned.slot().warn_if_reachable();
-        let rqst = ManuallyDrop::new(pinned).rqst;
+        let slot = self.pinned.rqst.as_ptr();
+        self.pinned.slot().warn_if_reachable();
         // SAFETY: By the type invariants the request is of a slot table with data of this type, and
-        // still pinned.
-        unsafe { Slot::<D>::of(rqst.as_ptr()) }.set_completed(true);
+        // pinned.
+        unsafe { Slot::<D>::of(slot) }.set_completed(true);
+        self.finish(len);
+    }
+
+    /// Completes the call with a reply of `len` bytes.
+    #[inline(always)]
+    pub(super) fn finish(self, len: u32) {
+        let Self { section, pinned } = self;
+        let rqst = ManuallyDrop::new(pinned).rqst;
         // CAST: Replies are shorter than the 4 MiB that any buffer has.
         let len = c_int::try_from(len).unwrap_or(0);
 
@@ -144,6 +155,13 @@ impl<'a, D> Found<'a, D> {
     where
         D: SlotData,
     {
+        let len = self.write_error();
+        self.complete(len);
+    }
+
+    /// Writes an RPC reply with an error to the buffer. Returns its length, or 0 without room for
+    /// it.
+    pub(super) fn write_error(&mut self) -> u32 {
         // SAFETY: Valid while pinned; neither field changes during that time.
         let (xid, task) = unsafe {
             let rqst = self.rqst.as_ptr();
@@ -155,8 +173,8 @@ impl<'a, D> Found<'a, D> {
         // does neither while its request is in the receive queue, and pinned.
         unsafe { bindings::rpc_task::set_tk_garb_retry_raw(task, 0) };
         match self.fill(words.as_flattened(), None) {
-            Ok((len, _)) => self.complete(len),
-            Err(TooLong) => self.complete(0),
+            Ok((len, _)) => len,
+            Err(TooLong) => 0,
         }
     }
 }
@@ -332,7 +350,7 @@ impl<D> Pinned<D> {
 ///
 /// The caller owns the pin, and does not use the request again. A `section` is one of the request's
 /// transport.
-#[inline]
+#[inline(always)]
 unsafe fn unpin(
     rqst: NonNull<bindings::rpc_rqst>,
     section: Option<SpinGuard<'_>>,

@@ -19,16 +19,11 @@ use super::{
     Object,
     Table, //
 };
-use crate::os::series::EAFNOSUPPORT;
 use crate::{
     bindings,
     os::{
         self,
         secs_to_jiffies, //
-    },
-    sunrpc::address::{
-        socket_address,
-        SHORTEST, //
     }, //
 };
 
@@ -71,11 +66,8 @@ const fn default_timeout<T: Transport>() -> bindings::rpc_timeout {
 ///
 /// `args` must be valid arguments from sunrpc.
 unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bindings::rpc_xprt> {
-    if !(SHORTEST..=size_of::<bindings::__kernel_sockaddr_storage>()).contains(&args.addrlen) {
-        return Err(EBADF);
-    }
-    // SAFETY: sunrpc's callers give an address in storage that has room for any.
-    let server = unsafe { socket_address(args.dstaddr) }.ok_or(EAFNOSUPPORT)?;
+    // SAFETY: By the safety requirements of this function the arguments are sunrpc's.
+    let server = unsafe { names::peer(args) }?;
     // SAFETY: The caller keeps the namespace during this call.
     let net = unsafe { os::Net::new(args.net) };
     // SAFETY: The object gets the methods of `T` below.
@@ -96,19 +88,12 @@ unsafe fn create<T: Transport>(args: &bindings::xprt_create) -> Result<*mut bind
     fields.max_payload = T::PARAMS.payload;
     // Side protocols (mount, locks, rpcbind) read this and use TCP.
     fields.prot = bindings::RPCRDMA_RS_IPPROTO_TCP;
-    fields.addrlen = args.addrlen;
-    // SAFETY: The address is `addrlen` bytes long, which fits; with it the object is complete
-    // enough for the functions below, and nothing else uses it yet.
+    // SAFETY: The arguments are sunrpc's; nothing else uses the object yet.
     unsafe {
-        core::ptr::copy_nonoverlapping(
-            args.dstaddr.cast::<u8>(),
-            (&raw mut (*xprt).addr).cast(),
-            args.addrlen,
-        );
+        names::fill_in(xprt, args, server, &T::NAMES)?;
         if server.port() != 0 {
             bindings::xprt_set_bound(xprt);
         }
-        names::fill_in(xprt, server, &T::NAMES)?;
     }
 
     let transport = T::new(handle.clone(), server)?;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls to the client, and the replies to them (RFC 8167).
+
+use kernel::{
+    alloc::flags::{
+        GFP_NOWAIT,
+        __GFP_NOWARN, //
+    },
+    prelude::*,
+    sync::ArcBorrow, //
+};
+
+use super::{
+    super::size::MOST_CALLBACKS,
+    outbox::Unsent,
+    CloseReason,
+    Connection, //
+};
+use crate::{
+    os::series::EMSGSIZE,
+    proto::{
+        credits,
+        v1::{
+            encode::encode_bare_header,
+            header::MIN_LEN, //
+        }, //
+    },
+    sunrpc::{
+        Callback,
+        CallbackStatus,
+        Callbacks,
+        CallsBack, //
+    }, //
+};
+
+impl CallsBack for Connection {
+    const MOST_CALLS: u32 = MOST_CALLBACKS;
+
+    fn set_callbacks(this: ArcBorrow<'_, Self>, callbacks: Callbacks) -> bool {
+        // One call may be outstanding until the client says more (BI-8); the spare Receive is for
+        // its reply.
+        callbacks.set_credits(1);
+        let is_first = this.callbacks.populate(callbacks);
+        if is_first {
+            Self::grow(this);
+        }
+        is_first
+    }
+
+    fn longest_callback(&self) -> u32 {
+        // CAST: A small number.
+        let header = const { MIN_LEN as u32 };
+        self.terms().map_or(0, |terms| {
+            let sizes = &terms.thresholds;
+            sizes.reply.min(sizes.call).saturating_sub(header)
+        })
+    }
+
+    fn call_back(&self, call: &Callback<'_>) -> Result<(), CallbackStatus> {
+        let body = call.body();
+        // A call to the client has no chunks (RFC 8167, section 5.2), and no other way is left.
+        if body.len() > self.longest_callback() {
+            return Err(CallbackStatus::TooLong);
+        }
+        let sent = self.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
+            let header = encode_bare_header(call.xid(), MOST_CALLBACKS, out).ok()?;
+            let len = body.copy_to(out.get_mut(header..)?, false)?;
+            u32::try_from(header).ok()?.checked_add(len)
+        });
+        sent.map_err(|why| match why {
+            Unsent::Closed => CallbackStatus::NotConnected,
+            Unsent::Refused(error) if error == EMSGSIZE => CallbackStatus::TooLong,
+            Unsent::Refused(_) => CallbackStatus::NoMemory,
+            Unsent::Device => {
+                self.lost(CloseReason::PostRefused);
+                CallbackStatus::NotConnected
+            }
+        })
+    }
+
+    fn close_callbacks(&self) {
+        if !self.is_closed() {
+            self.close();
+        }
+    }
+}
+
+impl Connection {
+    /// The client replies to a call with `payload`, and can take `credits` calls.
+    pub(super) fn called_back(&self, xid: u32, credits: u32, payload: &[u8]) {
+        let Some(callbacks) = self.callbacks.as_ref() else {
+            return;
+        };
+        // Not more than the Receives that are kept for replies (BI-9, BI-13).
+        let most = self.receives.reserved().max(1);
+
+        callbacks.complete(xid, payload, credits::grant(credits, most));
+    }
+
+    /// The client could not process the call with this xid.
+    pub(super) fn call_back_failed(&self, xid: u32) {
+        if let Some(callbacks) = self.callbacks.as_ref() {
+            callbacks.fail(xid);
+        }
+    }
+}
