@@ -110,8 +110,7 @@ def timed(args: argparse.Namespace) -> BenchOptions:
         kernel=kernel,
         module=module,
         accel="native",
-        # Each has a processor of this machine for itself, if the machine has two. With more of its own, a change of the
-        # interrupt flag would cost a system call, which would be most of what a clock sees.
+        # Each has a processor of this machine for itself, if the machine has two.
         smp=1,
         client_guest={"processor": processors[0]},
         server_guest={"processor": processors[-1]},
