@@ -9,8 +9,13 @@ The orders are a JSON file, an array of connections, each with the words
     memory          bytes that the server may read and write by RDMA
     exchanges       an array of arrays of messages in hexadecimal digits; hhhhhhhh in them stands for the handle of the
                     memory, and oooooooooooooooo for its address
+    keep            names, each with an array of numbers: in later messages {name} stands for bytes of the last reply of an
+                    exchange, by the number of the exchange, the place of the bytes and their length
     callbacks       for each call of the server, an array of messages to be sent in return; cccccccc in them stands for its
-                    xid, and dddddddd for another one
+                    xid, dddddddd for another one, and {from-to} for some of its bytes
+
+An exchange may be an object: its `messages`, which are sent again, after a tenth of a second, `while` their last reply ends
+in these digits; {turn} stands for the number of the turn, from 1 on. The last turn's replies count.
 
 The messages of an exchange are sent together. Its replies are those up to the first with the xid of its last message,
 which has to be a good call. A number in the place of an exchange stands for waiting until as many calls of the server have
@@ -22,8 +27,10 @@ instead.
 import ctypes
 import json
 import os
+import re
 import select
 import sys
+import time
 from ctypes import byref
 from types import SimpleNamespace
 
@@ -32,6 +39,7 @@ from endpoint import Area, Connection
 
 STEP_MS = 5000
 SILENCE_SECONDS = 20
+TURNS, PAUSE_SECONDS = 600, 0.1
 
 
 class Failed(Exception):
@@ -57,6 +65,9 @@ class Requester:
         self._length = len(content)
         ctypes.memmove(self._memory.addr, content, len(content))
         self._callbacks = order.get("callbacks", [])
+        self._keep = order.get("keep", {})
+        self._kept = {}
+        self._exchanges = 0
         self.calls = []
         self.private_data = self._connect(bytes.fromhex(order.get("private_data", "")), order.get("depth", 1))
 
@@ -92,8 +103,24 @@ class Requester:
         if call:
             xid = int.from_bytes(call[:4], "big")
             text = text.replace("c" * 8, f"{xid:08x}").replace("d" * 8, f"{xid ^ 0x80000000:08x}")
+            text = re.sub(
+                r"\{(\d+)-(\d+)\}",
+                lambda found: call[int(found[1]) : int(found[2])].hex(),
+                text,
+            )
+        text = re.sub(r"\{(\w+)\}", lambda found: self._kept[found[1]].hex(), text)
         text = text.replace("h" * 8, f"{self._memory.rkey:08x}").replace("o" * 16, f"{self._memory.addr:016x}")
         return bytes.fromhex(text)
+
+    def repeat(self, order):
+        """Sends the messages until their last reply ends in other digits."""
+        for turn in range(1, TURNS):
+            texts = [text.replace("{turn}", f"{turn:08x}") for text in order["messages"]]
+            replies = self.exchange(texts)
+            if not replies[-1].hex().endswith(order["while"]):
+                return replies
+            time.sleep(PAUSE_SECONDS)
+        raise Failed(f"after {TURNS} turns still {replies[-1].hex()}")
 
     def exchange(self, texts):
         """Sends the messages; returns the replies up to that to the last of them."""
@@ -103,6 +130,10 @@ class Requester:
             self._connection.send(message)
         while not any(reply[:4] == messages[-1][:4] for reply in replies):
             replies += self._received(replies)
+        for name, (number, at, length) in self._keep.items():
+            if number == self._exchanges:
+                self._kept[name] = replies[-1][at : at + length]
+        self._exchanges += 1
         return replies
 
     def await_calls(self, count):
@@ -145,7 +176,8 @@ def carry_out(host, port, order):
             if isinstance(exchange, int):
                 requester.await_calls(exchange)
             else:
-                found["exchanges"].append([reply.hex() for reply in requester.exchange(exchange)])
+                replies = requester.repeat(exchange) if isinstance(exchange, dict) else requester.exchange(exchange)
+                found["exchanges"].append([reply.hex() for reply in replies])
         found["calls"] = [call.hex() for call in requester.calls]
         found["memory"] = requester.memory.hex()
         requester.end()

@@ -3,31 +3,55 @@
 
 from __future__ import annotations
 
+import re
+
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
 from guests.lib.capture import capturing
 from guests.lib.mountstats import calls
 from guests.lib.recall import delegations, recall, take_delegation
+from guests.lib.requester import NFS, REFUSES, XID, carried_out, null
+from guests.peer import wire
+from guests.peer.wire import words
 
 CLIENTS = [{"client": client, "by": client} for client in ("ours", "in-tree")]
 # The slots of the server, which it requests as credits.
 SLOTS = 16
 
 
-@test("recalls over connections of {by}", "BI-1", "BI-8", "BI-15", server="ours", cases=CLIENTS)
+@test(
+    "recalls over connections of {by}",
+    "BI-1",
+    "BI-8",
+    "BI-15",
+    server="ours",
+    cases=CLIENTS,
+)
 def recalled(pair: Pair, by: str) -> None:
     """A write on the server has nfsd call the client; nothing is called before the client has a session."""
     with capturing(pair.client, f"recall-{by}") as capture:
         recall(pair)
-    calls = capture.decode("rpc.msgtyp == 0 && rpc.program >= 0x40000000", "frame.number", "rpcordma.flow_control")
+    calls = capture.decode(
+        "rpc.msgtyp == 0 && rpc.program >= 0x40000000",
+        "frame.number",
+        "rpcordma.flow_control",
+    )
     sessions = capture.decode("nfs.opcode == 43 && rpc.msgtyp == 0", "frame.number")
     assert calls and sessions, "tshark saw no call of the server, or no session"
     assert int(calls[0][0]) > int(sessions[0][0]), (calls[0], sessions[0])
     assert {int(credits) for _, credits in calls} == {SLOTS}, calls
 
 
-@test("memory is flat over many recalls by {by}", "BI-13", "H-134", "H-135", server="ours", limit=120, cases=CLIENTS)
+@test(
+    "memory is flat over many recalls by {by}",
+    "BI-13",
+    "H-134",
+    "H-135",
+    server="ours",
+    limit=120,
+    cases=CLIENTS,
+)
 def many(pair: Pair, by: str) -> None:
     """Neither a page, nor a request, nor a Receive is lost with a call."""
     del by
@@ -38,10 +62,17 @@ def many(pair: Pair, by: str) -> None:
         name = f"m{number}-"
         pair.server.run(f"cd /export; for i in $(seq {files}); do echo $i >{name}$i; done")
         take_delegation(pair, name, 4)
-        pair.client.run(f"cd {MOUNT_POINT}; for i in $(seq {files}); do cat {name}$i; done >/dev/null", 60)
+        pair.client.run(
+            f"cd {MOUNT_POINT}; for i in $(seq {files}); do cat {name}$i; done >/dev/null",
+            60,
+        )
         before = calls(pair.client, MOUNT_POINT, "DELEGRETURN")
         pair.server.run(f"cd /export; rm -f {name}*", 60)
-        wait_until(lambda name=name: not delegations(pair, name), "delegations are left", 20 * pair.options.slowness)
+        wait_until(
+            lambda name=name: not delegations(pair, name),
+            "delegations are left",
+            20 * pair.options.slowness,
+        )
         assert calls(pair.client, MOUNT_POINT, "DELEGRETURN") > before
         seen.append(resources.memory(pair.server))
     pair.umount()
@@ -50,3 +81,185 @@ def many(pair: Pair, by: str) -> None:
     for kind in seen[0]:
         grown = half[-1][kind] - half[0][kind]
         assert grown < 1024, f"{kind} grew by {grown} KiB in {len(half)} rounds of {files} recalls: {half}"
+
+
+# Operations of NFSv4.1.
+OPEN, PUTROOTFH, EXCHANGE_ID, CREATE_SESSION, SEQUENCE, RECLAIM_COMPLETE = (
+    18,
+    24,
+    42,
+    43,
+    53,
+    58,
+)
+CB_RECALL, CB_SEQUENCE = 4, 11
+CALLBACK_PROGRAM = 0x40000000
+BACK_CHANNEL = 2
+READ_DELEGATION = 0x101
+# OPEN_DELEGATE_NONE_EXT, WND4_RESOURCE, and no word when one becomes available.
+NO_DELEGATION = words(3, 2, 0).hex()
+# Bytes in front of an inline reply's results: header, RPC reply; status, tag, number of results; operation, status.
+RESULTS = 28 + 24 + 12 + 8
+
+
+def text(*parts: int | bytes | str) -> str:
+    """Hexadecimal digits of words, of bytes, and of placeholders."""
+    of = {int: lambda part: words(part).hex(), bytes: bytes.hex, str: str}
+    return "".join(of[type(part)](part) for part in parts)
+
+
+def opaque(data: str) -> bytes:
+    """An opaque of variable length."""
+    return words(len(data)) + data.encode() + bytes(-len(data) % 4)
+
+
+def compound(*operations: str) -> str:
+    """A call with operations of NFSv4.1, by root."""
+    credential = words(1, 20, 0, 0, 0, 0, 0)
+    call = words(XID, wire.CALL, 2, NFS, 4, 1) + credential + words(0, 0)
+    return text(wire.msg(XID, 32, call), words(0, 1, len(operations)), *operations)
+
+
+def session(owner: str, file: str) -> list[object]:
+    """The calls of a client that gets a delegation of a file."""
+    attributes = words(0, 4096, 4096, 1024, 4, 4, 0)
+    opened = text(
+        words(0, READ_DELEGATION, 0),
+        "{client}",
+        opaque(owner),
+        words(0, 0),
+        opaque(file),
+    )
+    calls = [
+        [text(EXCHANGE_ID, bytes(8), opaque(owner), words(0, 0, 0))],
+        [
+            text(
+                CREATE_SESSION,
+                "{client}{sequence}",
+                BACK_CHANNEL,
+                attributes * 2,
+                CALLBACK_PROGRAM,
+                words(1, 0),
+            )
+        ],
+        [text(SEQUENCE, "{session}", 1, 0, 0, 0), text(RECLAIM_COMPLETE, 0)],
+    ]
+    # In slot 1, since nfsd gives none during its grace period, or while it makes the way back.
+    take = compound(text(SEQUENCE, "{session}{turn}", 1, 1, 0), text(PUTROOTFH), text(OPEN, opened))
+    return [
+        *([compound(*operations)] for operations in calls),
+        {"messages": [take], "while": NO_DELEGATION},
+    ]
+
+
+TRACE = "/sys/kernel/tracing"
+EIO = 5
+KEEP = {
+    "client": [0, RESULTS, 8],
+    "sequence": [0, RESULTS + 8, 4],
+    "session": [1, RESULTS, 16],
+}
+
+
+def header(credits: int, xid: str = "c" * 8, proc: int = wire.RDMA_MSG) -> str:
+    """The start of a message in return to a call."""
+    return text(xid, 1, credits, proc)
+
+
+def reply(credits: int = 4, xid: str = "c" * 8, chunks: bytes = bytes(12), more: bytes = b"") -> str:
+    """The reply of a client that has returned the delegation, with `more` behind it."""
+    results = text(CB_SEQUENCE, 0, "{88-116}{112-116}", CB_RECALL, 0)
+    return text(
+        header(credits, xid),
+        chunks,
+        xid,
+        words(1, 0, 0, 0, 0),
+        words(0, 0, 2),
+        results,
+        more,
+    )
+
+
+GOOD = reply()
+# Title, requirements, the messages in return to the first call of the server, and the outcome for nfsd.
+ANSWERS = [
+    ("a good reply", ("BI-7",), [GOOD], 0),
+    ("credits 0", ("BI-6",), [reply(0)], 0),
+    ("credits 0xffffffff", ("BI-8",), [reply(0xFFFFFFFF)], 0),
+    ("a reply to another xid first", ("BI-29",), [reply(4, "d" * 8), GOOD], 0),
+    ("a reply that is cut", ("BI-29",), [GOOD[:80]], -EIO),
+    (
+        "a reply with a chunk first",
+        ("BI-24",),
+        [reply(4, chunks=words(0, 1, 0, 0, 0)), GOOD],
+        0,
+    ),
+    (
+        "an error about another xid first",
+        ("BI-31",),
+        [text(header(4, "d" * 8, 4), 2), GOOD],
+        0,
+    ),
+    ("two replies", ("BI-29",), [GOOD, GOOD], 0),
+    ("an error about the call", ("BI-31",), [text(header(4, proc=4), 2)], -EIO),
+    (
+        "an error about the version",
+        ("BI-31",),
+        [text(header(4, proc=4), 1, 1, 1)],
+        -EIO,
+    ),
+    (
+        "a reply longer than the call asks for",
+        ("BI-19",),
+        [reply(more=bytes(3000))],
+        -EIO,
+    ),
+]
+
+
+@test(
+    "a recall answered by: {title}",
+    *("BI-9", "BI-22", "BI-23", "BI-24", "BI-25"),
+    server="ours",
+    cases=[{"title": title} for title, *_ in ANSWERS],
+)
+def answered(pair: Pair, title: str) -> None:
+    """The server's call is well-formed; whatever comes in return, the connection stays, and calls over it are served."""
+    (number,) = [number for number, row in enumerate(ANSWERS) if row[0] == title]
+    answers, outcome = ANSWERS[number][2:]
+    owner, file = f"client {number}", f"answer-{number}"
+    pair.server.run(
+        f"echo data >/export/{file}; cd {TRACE}; echo 1 >events/nfsd/nfsd_cb_seq_status/enable; echo >trace"
+    )
+    # An open that does not wait for the delegation.
+    writer = pair.server.spawn(
+        f"""
+        until grep -qs 'deleg.*"/{file}"' /proc/fs/nfsd/clients/*/states; do sleep 0.1; done
+        ! dd of=/export/{file} oflag=nonblock conv=notrunc count=0
+        """
+    )
+    order = {
+        "private_data": REFUSES,
+        "keep": KEEP,
+        "exchanges": [*session(owner, file), 1, *[[null().hex()]] * 3],
+        "callbacks": [answers],
+    }
+    (done,) = carried_out(pair, order)
+    assert "failed" not in done, done
+    pair.server.finish(writer, "the writer", 10)
+    assert [len(replies) for replies in done["exchanges"]] == [1] * 7, done
+    call, payload = wire.decode(bytes.fromhex(done["calls"][0]))
+    assert (call["vers"], call["proc"], call["credits"]) == (1, wire.RDMA_MSG, SLOTS), call
+    assert not call["read"] and not call["write"] and not call["reply"], call
+    words_of_call = wire.Reader(payload)
+    assert [words_of_call.word() for _ in range(6)] == [
+        call["xid"],
+        wire.CALL,
+        2,
+        CALLBACK_PROGRAM,
+        1,
+        1,
+    ], payload.hex()
+    # The trace is written before the reply to what nfsd does next.
+    (status, *_) = re.findall(r"tk_status=(-?\d+)", pair.server.run(f"cat {TRACE}/trace").out)
+    assert int(status) == outcome, f"the call ended with {status}"
