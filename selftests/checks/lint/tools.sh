@@ -22,7 +22,7 @@ ruff() {
 }
 
 rust_files() { git ls-files '*.rs' | grep -v bindings_; }
-shell_files() { git ls-files '*.sh' '*.bash' '.ci/run' packaging/dkms-build packaging/dkms.conf 'packaging/debian/*.p*'; }
+shell_files() { git ls-files '*.sh' '*.bash' '.ci/run' packaging/dkms-build packaging/dkms.conf packaging/PKGBUILD 'packaging/debian/*.p*'; }
 python_paths() { { git ls-files '*.py' | cut -d/ -f1-2; git grep -lE '^#!/usr/bin/python3' -- tools; } | sort -u; }
 
 # git refuses to look at a repository of another user, which ours is inside the tree.

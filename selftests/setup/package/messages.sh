@@ -409,6 +409,14 @@ is "it is there" [ -x "$root/opt/rpcrdma/sbin/rpcrdma" ]
 program id 'echo 1000'
 expect "make install-tools without root" 2 '^error: root is needed to change /usr/local' make install-tools
 
+# The packages are of one version.
+versions=$({
+	sed -n '1s/.*(\(.*\)).*/\1/p' packaging/debian/changelog
+	sed -n 's/^Version: *//p' packaging/rpcrdma-rs.spec
+	sed -n 's/^pkgver=//p' packaging/PKGBUILD
+} | sort | uniq -c | awk '{ print NR, $1 }')
+is "the packages of all distributions are of one version" [ "$versions" = "1 3" ]
+
 # The place of the package.
 for tool in dh dh_dkms mktemp; do program "$tool"; done
 program dpkg-buildpackage 'touch ../rpcrdma-rs-dkms_0.1.0_all.deb'
