@@ -93,24 +93,21 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
     /// The RDMA Writes, at least one for each segment with data, in the order of the chunks. They
     /// are posted before the Send.
     pub(crate) fn writes(&self) -> impl Iterator<Item = Write> + use<'a, 'r> {
-        let plan = *self;
-        let results = self
-            .reductions()
-            .flat_map(|(result, chunk)| split(chunk, 0, result));
-        let payload = self
-            .offer
-            .reply
-            .filter(|_| self.long)
-            .into_iter()
-            .flat_map(move |chunk| {
-                let mut before = 0_u64;
-                plan.payload().flat_map(move |part| {
-                    let skip = before;
-                    before = before.saturating_add(part.len.into());
-                    split(chunk, skip, part)
-                })
-            });
-        results.chain(payload)
+        let mut results = self.reductions().fuse();
+        let mut payload = self.payload();
+        let reply = self.offer.reply.filter(|_| self.long);
+        let mut before = 0_u64;
+        core::iter::from_fn(move || {
+            if let Some((result, chunk)) = results.next() {
+                return Some((chunk, 0, result));
+            }
+            let chunk = reply?;
+            let part = payload.next()?;
+            let skip = before;
+            before = before.saturating_add(part.len.into());
+            Some((chunk, skip, part))
+        })
+        .flat_map(|(chunk, skip, part)| split(chunk, skip, part))
     }
 }
 
