@@ -303,6 +303,11 @@ __rdma_helper void rpcrdma_rs_helper_xprt_set_cwnd_wait(struct rpc_xprt *xprt)
 	set_bit(XPRT_CWND_WAIT, &xprt->state);
 }
 
+__rdma_helper void rpcrdma_rs_helper_xprt_clear_congested(struct rpc_xprt *xprt)
+{
+	clear_bit(XPRT_CONGESTED, &xprt->state);
+}
+
 __rdma_helper unsigned int rpcrdma_rs_helper_xprt_refs(struct rpc_xprt *xprt)
 {
 	return kref_read(&xprt->kref);

@@ -14,6 +14,7 @@
 //! | fields of `struct net` | 7.0 | a helper in C (`os/net.rs`) |
 //! | `IPPROTO_TCP` | 7.0 | a constant of `bindings_header.h` |
 //! | `dma_data_direction`, a type from 7.3.4 on | 7.0 to 7.3.0 | numbers, and helpers in C that take them |
+//! | `xprt_add_backlog_noncongested()` of sunrpc | 7.0, at first | `queue()` (`sunrpc/xprt/slot.rs`) |
 //! | a crate without a name in the compiler's command | 7.0 to 7.2 | the name of the main file; `Kbuild` |
 
 mod pointer;

@@ -229,6 +229,12 @@ CREDITS = (
         "a reverse call with credits 0",
         (("stats.reverse_zero_grants.inc();", "return stats.reverse_zero_grants.inc();"),),
     ),
+    Defect(
+        "the transport stays congested when a task was queued",
+        "H-10",
+        "4 slots, many users",
+        (("    unsafe { bindings::xprt_clear_congested(xprt) };\n", ""),),
+    ),
 )
 
 CONNECTION = (

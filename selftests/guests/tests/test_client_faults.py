@@ -78,6 +78,7 @@ def taken(pair: Pair) -> None:
 @test(
     "{credits} slots, many users",
     "H-9",
+    "H-10",
     "H-57",
     limit=120,
     cases=[{"credits": 4}, {"credits": 16384}],

@@ -33,7 +33,10 @@ use kernel::{
 use crate::os::series::smp_mb;
 use crate::{
     bindings,
-    sunrpc::memory::Memory, //
+    sunrpc::{
+        memory::Memory,
+        spin::SpinGuard, //
+    }, //
 };
 
 use free::FreeNumbers;
@@ -137,6 +140,29 @@ unsafe fn has_backlog(xprt: *mut bindings::rpc_xprt) -> bool {
     // SAFETY: By the safety requirements of this function `xprt` is valid. The word changes under
     // the lock of the queue, and any value of it will do: a caller that sees none looks again.
     unsafe { (&raw const (*xprt).backlog.qlen).read_volatile() != 0 }
+}
+
+/// Queues `task` until a request is free, as `xprt_add_backlog_noncongested()` does. The first
+/// kernels of 7.0 lack that.
+///
+/// sunrpc must not find the transport congested: it would queue calls by itself while requests are
+/// free, and nothing would wake them (H-10). Before it acts on the mark it takes the lock that is
+/// held here, and looks again.
+///
+/// # Safety
+///
+/// `xprt` and `task` must be valid, and the task not queued.
+#[cold]
+unsafe fn queue(xprt: *mut bindings::rpc_xprt, task: *mut bindings::rpc_task) {
+    // SAFETY: By the safety requirements of this function `xprt` is valid, so that its lock is
+    // initialised, and stays during this call.
+    let _reserve = unsafe { SpinGuard::take(&raw mut (*xprt).reserve_lock) };
+
+    // SAFETY: By the safety requirements of this function both are valid, and the task is not
+    // queued.
+    unsafe { bindings::xprt_add_backlog(xprt, task) };
+    // SAFETY: By the safety requirements of this function `xprt` is valid.
+    unsafe { bindings::xprt_clear_congested(xprt) };
 }
 
 /// The transport's data of a request.
@@ -277,7 +303,7 @@ impl<D: SlotData> Slots<D> {
         unsafe { (*task).tk_status = EAGAIN.to_errno() };
         // SAFETY: By the safety requirements of this function `xprt` and `task` are valid, and the
         // task is not queued.
-        unsafe { bindings::xprt_add_backlog_noncongested(xprt, task) };
+        unsafe { queue(xprt, task) };
         // A request freed between the look and the queueing woke no task (H-9): offer it to the
         // queue. Store-buffer pattern: either this finds the request, or the task that freed it
         // finds this one queued.

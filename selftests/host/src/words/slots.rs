@@ -52,7 +52,7 @@ impl Slots {
 
     /// `Slots::alloc`, after a first try without success.
     fn alloc(&self) {
-        // xprt_add_backlog_noncongested()
+        // xprt_add_backlog(), in queue()
         self.backlog.store(true, Relaxed);
         smp_mb();
         if let Some(number) = self.free.take() {
