@@ -49,6 +49,19 @@ mod examples {
 /// looks for that.
 const HAS_SERVER: bool = cfg!(RPCRDMA_SERVER);
 
+/// Registers the server's classes, where that is possible. Without them the module is a client.
+fn server_side() -> Option<server::Registrations> {
+    if !HAS_SERVER {
+        pr_info!("a client only: the server side needs Linux 7.2\n");
+        return None;
+    }
+    server::Registrations::new()
+        .inspect_err(|_| {
+            pr_warn!("another module serves NFS over RDMA: this one is a client only\n");
+        })
+        .ok()
+}
+
 /// The registrations of the loaded module; dropping it unregisters all.
 #[pin_data]
 struct RpcRdma {
@@ -82,14 +95,7 @@ impl kernel::InPlaceModule for RpcRdma {
             })?,
             // From here on nothing fails: until now there could be no rule, which would have kept
             // the module, and no open file.
-            _server: HAS_SERVER
-                .then(|| server::Registrations::new())
-                .transpose()
-                .inspect_err(|_| {
-                    pr_warn!("another module serves NFS over RDMA: this one is a client only\n");
-                })
-                .ok()
-                .flatten(),
+            _server: server_side(),
             _: {
                 policy::table::init();
             },
