@@ -65,6 +65,7 @@ ORDER = (
     "test_hostile_server",
     "test_server",
     "test_callbacks",
+    "test_serving",
     "test_reply_fields",
     "test_credits",
     "test_private_data",
