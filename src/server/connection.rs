@@ -347,8 +347,8 @@ impl svc::Connection for Connection {
         this.take_call(call, rqst)
     }
 
-    fn result(&self, call: &mut Call, at: u32, len: u32) -> Result {
-        call.add_result(at, len)
+    fn result(&self, call: &mut Call, at: u32, len: u32) {
+        call.add_result(at, len);
     }
 
     fn send(&self, call: &mut Call, reply: Outgoing<'_>) -> Result {

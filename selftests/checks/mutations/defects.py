@@ -597,8 +597,8 @@ RESPONDER = (
     of_responder(
         "a Write chunk without room takes no result",
         "V1-98",
-        "None | Some(0) => true,",
-        "None => true,",
+        ".filter(|(result, chunk)| result.len != 0 && room(*chunk) != 0)",
+        ".filter(|(result, _)| result.len != 0)",
     ),
     of_responder(
         "a result may be longer than its chunk",

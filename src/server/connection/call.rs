@@ -12,7 +12,6 @@ use kernel::{
 
 use crate::{
     os::{
-        series::EMSGSIZE,
         PageSet,
         Private, //
     },
@@ -143,21 +142,14 @@ impl Call {
         self.message.as_ref().map_or(&[], |buf| buf.message())
     }
 
-    /// Notes the next result that may be placed directly.
-    ///
-    /// # Errors
-    ///
-    /// `EMSGSIZE` if its chunk is too small.
-    pub(super) fn add_result(&mut self, at: u32, len: u32) -> Result {
-        if !self.offer().takes(self.results_len, len) {
-            return Err(EMSGSIZE);
-        }
+    /// Notes the next result that may be placed directly. The plan of the reply finds out whether
+    /// its chunk has the room.
+    pub(super) fn add_result(&mut self, at: u32, len: u32) {
         // Further results stay in the reply.
         if let Some(place) = self.results.get_mut(self.results_len) {
             *place = Part { at, len };
             self.results_len = self.results_len.saturating_add(1);
         }
-        Ok(())
     }
 
     /// The results that may be placed directly.

@@ -370,14 +370,13 @@ impl<'a, L: Listener> Thread<'a, L> {
         }
     }
 
-    /// Notes a result that may be placed directly. Returns 0, or the error for the upper layer.
+    /// Notes a result that may be placed directly. Returns 0: an error would have the upper layer
+    /// undo a reply whose pages are those of a file, which `xdr_truncate_encode()` is not safe for.
     fn result_payload(self, at: c_uint, len: c_uint) -> c_int {
-        let (Some(connection), Some(call)) = (self.object().connection(), self.call()) else {
-            return 0;
-        };
-        connection
-            .result(call, at, len)
-            .map_or_else(|e| e.to_errno(), |()| 0)
+        if let (Some(connection), Some(call)) = (self.object().connection(), self.call()) {
+            connection.result(call, at, len);
+        }
+        0
     }
 
     /// Sends the reply. Returns 0, or an error that the core traces.

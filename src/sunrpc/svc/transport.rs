@@ -89,11 +89,7 @@ pub(crate) trait Connection: Sized + Send + Sync + 'static {
 
     /// Notes that `len` bytes from `at` on of the reply, which is being encoded, are a result that
     /// may be placed directly.
-    ///
-    /// # Errors
-    ///
-    /// Any; the upper layer replies with an error of its own.
-    fn result(&self, call: &mut Self::Call, at: u32, len: u32) -> Result;
+    fn result(&self, call: &mut Self::Call, at: u32, len: u32);
 
     /// Sends a reply. May sleep, but not until another reply is sent.
     ///

@@ -64,18 +64,6 @@ impl<'a> Offer<'a> {
     fn chunks(&self) -> impl Iterator<Item = WriteChunk<'a>> + 'a {
         self.write.chunks().chain(self.reply)
     }
-
-    /// Returns `true` if result number `index`, of `len` bytes, fits into its Write chunk, or has
-    /// none. A chunk without room stands for none.
-    ///
-    /// The upper layer calls this while it encodes the result, so that it can reply with an error
-    /// of its own.
-    pub(crate) fn takes(&self, index: usize, len: u32) -> bool {
-        match self.write.chunks().nth(index).map(room) {
-            None | Some(0) => true,
-            Some(room) => u64::from(len) <= room,
-        }
-    }
 }
 
 /// Bytes that fit into `chunk`.
@@ -201,27 +189,6 @@ mod tests {
             offer.reply.map(|chunk| chunk.len())
         });
         assert_eq!(found, Some(Some(0)));
-    }
-
-    // V1-56, V1-86, V1-98: results that fit into their chunk, and results without one.
-    #[test]
-    fn results() {
-        let message = Message::new(&TV_V1_4);
-        for (index, len, taken) in [
-            (0, 0, true),
-            (0, 12_288, true),
-            (0, 12_289, false),
-            (1, 2560, true),
-            (1, 2561, false),
-            (2, u32::MAX, true),
-        ] {
-            assert_eq!(
-                of(&message, &LIMITS, |offer| offer.takes(index, len)),
-                Some(taken)
-            );
-        }
-        let empty = message.put(32, 0).put(48, 0).put(64, 0);
-        assert_eq!(of(&empty, &LIMITS, |offer| offer.takes(0, 1)), Some(true));
     }
 
     // V1-87, V1-88: lengths as they are returned.
