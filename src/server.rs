@@ -4,6 +4,7 @@
 //!
 //! - [`listener`]: a listener as sunrpc sees it, with the requests that it has not accepted.
 //! - [`accept`]: the steps of accepting one; [`size`], the size of a connection.
+//! - [`refused`]: the calls that have ended connections, which are rejected when they come again.
 //! - [`connection`]: one connection of a client, from its request to its end. In it
 //!   - `call`: the data of a call, from its arrival until the core releases it;
 //!   - `receive`, `reply`: the two hot paths; `read`, the arguments that are in the client's
@@ -22,6 +23,7 @@
 mod accept;
 mod connection;
 mod listener;
+mod refused;
 mod size;
 
 use kernel::prelude::*;

@@ -33,7 +33,10 @@ use crate::{
         Policy, //
     },
     proto::PrivateData,
-    sunrpc::svc::SvcXprt,
+    sunrpc::svc::{
+        address_in,
+        SvcXprt, //
+    },
     verbs::{
         Cq,
         Pd,
@@ -110,6 +113,7 @@ fn bind(
 /// Takes the steps up to the reply to the request: a queue pair with Receives, then the terms.
 fn open(connection: &Arc<Connection>, request: Incoming<Connection>, xprt: SvcXprt) -> Result {
     let policy = policy::defaults();
+    let client = address_in(&request.addresses().1).ok_or(EINVAL)?.ip();
     let request = request.ready()?;
     let mut own = policy.own();
     own.remote_invalidation &= request.device().limits().mem_mgt_extensions;
@@ -129,6 +133,7 @@ fn open(connection: &Arc<Connection>, request: Incoming<Connection>, xprt: SvcXp
         sends,
         Own {
             xprt,
+            client,
             data: own,
             credits,
             size,

@@ -12,6 +12,8 @@ mod receive;
 mod receives;
 mod reply;
 
+use core::net::IpAddr;
+
 use kernel::{
     fmt,
     new_delayed_work,
@@ -42,6 +44,7 @@ use self::{
     read::Reading,
     receives::Receives, //
 };
+use super::refused::RefusedCalls;
 use crate::{
     cm::{
         self,
@@ -129,6 +132,8 @@ impl fmt::Display for CloseReason {
 struct Terms {
     /// The object that the core knows the connection by.
     xprt: SvcXprt,
+    /// The client's address.
+    client: IpAddr,
     /// The longest messages.
     thresholds: Thresholds,
     /// The most calls that the client may have outstanding.
@@ -177,6 +182,10 @@ pub(crate) struct Connection {
     receives: Receives,
     /// The object that the upper layer calls the client over.
     callbacks: SetOnce<Callbacks>,
+    /// Calls that have ended connections.
+    refused: Arc<RefusedCalls>,
+    /// Set if the client's device has refused a request whose transfer has not completed.
+    is_refused: Atomic<bool>,
     /// Allocates more buffers.
     #[pin]
     growth: DelayedWork<Self>,
@@ -192,7 +201,7 @@ impl Connection {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(request: &cm::Request<'_>) -> Result<Arc<Self>> {
+    pub(super) fn new(request: &cm::Request<'_>, refused: Arc<RefusedCalls>) -> Result<Arc<Self>> {
         let peer = PrivateData::find(request.private_data).unwrap_or_default();
 
         Arc::pin_init(
@@ -207,6 +216,8 @@ impl Connection {
                 waiting: Atomic::new(0),
                 receives: Receives::new(),
                 callbacks: SetOnce::new(),
+                refused,
+                is_refused: Atomic::new(false),
                 growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
                 wants_buffers: Atomic::new(false),
                 ended: SetOnce::new(),

@@ -13,7 +13,8 @@ use kernel::{
 
 use super::{
     accept,
-    connection::Connection, //
+    connection::Connection,
+    refused::RefusedCalls, //
 };
 use crate::{
     cm::{
@@ -55,6 +56,8 @@ pub(crate) struct Listener {
     /// The requests that no thread has accepted yet.
     #[pin]
     requests: Inbox<Incoming<Connection>>,
+    /// Calls that have ended connections of this listener.
+    refused: Arc<RefusedCalls>,
     // Last: dropping it may drop the last reference to the module.
     xprt: SvcXprt,
 }
@@ -67,7 +70,7 @@ impl RequestHandler for Listener {
         if request.reads == 0 {
             return None;
         }
-        Connection::new(request).ok()
+        Connection::new(request, self.refused.clone()).ok()
     }
 
     fn take(&self, incoming: Incoming<Connection>) -> Result<(), Incoming<Connection>> {
@@ -96,10 +99,12 @@ impl crate::sunrpc::svc::Listener for Listener {
     }
 
     fn listen(xprt: SvcXprt, net: Net<'_>, at: &Address) -> Result<(Arc<Self>, Address)> {
+        let refused = RefusedCalls::new()?;
         let this = Arc::pin_init(
             pin_init!(Self {
                 listening <- new_spinlock!(None, "rpcrdma_rs::Listener"),
                 requests <- Inbox::new(Waiting::Requests),
+                refused,
                 xprt,
             }),
             GFP_KERNEL,

@@ -72,22 +72,42 @@ impl InvalidatedHandle<'_> {
 /// The cause of a failure, in words. Apart from the status nothing of a failed completion is valid,
 /// so nothing else is kept.
 #[derive(Clone, Copy)]
-pub(crate) struct Failure(&'static CStr);
+pub(crate) struct Failure {
+    text: &'static CStr,
+    is_refused: bool,
+}
 
 impl Failure {
     /// A Receive has completed without a message: its length counts the memory that was written.
-    pub(super) const WITH_IMMEDIATE: Self = Self(c"an RDMA Write with immediate data has come");
+    pub(super) const WITH_IMMEDIATE: Self = Self {
+        text: c"an RDMA Write with immediate data has come",
+        is_refused: false,
+    };
 
     /// The failure of a work request with this status.
     #[cold]
     fn of(status: bindings::ib_wc_status) -> Self {
-        // SAFETY: The function accepts any value and returns a string constant.
-        Self(unsafe { text(bindings::ib_wc_status_msg(status)) })
+        Self {
+            // SAFETY: The function accepts any value and returns a string constant.
+            text: unsafe { text(bindings::ib_wc_status_msg(status)) },
+            is_refused: matches!(
+                status,
+                bindings::ib_wc_status_IB_WC_REM_ACCESS_ERR
+                    | bindings::ib_wc_status_IB_WC_REM_INV_REQ_ERR
+                    | bindings::ib_wc_status_IB_WC_REM_OP_ERR
+            ),
+        }
+    }
+
+    /// Returns `true` if the peer's device has refused the request. The requests behind it fail
+    /// without that.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// The cause in words.
     pub(crate) fn as_str(&self) -> &'static CStr {
-        self.0
+        self.text
     }
 }
 

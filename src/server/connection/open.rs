@@ -2,6 +2,8 @@
 
 //! The beginning of a connection's use.
 
+use core::net::IpAddr;
+
 use kernel::prelude::*;
 
 use super::{
@@ -51,6 +53,8 @@ const SINKS: MrSize = MrSize {
 pub(in crate::server) struct Own {
     /// The object that the core knows the connection by.
     pub(in crate::server) xprt: SvcXprt,
+    /// The client's address.
+    pub(in crate::server) client: IpAddr,
     /// The message for the client.
     pub(in crate::server) data: PrivateData,
     /// The most calls that the client may have outstanding.
@@ -78,6 +82,7 @@ impl Connection {
     ) -> Result {
         let Own {
             xprt,
+            client,
             data,
             credits,
             size,
@@ -107,6 +112,7 @@ impl Connection {
         )?;
         self.terms.populate(Terms {
             xprt,
+            client,
             thresholds: Thresholds::for_server(&data, &self.peer),
             credits,
             // CAST: Widening.

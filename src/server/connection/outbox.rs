@@ -200,9 +200,11 @@ impl Outbox {
             return Err(Unsent::Refused(EMSGSIZE));
         };
         place.copy_from_slice(&bytes);
+        // The number of the RDMA Writes is the xid. CAST: Widening.
+        let xid = bytes.first_chunk().copied().map_or(0, u32::from_be_bytes) as usize;
         // CAST: A message is shorter than 4 GiB.
         let len = bytes.len() as u32;
-        sends.post_with(admitted.map(|writes| (writes, 0)), buf, len, invalidate)?;
+        sends.post_with(admitted.map(|writes| (writes, xid)), buf, len, invalidate)?;
         Ok(None)
     }
 }

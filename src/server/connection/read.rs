@@ -2,7 +2,10 @@
 
 //! Arguments with parts in the client's memory.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
 
 use super::{
     call::Call,
@@ -237,6 +240,17 @@ impl Connection {
         }
     }
 
+    /// The RDMA of the call with this xid has failed. If the client's device has refused it, the
+    /// call is rejected when it comes again (V1-118).
+    #[cold]
+    fn transfer_ended(&self, xid: u32, failure: Failure) {
+        let was_refused = self.is_refused.xchg(false, Relaxed);
+
+        if let (true, Some(terms)) = (was_refused || failure.is_refused(), self.terms()) {
+            self.refused.record(terms.client, xid);
+        }
+    }
+
     /// Drops a call whose arguments cannot be read, with its connection.
     fn end_unread(&self, call: KBox<Call>, why: CloseReason) {
         self.end_call(call);
@@ -260,9 +274,11 @@ impl InvalidationHandler for Connection {
 }
 
 impl TransferHandler for Connection {
-    fn written(&self, _context: usize, pages: PageSet<Shared>, result: Result<(), Failure>) {
+    fn written(&self, context: usize, pages: PageSet<Shared>, result: Result<(), Failure>) {
         drop(pages);
         if let Err(failure) = result {
+            // CAST: The xid, see `Outbox::post_send`.
+            self.transfer_ended(context as u32, failure);
             self.lost(CloseReason::Completion(failure));
         }
         // `sent` is called next, and looks for messages that wait.
@@ -278,6 +294,7 @@ impl TransferHandler for Connection {
                     self.push(terms, call);
                 }
                 Err(failure) => {
+                    self.transfer_ended(call.xid, failure);
                     self.end_call(call);
                     self.lost(CloseReason::Completion(failure));
                 }
@@ -287,6 +304,10 @@ impl TransferHandler for Connection {
     }
 
     fn transfer_failed(&self, failure: Failure) {
+        // Requests complete in order: the transfer of this one is the next that does.
+        if failure.is_refused() {
+            self.is_refused.store(true, Relaxed);
+        }
         self.lost(CloseReason::Completion(failure));
     }
 }

@@ -147,9 +147,24 @@ impl Connection {
         }
     }
 
+    /// Returns `true`, once, if the client has refused the RDMA of this call before.
+    fn has_ended_another(&self, xid: u32) -> bool {
+        self.terms()
+            .is_some_and(|terms| self.refused.take(terms.client, xid))
+    }
+
     /// A message of the client has come.
     fn arrived(&self, buf: RecvBuffer) {
         match self.kind(buf.message()) {
+            Arrival::Call(Ok(call)) if self.has_ended_another(call.xid) => {
+                self.recycle(buf);
+                let _ = self.reject(
+                    call.xid,
+                    VERSION,
+                    &RdmaError::BadHeader,
+                    GFP_NOWAIT | __GFP_NOWARN,
+                );
+            }
             Arrival::Call(Ok(mut call)) => {
                 call.keep(buf);
                 self.enqueue(call);

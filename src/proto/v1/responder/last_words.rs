@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls that ended connections by a failure of the server (RFC 8166, section 4.5.3).
+//! Calls that ended connections by their RDMA (RFC 8166, section 4.5.3).
 //!
-//! A reply that cannot be built or posted closes the connection, and the client sends the call
-//! again on the next one. If that fails in the same way, it would repeat for ever; so the server
-//! rejects a call that comes again with `ERR_CHUNK`, once. It remembers the last [`CALLS`] of them.
+//! An RDMA Read or Write that the client's device refuses ends the connection, and the client sends
+//! the call again on the next one. If that fails in the same way, it would repeat for ever; so the
+//! server rejects a call that comes again with `ERR_CHUNK`, once. It remembers the last [`CALLS`] of
+//! them.
 
 /// The number of calls that are remembered.
 pub(crate) const CALLS: usize = 64;
