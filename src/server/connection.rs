@@ -287,6 +287,13 @@ impl Connection {
         }
     }
 
+    /// As [`Self::recycle`], for a message that returns no credit of the client: what a batch holds
+    /// back would be missing from the last grant.
+    fn recycle_now(&self, buf: RecvBuffer) {
+        self.recycle(buf);
+        self.post_held();
+    }
+
     /// Posts the Receives that came back.
     fn post_held(&self) {
         let posted = self.link.with_qp(|qp| {

@@ -44,10 +44,11 @@ impl SendStatus {
 pub(crate) enum CallbackStatus {
     /// The connection has ended, and only the client can make another one: the call ends.
     NotConnected,
-    /// Out of memory for now, or too many messages wait: try again after a quarter of a second.
+    /// No credit is free: wait for a reply.
+    NoCredit,
+    /// Out of memory for now, too many messages wait, or the connection is about to end: try again
+    /// after a quarter of a second.
     NoMemory,
-    /// The call is longer than the client takes: it ends.
-    TooLong,
 }
 
 impl CallbackStatus {
@@ -55,8 +56,8 @@ impl CallbackStatus {
     pub(crate) fn to_errno(self) -> c_int {
         let errno = match self {
             CallbackStatus::NotConnected => bindings::ENOTCONN,
+            CallbackStatus::NoCredit => bindings::EBADSLT,
             CallbackStatus::NoMemory => bindings::ENOBUFS,
-            CallbackStatus::TooLong => bindings::EMSGSIZE,
         };
         // CAST: A small number.
         (errno as c_int).wrapping_neg()
@@ -128,6 +129,7 @@ mod tests {
         assert_eq!(SendStatus::NoSpace.to_errno(), EAGAIN.to_errno());
         assert_eq!(SendStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
         assert_eq!(CallbackStatus::NotConnected.to_errno(), ENOTCONN.to_errno());
+        assert_eq!(CallbackStatus::NoCredit.to_errno(), EBADSLT.to_errno());
         assert_eq!(CallbackStatus::NoMemory.to_errno(), ENOBUFS.to_errno());
         assert_eq!(ConnectStatus::Refused.to_errno(), ECONNREFUSED.to_errno());
         assert_eq!(

@@ -7,18 +7,21 @@ use kernel::{
         GFP_NOWAIT,
         __GFP_NOWARN, //
     },
+    pr_warn_once,
     prelude::*,
     sync::ArcBorrow, //
 };
 
 use super::{
-    super::size::MOST_CALLBACKS,
+    super::{
+        listener::CALLBACKS,
+        size::MOST_CALLBACKS, //
+    },
     outbox::Unsent,
     CloseReason,
     Connection, //
 };
 use crate::{
-    os::series::EMSGSIZE,
     proto::{
         credits,
         v1::{
@@ -30,12 +33,17 @@ use crate::{
         Callback,
         CallbackStatus,
         Callbacks,
-        CallsBack, //
+        CallsBack,
+        Class, //
     }, //
 };
 
 impl CallsBack for Connection {
     const MOST_CALLS: u32 = MOST_CALLBACKS;
+
+    fn class() -> &'static Class {
+        &CALLBACKS
+    }
 
     fn set_callbacks(this: ArcBorrow<'_, Self>, callbacks: Callbacks) -> bool {
         // One call may be outstanding until the client says more (BI-8); the spare Receive is for
@@ -61,7 +69,14 @@ impl CallsBack for Connection {
         let body = call.body();
         // A call to the client has no chunks (RFC 8167, section 5.2), and no other way is left.
         if body.len() > self.longest_callback() {
-            return Err(CallbackStatus::TooLong);
+            let client = self.terms().map_or(c"?", |terms| terms.xprt.client());
+            pr_warn_once!(
+                "{}: a call of {} bytes is longer than the client takes ({})\n",
+                client.to_str().unwrap_or("?"),
+                body.len(),
+                self.longest_callback()
+            );
+            return Ok(());
         }
         let sent = self.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
             let header = encode_bare_header(call.xid(), MOST_CALLBACKS, out).ok()?;
@@ -70,11 +85,11 @@ impl CallsBack for Connection {
         });
         sent.map_err(|why| match why {
             Unsent::Closed => CallbackStatus::NotConnected,
-            Unsent::Refused(error) if error == EMSGSIZE => CallbackStatus::TooLong,
             Unsent::Refused(_) => CallbackStatus::NoMemory,
             Unsent::Device => {
+                // The core ends the connection, and with it all calls to the client.
                 self.lost(CloseReason::PostRefused);
-                CallbackStatus::NotConnected
+                CallbackStatus::NoMemory
             }
         })
     }

@@ -34,22 +34,30 @@ impl Connection {
         }
     }
 
+    /// `count` more Receives are posted. Those for replies to calls of the server are kept before a
+    /// grant counts them.
+    fn count(&self, count: u32) {
+        if self.callbacks.as_ref().is_some() {
+            self.receives.reserve(MOST_CALLBACKS, count);
+        }
+        self.receives.posted(count);
+    }
+
     /// Allocates more buffers. Without memory the calls proceed one after the other, with the
     /// buffers of their predecessors.
     fn make_buffers(&self) {
         if let Some(order) = self.link.with_qp(|qp| qp.order(GROWTH)).flatten() {
             // Partial success counts.
             let (mut buffers, _) = order.make();
-            let added = self.link.with_qp(|qp| {
-                qp.add(&mut buffers)
-                    .map(|count| self.receives.posted(count))
-            });
+            let added = self
+                .link
+                .with_qp(|qp| qp.add(&mut buffers).map(|count| self.count(count)));
             if let Some(Err(error)) = added {
                 self.post_failed(error);
             }
-        }
-        if self.callbacks.as_ref().is_some() {
-            self.receives.reserve(MOST_CALLBACKS);
+        } else {
+            // All are there already.
+            self.count(0);
         }
         let mut outbox = self.outbox.lock();
         if let Some(sends) = outbox.sends() {

@@ -185,11 +185,11 @@ impl Connection {
                 payload,
             } => {
                 self.called_back(xid, credits, payload);
-                self.recycle(buf);
+                self.recycle_now(buf);
             }
             Arrival::CallFailed { xid } => {
                 self.call_back_failed(xid);
-                self.recycle(buf);
+                self.recycle_now(buf);
             }
             Arrival::Nothing => self.recycle(buf),
         }

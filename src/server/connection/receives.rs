@@ -73,9 +73,14 @@ impl Receives {
         granted
     }
 
-    /// Keeps `count` Receives for the replies to calls of the server, from the next grant on.
-    pub(super) fn reserve(&self, count: u32) {
-        self.reserved.store(count, Relaxed);
+    /// Keeps up to `most` Receives for the replies to calls of the server, out of those that no
+    /// grant has promised to the client, with `coming` ones that are about to count.
+    pub(super) fn reserve(&self, most: u32, coming: u32) {
+        let receives = self.posted.load(Relaxed).saturating_add(self.busy());
+        let left = receives
+            .saturating_add(coming)
+            .saturating_sub(grant::receives(self.granted.load(Relaxed), 0));
+        self.reserved.store(left.min(most), Relaxed);
     }
 
     /// The Receives that are kept so.
@@ -113,9 +118,15 @@ mod tests {
         receives.completed();
         assert_eq!(receives.grant(128, 128), 31);
         // BI-13: those for replies in the reverse direction are no client's.
-        receives.reserve(16);
-        assert_eq!(receives.grant(128, 128), 15);
-        receives.reserve(0);
+        receives.reserve(16, 0);
+        assert_eq!((receives.reserved(), receives.grant(128, 128)), (0, 31));
+        receives.reserve(16, 8);
+        receives.posted(8);
+        assert_eq!((receives.reserved(), receives.grant(128, 128)), (8, 31));
+        receives.reserve(16, 32);
+        receives.posted(32);
+        assert_eq!((receives.reserved(), receives.grant(128, 128)), (16, 55));
+        receives.reserve(0, 0);
         assert!(receives.grant(8, 128) == 8 && receives.grant(128, 16) == 16);
     }
 }

@@ -6,6 +6,9 @@
 //! asks for one by the number of the server's class. Each connection gets at most one, which stays
 //! until the connection has ended and no client of sunrpc refers to it. The object keeps the
 //! connection, and the connection the object's memory, until sunrpc calls `destroy`.
+//!
+//! A call that sunrpc gives up returns its credit, although the client may still serve it: so many
+//! more calls than the client's grant may be outstanding, as with the in-tree server.
 
 mod ops;
 
@@ -31,7 +34,8 @@ use super::{
         NoData,
         TooLong, //
     },
-    window, //
+    window,
+    Class, //
 };
 use crate::{
     bindings,
@@ -49,6 +53,9 @@ pub(crate) trait CallsBack: Sized + Send + Sync + 'static {
     /// The most calls that may be outstanding.
     const MOST_CALLS: u32;
 
+    /// The class of the objects.
+    fn class() -> &'static Class;
+
     /// Keeps the handle of the object that the upper layer calls over. Returns `false` if the
     /// connection has one already. May sleep.
     fn set_callbacks(this: ArcBorrow<'_, Self>, callbacks: Callbacks) -> bool;
@@ -56,7 +63,10 @@ pub(crate) trait CallsBack: Sized + Send + Sync + 'static {
     /// Bytes of the longest call and of the longest reply.
     fn longest_callback(&self) -> u32;
 
-    /// Sends a call. One at a time; no sleeping.
+    /// Sends a call, which has a credit. One at a time; no sleeping.
+    ///
+    /// A call that is too long for the client counts as sent, and times out: an error would end
+    /// whatever call sunrpc has at hand, and the upper layer make this one again immediately.
     ///
     /// # Errors
     ///

@@ -206,7 +206,7 @@ impl<D> DerefMut for Found<'_, D> {
     }
 }
 
-impl<D> Pinned<D> {
+impl<D: SlotData> Pinned<D> {
     /// The transport's data of this request.
     #[inline]
     pub(crate) fn slot(&self) -> &D {
@@ -214,7 +214,9 @@ impl<D> Pinned<D> {
         // kept in use.
         &unsafe { Slot::of(self.rqst.as_ptr()) }.data
     }
+}
 
+impl<D> Pinned<D> {
     /// The buffer of the reply.
     #[inline]
     fn receive_buf(&mut self) -> XdrBufMut<'_> {

@@ -33,6 +33,7 @@ use crate::{
     bindings,
     os::{
         secs_to_jiffies,
+        series::smp_mb,
         Net, //
     },
     sunrpc::{
@@ -45,12 +46,19 @@ use crate::{
     }, //
 };
 
-/// The names of the objects. The class has no network identifier, so that no mount finds it.
+/// The names of the objects.
 const NAMES: Names = Names {
     class: c"rdma backchannel",
     protocol: c"rdma",
+    netid: c"rdma",
+    netid6: c"rdma6",
+};
+
+/// Those of the class, which has no network identifier, so that no mount finds it.
+const CLASS_NAMES: Names = Names {
     netid: c"",
     netid6: c"",
+    ..NAMES
 };
 
 /// The times after which calls time out, for callers that name none.
@@ -74,7 +82,7 @@ impl Class {
     {
         // SAFETY: `setup` makes objects with the methods below; the SAFETY text of each argues that
         // it meets sunrpc's requirements.
-        unsafe { Self::with_setup(ident::<L>(), &NAMES, setup::<L>) }
+        unsafe { Self::with_setup(ident::<L>(), &CLASS_NAMES, setup::<L>) }
     }
 }
 
@@ -98,7 +106,8 @@ where
 ///
 /// # Safety
 ///
-/// `args` must be valid arguments from sunrpc, with a connection that the caller keeps.
+/// `args` must be valid arguments from sunrpc, with a connection that the caller keeps: by a
+/// reference, or, where somebody asks sysfs for one more transport, by an object of this class.
 unsafe fn create<L: Listener>(args: &bindings::xprt_create) -> Result<*mut bindings::rpc_xprt>
 where
     L::Connection: CallsBack,
@@ -117,6 +126,7 @@ where
     // SAFETY: The object is ours until it is returned.
     let fields = unsafe { &mut *xprt };
     fields.ops = const { &ops::<L::Connection>() };
+    fields.xprt_class = L::Connection::class().as_ptr();
     fields.timeout = const { &TIMEOUT };
     // CAST: Widening.
     fields.max_payload = connection.longest_callback() as usize;
@@ -141,7 +151,9 @@ where
         (*object).transport = Arc::from(connection).into_foreign();
         (*object).handle = handle.into_raw();
         bindings::xprt_get(xprt);
-        (*args.bc_xprt).xpt_bc_xprt = xprt;
+        // Others look at the field without a lock: the object comes first.
+        smp_mb();
+        (&raw mut (*args.bc_xprt).xpt_bc_xprt).write_volatile(xprt);
     }
     Ok(xprt)
 }
@@ -177,6 +189,11 @@ unsafe extern "C" fn send_request<C: CallsBack>(rqst: *mut bindings::rpc_rqst) -
     // SAFETY: Only the holder of the write lock changes the field while the request is sent.
     unsafe { (*rqst.as_ptr()).rq_xtime = bindings::ktime_get() };
 
+    // A call that is sent again keeps its credit.
+    // SAFETY: Both are valid; the function takes them in any state, and no lock is held.
+    if !unsafe { bindings::xprt_request_get_cong((*rqst.as_ptr()).rq_xprt, rqst.as_ptr()) } {
+        return CallbackStatus::NoCredit.to_errno();
+    }
     let sent = connection.call_back(&call);
     if sent == Err(CallbackStatus::NotConnected) {
         // sunrpc would send again immediately as long as it believes in the connection.
@@ -260,6 +277,12 @@ unsafe extern "C" fn destroy<C: CallsBack>(xprt: *mut bindings::rpc_xprt) {
             Callbacks::from_raw((*object).handle),
         )
     };
+    // SAFETY: The handle keeps the object.
+    if unsafe { bindings::xprt_refs(xprt) } != 0 {
+        // sunrpc had no memory for the rest of the object, and gives it up although `xpt_bc_xprt`
+        // refers to it, which others may use for as long as the connection lives, or longer.
+        core::mem::forget(handle.clone());
+    }
     drop(connection);
     // The last handle frees the object.
     drop(handle);
