@@ -61,7 +61,8 @@ def recall(pair: Pair) -> None:
     assert end - start < limit, f"the server waited {end - start:.1f} s: the recall did not reach the client"
     assert returns(pair, before + 1) > before, "the delegation was not returned"
     assert not delegations(pair, shared)
-    if called is not None:
-        assert transport(pair.client, MOUNT_POINT)["reverse_calls"] > called, "the transport counted no reverse call"
+    # With a lease of ten seconds a client returns a delegation by itself that it has not used for some of them.
+    if called is not None and transport(pair.client, MOUNT_POINT)["reverse_calls"] <= called:
+        raise Late("the client had returned the delegation before it was recalled")
     assert pair.client.run(f"cat {MOUNT_POINT}/{shared}").out == "one\ntwo\n"
     pair.umount()
