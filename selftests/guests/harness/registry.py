@@ -64,6 +64,8 @@ TESTS: list[Test] = []
 ORDER = (
     "test_hostile_server",
     "test_server",
+    "test_served_calls",
+    "test_server_sizes",
     "test_callbacks",
     "test_serving",
     "test_reply_fields",

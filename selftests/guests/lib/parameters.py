@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sets the module's parameters in the client."""
+"""Sets the module's parameters in a guest."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ def parameter(client: Guest, name: str) -> str:
 
 
 @contextmanager
-def parameters(pair: Pair, **values: int) -> Iterator[None]:
-    """Sets module parameters for the block."""
+def parameters(pair: Pair, guest: Guest | None = None, **values: int) -> Iterator[None]:
+    """Sets module parameters for the block, in the client without another guest."""
 
     def assign(values: dict[str, int]) -> None:
-        pair.client.run("\n".join(f"echo {v} >/sys/module/rpcrdma_rs/parameters/{k}" for k, v in values.items()))
+        (guest or pair.client).run(
+            "\n".join(f"echo {v} >/sys/module/rpcrdma_rs/parameters/{k}" for k, v in values.items())
+        )
 
     assign(values)
     try:

@@ -6,6 +6,9 @@ A kept threshold is seen from outside: data that fits is sent inline, other data
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
+
 from guests.harness.network import CLIENT
 from guests.harness.pair import MOUNT_POINT, Pair
 from .capture import Capture
@@ -58,24 +61,45 @@ def check_log(server: Peer, sent: str, received: str, call: int, reply: int) -> 
     assert found == (sent, received, call, reply), f"the log says {logged}"
 
 
-# Opcodes of a reliable connection's Sends.
-FIRST, MIDDLE, LAST, ONLY = 0, 1, 2, 4
+# Opcodes of a reliable connection: of the packets of Sends, and of RDMA Writes, with the length of their own header.
+LAST = {2, 4, 22, 23}
+SENDS = {0, 1} | LAST
+WRITES = {6: 16, 7: 0, 8: 0, 10: 16}
 BTH_AND_ICRC = 12 + 4
-UDP_HEADER = 8
+UDP_HEADER, IETH = 8, 4
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message on the wire: its bytes, the handle that it invalidates, and the bytes of RDMA Writes before it."""
+
+    length: int
+    handle: str = ""
+    written: int = 0
+
+
+def sends(capture: Capture, source: str) -> list[Sent]:
+    """The messages from this address, from the packets alone, in the order of their last packets."""
+    fields = [f"infiniband.{field}" for field in ("bth.destqp", "bth.psn", "bth.opcode", "bth.padcnt", "ieth")]
+    found, seen = [], set()
+    current, written = Counter(), Counter()
+    for length, *words in capture.decode(f"ip.src == {source} && infiniband.bth.destqp != 1", "udp.length", *fields):
+        to, psn, opcode, padding = (int(word, 0) for word in words[:4])
+        handle = words[4].partition(",")[0]
+        # A packet that was sent again has the same number; responses are counted apart.
+        if opcode not in SENDS | WRITES.keys() or (to, psn) in seen:
+            continue
+        seen.add((to, psn))
+        payload = int(length) - UDP_HEADER - BTH_AND_ICRC - padding
+        if opcode in WRITES:
+            written[to] += payload - WRITES[opcode]
+            continue
+        current[to] += payload - (IETH if handle else 0)
+        if opcode in LAST:
+            found.append(Sent(current.pop(to), handle, written.pop(to, 0)))
+    return found
 
 
 def sent_messages(capture: Capture) -> list[int]:
     """The lengths of the messages that the client sent, from the packets alone, in ascending order."""
-    fields = ("infiniband.bth.psn", "infiniband.bth.opcode", "udp.length", "infiniband.bth.padcnt")
-    packets = {}
-    for words in capture.decode(f"ip.src == {CLIENT.ipv4} && infiniband.bth.destqp != 1", *fields):
-        psn, opcode, length, padding = (int(word, 0) for word in words)
-        # A packet that was sent again has the same number.
-        if opcode in (FIRST, MIDDLE, LAST, ONLY):
-            packets[psn] = (opcode, length - UDP_HEADER - BTH_AND_ICRC - padding)
-    lengths, current = [], 0
-    for _, (opcode, length) in sorted(packets.items()):
-        current = length if opcode in (FIRST, ONLY) else current + length
-        if opcode in (LAST, ONLY):
-            lengths.append(current)
-    return sorted(lengths)
+    return sorted(sent.length for sent in sends(capture, CLIENT.ipv4))

@@ -8,10 +8,13 @@ import shutil
 from pathlib import Path
 
 from guests.harness.network import SERVER
-from guests.harness.pair import NFS_PORT, Pair
+from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
 from guests.peer import wire
+from guests.peer.wire import words
 
 NFS, XID = 100003, 0x1001
+# The body of an error.
+CHUNK = (wire.ERR_CHUNK,)
 # Sizes of 4096 bytes both ways; the client takes remote invalidation, or does not.
 TAKES, REFUSES = "f6ab0e1801010303", "f6ab0e1801000303"
 
@@ -35,3 +38,78 @@ def carried_out(pair: Pair, *orders: dict[str, object]) -> list[dict[str, object
         f"modprobe -a rdma_ucm ib_uverbs; {program} {SERVER.ipv4} {NFS_PORT} /share/orders.json", 120
     )
     return [json.loads(line) for line in done.lines]
+
+
+def rejection(xid: int, version: int, *body: int) -> bytes:
+    """An RDMA_ERROR, but for its credits."""
+    return words(xid, version) + words(wire.RDMA_ERROR, *body)
+
+
+def without_credits(message: bytes) -> bytes:
+    """A message without the word that the server is free to choose."""
+    return message[:8] + message[12:]
+
+
+HANDLE, ADDRESS = "h" * 8, "o" * 16
+READ, WRITE = 6, 7
+ROOT = words(1, 20, 0, 0, 0, 0, 0)  # a credential of AUTH_SYS, without groups
+
+
+def call(procedure: int, arguments: bytes, xid: int = XID) -> bytes:
+    """A call of NFSv3 by root."""
+    return words(xid, wire.CALL, 2, NFS, 3, procedure) + ROOT + words(0, 0) + arguments
+
+
+def header(lists: str, proc: int = wire.RDMA_MSG, xid: int = XID) -> str:
+    """A header with these lists, in hexadecimal digits."""
+    return words(xid, 1, 32, proc).hex() + lists
+
+
+def segment(length: int, handle: str = HANDLE, at: int | None = None) -> str:
+    """A segment at the beginning of the memory, or at any address."""
+    return handle + words(length).hex() + (ADDRESS if at is None else f"{at:016x}")
+
+
+def read_list(*segments: tuple[int, str]) -> str:
+    """A Read list of (position, segment)."""
+    return "".join(words(1, position).hex() + of for position, of in segments) + words(0).hex()
+
+
+def handle_of(pair: Pair, path: str) -> bytes:
+    """The handle of a file for NFSv3, as nfsd makes it for a client of the export."""
+    script = "import os; f = os.open('/proc/fs/nfsd/filehandle', os.O_RDWR); os.write(f, b'* {} 64\\n'); print(os.read(f, 999).decode())"
+    shown = pair.server.run(f'python3 -c "{script.format(path)}"').out.strip()
+    return bytes.fromhex(shown.removeprefix("\\x"))
+
+
+def opaque(data: bytes) -> bytes:
+    """An opaque of variable length."""
+    return words(len(data)) + data.ljust(len(data) + -len(data) % 4, b"\0")
+
+
+def status(reply: str) -> tuple[int, int]:
+    """The status of an inline RPC reply, and the first word of its results."""
+    _, payload = wire.decode(bytes.fromhex(reply))
+    accepted, results = wire.decode_reply(payload)
+    assert accepted is not None, reply
+    return accepted["status"], int.from_bytes(results[:4]) if results else 0
+
+
+def export_file(pair: Pair, length: int) -> tuple[bytes, bytes]:
+    """Makes a file of the export, for a client that nfsd knows; its handle, and its content."""
+    content = bytes(at * 7 % 251 for at in range(length))
+    (pair.client.share / "content").write_bytes(content)
+    pair.mount("3")
+    pair.client.run(f"cp /share/content {MOUNT_POINT}/chunks")
+    pair.umount()
+    return opaque(handle_of(pair, "/export/chunks")), content
+
+
+def read_of(fh: bytes, length: int) -> bytes:
+    """A call that reads this many bytes from the start of a file."""
+    return call(READ, fh + words(0, 0, length))
+
+
+# Bytes of an inline reply to READ that are not data: the header, and the results in front of the data.
+REPLY_HEADER, READ_RESULTS = 28, 128
+BARE = words(0, 0, 0).hex()

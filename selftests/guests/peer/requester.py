@@ -19,9 +19,10 @@ in these digits; {turn} stands for the number of the turn, from 1 on. The last t
 
 The messages of an exchange are sent together. Its replies are those up to the first with the xid of its last message,
 which has to be a good call. A number in the place of an exchange stands for waiting until as many calls of the server have
-come, from the first on. For each connection there is a line of output: `private_data` of the accept, for each exchange an
-array of its replies, the `calls` of the server, and `memory` as it is after the last exchange; or `failed`, with what came
-instead.
+come, from the first on; an object with the words `call` and `answers` for sending messages in return to the call with this
+number, from 0 on. For each connection there is a line of output: `private_data` of the accept, the `handle` of the memory,
+for each exchange an array of its replies, the number of calls of the server that it has `seen` by the end of each exchange,
+these `calls`, and `memory` as it is after the last exchange; or `failed`, with what came instead of the rest.
 """
 
 import ctypes
@@ -109,7 +110,7 @@ class Requester:
                 text,
             )
         text = re.sub(r"\{(\w+)\}", lambda found: self._kept[found[1]].hex(), text)
-        text = text.replace("h" * 8, f"{self._memory.rkey:08x}").replace("o" * 16, f"{self._memory.addr:016x}")
+        text = text.replace("h" * 8, self.handle).replace("o" * 16, f"{self._memory.addr:016x}")
         return bytes.fromhex(text)
 
     def repeat(self, order):
@@ -141,19 +142,31 @@ class Requester:
         while len(self.calls) < count:
             self._received([])
 
+    def answer(self, number, texts):
+        """Sends the messages in return to this call of the server."""
+        for text in texts:
+            self._connection.send(self._message(text, self.calls[number]))
+
+    @property
+    def handle(self):
+        """The handle of the memory."""
+        return f"{self._memory.rkey:08x}"
+
     def _received(self, before):
         """The next replies. Calls of the server are answered as the orders say."""
-        ready, _, _ = select.select([self._connection.fd], [], [], SILENCE_SECONDS)
+        events = self._channel.contents.fd
+        ready, _, _ = select.select([self._connection.fd, events], [], [], SILENCE_SECONDS)
         if not ready:
             raise Failed(f"silence, after {[message.hex() for message in [*before, *self.calls]]}")
+        if ready == [events]:
+            self._wait(None)
         messages = self._connection.receive()
         if problems := self._connection.problems():
             raise Failed(f"completions failed with status {problems}")
         for message in filter(is_call, messages):
             number = len(self.calls)
             self.calls.append(message)
-            for answer in self._callbacks[number] if number < len(self._callbacks) else []:
-                self._connection.send(self._message(answer, message))
+            self.answer(number, self._callbacks[number] if number < len(self._callbacks) else [])
         return [message for message in messages if not is_call(message)]
 
     def end(self):
@@ -168,16 +181,19 @@ def is_call(message):
 
 def carry_out(host, port, order):
     """Makes a connection, and the exchanges on it."""
-    found = {"exchanges": []}
+    found = {"exchanges": [], "seen": []}
     try:
         requester = Requester(host, port, order)
-        found["private_data"] = requester.private_data.hex()
+        found["private_data"], found["handle"] = requester.private_data.hex(), requester.handle
         for exchange in order.get("exchanges", []):
             if isinstance(exchange, int):
                 requester.await_calls(exchange)
+            elif isinstance(exchange, dict) and "call" in exchange:
+                requester.answer(exchange["call"], exchange["answers"])
             else:
                 replies = requester.repeat(exchange) if isinstance(exchange, dict) else requester.exchange(exchange)
                 found["exchanges"].append([reply.hex() for reply in replies])
+                found["seen"].append(len(requester.calls))
         found["calls"] = [call.hex() for call in requester.calls]
         found["memory"] = requester.memory.hex()
         requester.end()

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
 from guests.lib.capture import capturing
+from guests.lib.connecting import PROVOKED
 from guests.lib.mountstats import calls
-from guests.lib.recall import delegations, recall, take_delegation
+from guests.lib.recall import delegations, recall, returns, server_view, take_delegation
 from guests.lib.requester import NFS, REFUSES, XID, carried_out, null
 from guests.peer import wire
 from guests.peer.wire import words
@@ -23,7 +25,6 @@ SLOTS = 16
 @test(
     "recalls over connections of {by}",
     "BI-1",
-    "BI-8",
     "BI-15",
     server="ours",
     cases=CLIENTS,
@@ -120,16 +121,9 @@ def compound(*operations: str) -> str:
     return text(wire.msg(XID, 32, call), words(0, 1, len(operations)), *operations)
 
 
-def session(owner: str, file: str) -> list[object]:
-    """The calls of a client that gets a delegation of a file."""
+def session(owner: str, *files: str) -> list[object]:
+    """The calls of a client that gets a delegation of each file."""
     attributes = words(0, 4096, 4096, 1024, 4, 4, 0)
-    opened = text(
-        words(0, READ_DELEGATION, 0),
-        "{client}",
-        opaque(owner),
-        words(0, 0),
-        opaque(file),
-    )
     calls = [
         [text(EXCHANGE_ID, bytes(8), opaque(owner), words(0, 0, 0))],
         [
@@ -144,12 +138,15 @@ def session(owner: str, file: str) -> list[object]:
         ],
         [text(SEQUENCE, "{session}", 1, 0, 0, 0), text(RECLAIM_COMPLETE, 0)],
     ]
-    # In slot 1, since nfsd gives none during its grace period, or while it makes the way back.
-    take = compound(text(SEQUENCE, "{session}{turn}", 1, 1, 0), text(PUTROOTFH), text(OPEN, opened))
-    return [
-        *([compound(*operations)] for operations in calls),
-        {"messages": [take], "while": NO_DELEGATION},
-    ]
+    return [*([compound(*operations)] for operations in calls), *taking(owner, files)]
+
+
+def taking(owner: str, files: tuple[str, ...]) -> Iterator[object]:
+    """The calls for delegations. nfsd gives none during its grace period, or while it makes the way back."""
+    for slot, file in enumerate(files, 1):
+        opened = text(words(0, READ_DELEGATION, 0), "{client}", opaque(owner), words(0, 0), opaque(file))
+        call = compound(text(SEQUENCE, "{session}{turn}", slot, slot, 0), text(PUTROOTFH), text(OPEN, opened))
+        yield {"messages": [call], "while": NO_DELEGATION}
 
 
 TRACE = "/sys/kernel/tracing"
@@ -199,7 +196,7 @@ ANSWERS = [
 
 @test(
     "a recall answered by: {title}",
-    *("BI-9", "BI-22", "BI-23", "BI-24", "BI-25"),
+    *("BI-5", "BI-7", "BI-22", "BI-23", "BI-24", "BI-25"),
     server="ours",
     cases=[{"title": title} for title, *_ in ANSWERS],
 )
@@ -243,3 +240,74 @@ def answered(pair: Pair, title: str) -> None:
     # The trace is written before the reply to what nfsd does next.
     (status, *_) = re.findall(r"tk_status=(-?\d+)", pair.server.run(f"cat {TRACE}/trace").out)
     assert int(status) == outcome, f"the call ended with {status}"
+
+
+# Calls that do nothing, one after the other: more time than a call of the server takes that nothing holds back.
+A_WHILE = [[null().hex()]] * 10
+# Opens files together, without waiting for the delegations.
+OPENS = """
+import os, sys
+for file in sys.argv[1:]:
+    try:
+        os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+    except BlockingIOError:
+        pass
+"""
+
+
+@test(
+    "three recalls at a time, and a grant of {grant}",
+    *("BI-2", "BI-4", "BI-8", "BI-9", "BI-21", "BI-35"),
+    server="ours",
+    limit=90,
+    cases=[{"grant": 1}, {"grant": 16}],
+)
+def granted(pair: Pair, grant: int) -> None:
+    """Before the first reply, and with a grant of one, one recall is on its way. The next connection starts afresh."""
+    for connection in "first", "second":
+        name = f"{connection}-{grant}-"
+        files = [f"{name}{number}" for number in range(3)]
+        opens = f"python3 -c '{OPENS}' {' '.join(f'/export/{file}' for file in files)}"
+        pair.server.run(f"cd /export; touch {' '.join(files)}")
+        held = f"cat /proc/fs/nfsd/clients/*/states 2>/dev/null | grep -c 'deleg.*\"/{name}'"
+        writer = pair.server.spawn(f"until [ $({held}) = 3 ]; do sleep 0.1; done\n{opens}")
+        most = min(3, 1 + grant)
+        steps = [
+            *[*session(f"client of {name}", *files), 1, *A_WHILE],
+            *[{"call": 0, "answers": [reply(grant)]}, most, *A_WHILE],
+            *[{"call": 1, "answers": [reply(grant)]}, 3, {"call": 2, "answers": [GOOD]}, [null().hex()]],
+        ]
+        (done,) = carried_out(pair, {"private_data": REFUSES, "keep": KEEP, "exchanges": steps})
+        assert "failed" not in done, done
+        pair.server.finish(writer, "the writer", 10)
+        seen = done["seen"][6:]
+        assert seen == [1] * 10 + [most] * 10 + [3], f"calls seen on the {connection} connection: {seen}"
+        headers = [wire.decode(bytes.fromhex(call)) for call in done["calls"]]
+        xids = [header["xid"] for header, _ in headers]
+        assert len(set(xids)) == 3 and xids == [wire.Reader(payload).word() for _, payload in headers], headers
+
+
+@test(
+    "a recall that finds no connection",
+    "BI-17",
+    server="ours",
+    client="ours",
+    limit=120,
+    device="rxe",
+    allowed=PROVOKED,
+)
+def unconnected(pair: Pair) -> None:
+    """The server waits for the client, and makes the call over the next connection; the delegation is not revoked."""
+    name = "unconnected-"
+    pair.server.run(f"cd /export; for i in $(seq 8); do echo one >{name}$i; done")
+    pair.mount("4.2")
+    shared = take_delegation(pair, name, 8)
+    before = calls(pair.client, MOUNT_POINT, "DELEGRETURN")
+    pair.client.run("rdma link delete rxe0", 30)
+    writer = pair.server.spawn(f"echo two >>/export/{shared}")
+    wait_until(lambda: "callback state: UP" not in server_view(pair, "info"), "the server found a connection", 20)
+    pair.client.run(f"rdma link add rxe0 type rxe netdev eth0; stat {MOUNT_POINT}/{name}1", 60)
+    pair.server.finish(writer, "the writer", 60)
+    assert returns(pair, before + 1) > before, "the delegation was not returned"
+    assert pair.client.run(f"cat {MOUNT_POINT}/{shared}", 60).out == "one\ntwo\n"
+    pair.umount()

@@ -500,7 +500,7 @@ def probe_refused(pair: Pair, error: str) -> None:
         assert [m["connection"] for m in server.lookups("do-never")] == [1, 3], server.lookups("do-never")
 
 
-@test("a call without a reply on a connection that lives", "V1-123", limit=120, device="rxe")
+@test("a call without a reply on a connection that lives", "V1-123", "BI-18", limit=120, device="rxe")
 def silent(pair: Pair) -> None:
     """It is not sent again before that connection has ended: a server must not see an xid twice on one."""
     with hostile(pair, mount="timeo=30") as server:

@@ -7,21 +7,13 @@ from guests.harness.guest import Guest
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
 from guests.harness.registry import test
 from guests.lib import resources
-from guests.lib.requester import NFS, REFUSES, TAKES, XID, carried_out, null
+from guests.lib.nfsd import PORTLIST, RESTART
+from guests.lib.requester import CHUNK, NFS, REFUSES, XID, carried_out, null, rejection, without_credits
 from guests.peer import wire
 from guests.peer.wire import words
 
-PORTLIST = "/proc/fs/nfsd/portlist"
 CLIENTS = [{"client": client, "by": client} for client in ("ours", "in-tree")]
 MOUNTS = [{**client, "vers": vers} for client in CLIENTS for vers in ("3", "4.0", "4.1", "4.2")]
-
-# Threads come with the listeners that are there already.
-RESTART = f"""
-rpc.nfsd 0
-echo 'rdma {NFS_PORT}' >{PORTLIST}
-rpc.nfsd 8
-grep -q 'rdma {NFS_PORT}' {PORTLIST}
-"""
 
 
 def idle(server: Guest) -> tuple[dict[str, int], int]:
@@ -30,7 +22,14 @@ def idle(server: Guest) -> tuple[dict[str, int], int]:
     return resources.rdma(server), resources.module_use(server, "rpcrdma_rs") or 0
 
 
-@test("a hundred listeners, {threads} threads", "H-101", "H-103", server="ours", cases=[{"threads": 0}, {"threads": 4}])
+@test(
+    "a hundred listeners, {threads} threads",
+    "H-101",
+    "H-103",
+    "V1-142",
+    server="ours",
+    cases=[{"threads": 0}, {"threads": 4}],
+)
 def listeners(pair: Pair, threads: int) -> None:
     """Made by name, for both families, and destroyed; nothing of them stays, nor of the module's references."""
     before = idle(pair.server)
@@ -196,22 +195,11 @@ def restart(pair: Pair, by: str) -> None:
 BAD_XID = 0x2002
 
 
-def rejection(xid: int, version: int, *body: int) -> bytes:
-    """An RDMA_ERROR, but for its credits."""
-    return words(xid, version) + words(wire.RDMA_ERROR, *body)
-
-
-def without_credits(message: bytes) -> bytes:
-    """A message without the word that the server is free to choose."""
-    return message[:8] + message[12:]
-
-
 def bad(*, proc: int = wire.RDMA_MSG, vers: int = 1, chunks: bytes | None = None, rpc_xid: int = BAD_XID) -> bytes:
     """A call with the bad xid."""
     return wire.msg(BAD_XID, 32, wire.rpc_call(rpc_xid, NFS, 3, 0), vers, proc, chunks)
 
 
-CHUNK = (wire.ERR_CHUNK,)
 VERSION = (wire.ERR_VERS, 1, 1)
 SILENT: tuple[int, ...] = ()
 # Title, requirements, the message, and the body of the error in reply.
@@ -221,18 +209,18 @@ MALFORMED = [
     ("15 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0)[:15], SILENT),
     ("16 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0), CHUNK),
     ("27 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0, 0, 0, 0)[:27], CHUNK),
-    ("version 0", ("V1-104",), bad(vers=0), VERSION),
-    ("version 2", ("V1-104",), bad(vers=2), VERSION),
-    ("version 0xffffffff of type 5", ("V1-104",), bad(vers=0xFFFFFFFF, proc=5), VERSION),
+    ("version 0", ("V1-104", "V1-106"), bad(vers=0), VERSION),
+    ("version 2", ("V1-104", "V1-106"), bad(vers=2), VERSION),
+    ("version 0xffffffff of type 5", ("V1-104", "V1-106"), bad(vers=0xFFFFFFFF, proc=5), VERSION),
     ("an error of version 2", ("V1-114",), bad(vers=2, proc=wire.RDMA_ERROR), SILENT),
-    ("RDMA_MSGP", ("V1-9",), bad(proc=wire.RDMA_MSGP), CHUNK),
-    ("type 5", ("V1-9",), bad(proc=5), CHUNK),
+    ("RDMA_MSGP", ("V1-9", "V1-116"), bad(proc=wire.RDMA_MSGP), CHUNK),
+    ("type 5", ("V1-9", "V1-107"), bad(proc=5), CHUNK),
     ("type 0xffffffff", ("V1-9",), bad(proc=0xFFFFFFFF), CHUNK),
     ("RDMA_DONE", ("V1-116",), bad(proc=wire.RDMA_DONE), SILENT),
     ("an error", ("V1-114",), wire.error(BAD_XID, 32, wire.ERR_CHUNK), SILENT),
-    ("an error that is cut", ("V1-114",), wire.error(BAD_XID, 32), SILENT),
-    ("another xid in the payload", ("V1-7",), bad(rpc_xid=BAD_XID + 1), CHUNK),
-    ("RDMA_NOMSG without chunks", ("V1-107",), bad(proc=wire.RDMA_NOMSG), CHUNK),
+    ("an error that is cut", ("V1-105", "V1-114"), wire.error(BAD_XID, 32), SILENT),
+    ("another xid in the payload", ("V1-7", "V1-107"), bad(rpc_xid=BAD_XID + 1), CHUNK),
+    ("RDMA_NOMSG without chunks", ("V1-11", "V1-107"), bad(proc=wire.RDMA_NOMSG), CHUNK),
     (
         "RDMA_NOMSG with a Write list alone",
         ("V1-107",),
@@ -243,16 +231,17 @@ MALFORMED = [
     ("position 2", ("V1-71",), bad(chunks=wire.lists(read=[(2, 1, 100, 0)])), CHUNK),
     ("a position past the payload", ("V1-79",), bad(chunks=wire.lists(read=[(400, 1, 100, 0)])), CHUNK),
     ("a segment past 2^64", ("V1-79",), bad(chunks=wire.lists(read=[(40, 1, 2, 2**64 - 1)])), CHUNK),
-    ("2 for the presence of a list", ("V1-106",), bad(chunks=words(2, 0, 0)), CHUNK),
-    ("a chunk of 0xffffffff segments", ("V1-106",), bad(chunks=words(0, 1, 0xFFFFFFFF, 0, 0)), CHUNK),
-    ("a chunk of 0x10000001 segments", ("V1-106",), bad(chunks=words(0, 0, 1, 0x10000001)), CHUNK),
-    ("a message that is neither call nor reply", ("V1-106",), wire.msg(BAD_XID, 32, words(BAD_XID, 2)), CHUNK),
+    ("2 for the presence of a list", ("V1-18", "V1-107"), bad(chunks=words(2, 0, 0)), CHUNK),
+    ("a chunk of 0xffffffff segments", ("V1-19", "V1-107"), bad(chunks=words(0, 1, 0xFFFFFFFF, 0, 0)), CHUNK),
+    ("a chunk of 0x10000001 segments", ("V1-19", "V1-107"), bad(chunks=words(0, 0, 1, 0x10000001)), CHUNK),
+    ("a message that is neither call nor reply", ("V1-107", "BI-29"), wire.msg(BAD_XID, 32, words(BAD_XID, 2)), CHUNK),
     ("a reply that nobody waits for", ("BI-29",), wire.msg(BAD_XID, 32, wire.rpc_reply(BAD_XID)), SILENT),
 ]
 
 
 @test(
     "malformed messages, each followed by a call on the same connection",
+    *("V1-2", "V1-3", "V1-5", "V1-8", "V1-12", "V1-20", "V1-40", "V1-103", "V1-139"),
     *sorted({requirement for _, requirements, _, _ in MALFORMED for requirement in requirements}),
     server="ours",
 )
@@ -266,9 +255,10 @@ def malformed(pair: Pair) -> None:
         version = int.from_bytes(message[4:8])
         expected = [rejection(BAD_XID, version, *body)] if body else []
         assert [without_credits(reply) for reply in replies] == expected, f"{title}: {exchange}"
+        assert all(32 <= int.from_bytes(reply[8:12]) <= 128 for reply in replies), f"{title}, its grant: {exchange}"
         header, payload = wire.decode(good)
-        assert (header["proc"], payload) == (wire.RDMA_MSG, wire.rpc_reply(XID)), f"{title}: {exchange}"
-        assert header["credits"] == 32, f"{title}: {header}"
+        found = [header[word] for word in ("xid", "vers", "credits", "proc")]
+        assert (found, payload) == ([XID, 1, 32, wire.RDMA_MSG], wire.rpc_reply(XID)), f"{title}: {exchange}"
 
 
 @test("credits: no more than requested, and at least one", "V1-23", "V1-24", "V1-37", server="ours")
@@ -293,25 +283,16 @@ def burst(pair: Pair) -> None:
     assert len(replies) == 1 + 320 + 3, len(replies)
 
 
-# Title, the private data of the request, and its requirement.
-REQUESTS = [
-    ("none", "", "PD-34"),
-    ("at offset 3", "aabbcc" + TAKES, "PD-36"),
-    ("version 2", "f6ab0e1802010303", "PD-38"),
-    ("cut", TAKES[:14].rjust(112, "0"), "PD-40"),
-    ("reserved bits", "f6ab0e1801fe0303", "PD-7"),
-    ("1024 bytes", "f6ab0e1801010000", "PD-14"),
-    ("256 KiB", "f6ab0e180101ffff", "PD-14"),
-]
-
-
-@test("private data of the request: {title}", server="ours", cases=[{"title": t, "data": d} for t, d, _ in REQUESTS])
-def private_data(pair: Pair, title: str, data: str) -> None:
-    """Whatever it is, the connection is made, with the server's own in the reply."""
-    (found,) = carried_out(pair, {"private_data": data, "exchanges": [[null().hex()]]})
-    assert "failed" not in found, f"{title}: {found}"
-    own = found["private_data"][:16]
-    assert own[:10] == TAKES[:10] and own[12:] == "0303", f"{title}: {found}"
+@test("calls beyond the grant", "V1-23", "V1-35", "V1-36", server="ours")
+def beyond(pair: Pair) -> None:
+    """A client that is granted one call and sends eight has them all served, as long as Receives are posted."""
+    one = [null(credits=1).hex()]
+    bursts = [[null(0x3000 + i, 1).hex() for i in range(8)] for _ in range(10)]
+    (found,) = carried_out(pair, {"receives": 128, "exchanges": [one, *bursts, *[one] * 3]})
+    assert "failed" not in found, found
+    replies = [reply for exchange in found["exchanges"] for reply in exchange]
+    assert len(replies) == 1 + 80 + 3, len(replies)
+    assert {int(reply[16:24], 16) for reply in replies} == {1}, replies
 
 
 @test("requests that are rejected, or dropped", "H-105", "H-112", server="ours")
@@ -322,139 +303,3 @@ def dropped(pair: Pair) -> None:
     assert all("failed" not in other for other in found[1:]), found
     (found,) = carried_out(pair, {"exchanges": [[null().hex()]]})
     assert "failed" not in found, found
-
-
-HANDLE, ADDRESS = "h" * 8, "o" * 16
-READ, WRITE = 6, 7
-ROOT = words(1, 20, 0, 0, 0, 0, 0)  # a credential of AUTH_SYS, without groups
-
-
-def call(procedure: int, arguments: bytes, xid: int = XID) -> bytes:
-    """A call of NFSv3 by root."""
-    return words(xid, wire.CALL, 2, NFS, 3, procedure) + ROOT + words(0, 0) + arguments
-
-
-def header(lists: str, proc: int = wire.RDMA_MSG, xid: int = XID) -> str:
-    """A header with these lists, in hexadecimal digits."""
-    return words(xid, 1, 32, proc).hex() + lists
-
-
-def segment(length: int, handle: str = HANDLE, at: int | None = None) -> str:
-    """A segment at the beginning of the memory, or at any address."""
-    return handle + words(length).hex() + (ADDRESS if at is None else f"{at:016x}")
-
-
-def read_list(*segments: tuple[int, str]) -> str:
-    """A Read list of (position, segment)."""
-    return "".join(words(1, position).hex() + of for position, of in segments) + words(0).hex()
-
-
-def handle_of(pair: Pair, path: str) -> bytes:
-    """The handle of a file for NFSv3, as nfsd makes it for a client of the export."""
-    script = "import os; f = os.open('/proc/fs/nfsd/filehandle', os.O_RDWR); os.write(f, b'* {} 64\\n'); print(os.read(f, 999).decode())"
-    shown = pair.server.run(f'python3 -c "{script.format(path)}"').out.strip()
-    return bytes.fromhex(shown.removeprefix("\\x"))
-
-
-def opaque(data: bytes) -> bytes:
-    """An opaque of variable length."""
-    return words(len(data)) + data.ljust(len(data) + -len(data) % 4, b"\0")
-
-
-def status(reply: str) -> tuple[int, int]:
-    """The status of an inline RPC reply, and the first word of its results."""
-    _, payload = wire.decode(bytes.fromhex(reply))
-    accepted, results = wire.decode_reply(payload)
-    assert accepted is not None, reply
-    return accepted["status"], int.from_bytes(results[:4]) if results else 0
-
-
-@test("arguments in Read chunks of any form", "V1-72", "V1-73", "V1-76", "V1-78", "V1-80", "V1-107", server="ours")
-def arguments(pair: Pair) -> None:
-    """A WRITE is executed with its bytes in the right places, and zeros where padding is missing."""
-    pair.mount("3")  # so that nfsd knows the client
-    pair.umount()
-    pair.server.run(": >/export/chunks")
-    fh, data = opaque(handle_of(pair, "/export/chunks")), bytes(range(1, 251)) * 8
-    size = len(data)
-
-    start = call(WRITE, fh + words(0, 0, size, 2, size))
-    whole = start + data
-    forms = {
-        "one chunk": (read_list((len(start), segment(size))) + words(0, 0).hex(), wire.RDMA_MSG, start, data),
-        "behind an empty segment": (
-            read_list((len(start), segment(0)), (len(start), segment(size)), (len(start), segment(0)))
-            + words(0, 0).hex(),
-            wire.RDMA_MSG,
-            start,
-            data,
-        ),
-        "a Long call": (read_list((0, segment(len(whole)))) + words(0, 0).hex(), wire.RDMA_NOMSG, b"", whole),
-        "two bytes short of its count": (
-            read_list((len(start), segment(size - 2))) + words(0, 0).hex(),
-            wire.RDMA_MSG,
-            start,
-            data,
-        ),
-    }
-    for number, (title, (lists, proc, inline, memory)) in enumerate(forms.items()):
-        pair.server.run("truncate -s 0 /export/chunks")
-        # nfsd would reply to a call with the same xid without executing it.
-        xid = words(0x5000 + number)
-        inline, memory = (xid + part[4:] if part[:4] == start[:4] else part for part in (inline, memory))
-        message = header(lists, proc, 0x5000 + number) + inline.hex()
-        order = {"private_data": REFUSES, "memory": memory.hex(), "exchanges": [[message]]}
-        (found,) = carried_out(pair, order)
-        assert "failed" not in found, f"{title}: {found}"
-        assert status(found["exchanges"][0][0]) == (wire.SUCCESS, 0), f"{title}: {found}"
-        expected = data[:-2] + b"\0\0" if "short" in title else data
-        written = pair.server.run("od -An -v -tx1 /export/chunks").out.replace(" ", "").replace("\n", "")
-        assert written == expected.hex(), f"{title}: {len(written) // 2} bytes, {written[-16:]}"
-
-
-@test("memory that the client does not give", "V1-157", "H-150", server="ours", allowed=(r"rxe0: .*",))
-def refused_memory(pair: Pair) -> None:
-    """An RDMA Read or Write that fails ends the connection; the call is not executed, and the next connection works."""
-    pair.mount("3")
-    pair.umount()
-    pair.server.run("echo before >/export/chunks")
-    fh = opaque(handle_of(pair, "/export/chunks"))
-    start = call(WRITE, fh + words(0, 0, 2000, 2, 2000))
-    read = call(READ, fh + words(0, 0, 2000))
-    wrong = segment(2000, "0badbad0")
-    calls = (
-        header(read_list((len(start), wrong)) + words(0, 0).hex()) + start.hex(),
-        header(words(0, 1, 1).hex() + wrong + words(0, 0).hex()) + read.hex(),
-    )
-    for message in calls:
-        found, good = carried_out(pair, {"exchanges": [[message]]}, {"exchanges": [[null().hex()]]})
-        assert "failed" in found and "failed" not in good, (found, good)
-    assert pair.server.run("cat /export/chunks").out == "before\n"
-
-
-@test("results in Write chunks of any form", "V1-56", "V1-86", "V1-88", "V1-98", server="ours")
-def results(pair: Pair) -> None:
-    """The data of a READ goes to its chunk, as far as that has room, and the lengths are returned."""
-    pair.mount("3")
-    pair.umount()
-    pair.server.run("head -c 1000 /dev/zero | tr '\\0' x >/export/chunks")
-    fh = opaque(handle_of(pair, "/export/chunks"))
-    read = call(READ, fh + words(0, 0, 1000)).hex()
-
-    def answer(chunks: str) -> tuple[dict[str, object], bytes, bytes]:
-        message = header(words(0).hex() + chunks) + read
-        (found,) = carried_out(pair, {"private_data": REFUSES, "memory": bytes(1200).hex(), "exchanges": [[message]]})
-        assert "failed" not in found, f"{chunks}: {found}"
-        return *wire.decode(bytes.fromhex(found["exchanges"][0][0])), bytes.fromhex(found["memory"])
-
-    one = words(1, 1).hex() + segment(1200) + words(0, 0).hex()
-    head, _, memory = answer(one)
-    assert memory == b"x" * 1000 + bytes(200) and head["write"][0][0]["length"] == 1000, head
-    # Without segments the data is inline.
-    head, payload, memory = answer(words(1, 0, 0, 0).hex())
-    assert head["write"] == [[]] and payload.endswith(b"x" * 1000) and memory == bytes(1200), head
-    # A chunk that is too small: an error of NFS, and nothing is written.
-    head, payload, memory = answer(words(1, 1).hex() + segment(900) + words(0, 0).hex())
-    assert head["proc"] == wire.RDMA_MSG and memory == bytes(1200), head
-    accepted, found = wire.decode_reply(payload)
-    assert accepted["status"] != wire.SUCCESS or int.from_bytes(found[:4]) != 0, payload

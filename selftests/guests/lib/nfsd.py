@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The NFS server of the server guest, and its listeners."""
+
+from guests.harness.pair import NFS_PORT
+
+PORTLIST = "/proc/fs/nfsd/portlist"
+
+# Threads come with the listeners that are there already.
+RESTART = f"""
+rpc.nfsd 0
+echo 'rdma {NFS_PORT}' >{PORTLIST}
+rpc.nfsd 8
+grep -q 'rdma {NFS_PORT}' {PORTLIST}
+"""
