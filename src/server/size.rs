@@ -119,7 +119,8 @@ mod tests {
         fit(device, &PrivateData::default(), 1, 0, wants).map(|(_, credits)| credits)
     }
 
-    // V1-34: each call of the grant has a Receive, even if a batch is held back.
+    // PD-13, V1-34, BI-13, BI-14: each call of the grant has a Receive, even if a batch is held back,
+    // and one is left for the reply to a call of the server; all are as long as announced.
     #[test]
     fn receives_for_all() {
         for wanted in [1, 4, 5, 32, 128, 16_384] {
@@ -137,6 +138,7 @@ mod tests {
             let posted = size.first_recvs.saturating_sub(size.recv_batch);
             assert!(posted >= receives(credits.min(FIRST_CREDITS), 0));
             assert!(size.first_recvs <= size.recvs && size.first_sends <= size.sends);
+            assert_eq!(size.recv_len, PrivateData::default().receive.bytes());
         }
     }
 

@@ -25,9 +25,9 @@ Conformance
 ===========
 
 Where each requirement of ``requirements.rst`` is met, and which tests would notice its loss. This page is made by
-``make conformance`` from the citations in code and tests; ``make lint`` fails when it is out of date, when a client's requirement has
-neither a test nor a reason, and when one is cited that does not exist. Of version 2 there are the codec and the decisions of both
-ends, which nothing calls yet; a requirement that they alone cannot meet says what it waits for.
+``make conformance`` from the citations in code and tests; ``make lint`` fails when it is out of date, when a requirement of
+the client or of the server has neither a test nor a reason, and when one is cited that does not exist. Of version 2 there are the
+codec and the decisions of both ends, which nothing calls yet; a requirement that they alone cannot meet says what it waits for.
 """
 
 
@@ -87,9 +87,9 @@ class Table:
                 kinds["tested"] += 1
             else:
                 kinds["untestable" if name in places.UNTESTABLE else "open"] += 1
-        client = len(self.requirements) - kinds["apart"]
+        ours = len(self.requirements) - kinds["apart"]
         return (
-            f"Of {len(self.requirements)} requirements {client} concern a client, or either end of version 2: "
+            f"Of {len(self.requirements)} requirements {ours} concern the client or the server: "
             f"{kinds['tested']} have tests, "
             f"{kinds['untestable']} cannot be tested for the reason given, {kinds['open']} have no test yet."
         )
@@ -97,7 +97,7 @@ class Table:
     def entry(self, name: str) -> str:
         """The paragraph for one requirement."""
         if name in self.apart:
-            return f"Not a client's: {self.apart[name]}."
+            return f"Not here: {self.apart[name]}."
         if name in self.later and not self.tested(name):
             return f"No test yet: {self.later[name]}."
         said = ["In " + ", ".join(f"``{place}``" for place in self.places[name]) + "."]

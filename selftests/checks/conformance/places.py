@@ -72,6 +72,49 @@ PLACES = {
     "src/verbs/mr/registration.rs: Mr": "V1-57 V1-124 V1-133",
     "src/verbs/mr/list.rs: Registered": "V1-81 V1-126 V1-128 V1-134",
     "src/client/connection/loss.rs: announce_loss": "V1-122 PD-20",
+    "src/cm/incoming.rs: Accepting": "V1-38",
+    "src/proto/private_data.rs: for_server": "PD-15 PD-50",
+    "src/proto/v1/responder/call.rs: receive": "V1-7 V1-17 V1-20 V1-103 V1-114 V1-139 BI-3 BI-29 BI-31",
+    "src/proto/v1/responder/call.rs: reverse_reply": "BI-22 BI-23 BI-24 BI-29",
+    "src/proto/v1/responder/call.rs: unusable": "V1-15 V1-104 V1-105 V1-106 V1-107 V1-114 V1-116",
+    "src/proto/v1/responder/check.rs: check": "V1-7 V1-11 V1-79 V1-107",
+    "src/proto/v1/responder/grant.rs: grant": "V1-23 V1-24 V1-26 V1-34 V1-37",
+    "src/proto/v1/responder/grant.rs: receives": "BI-13 BI-14",
+    "src/proto/v1/responder/invalidation.rs: permitted": "PD-23 PD-24 PD-28 PD-52",
+    "src/proto/v1/responder/invalidation.rs: handle": "PD-25 PD-32",
+    "src/proto/v1/responder/offer.rs: OfferLimits": "V1-19",
+    "src/proto/v1/responder/offer.rs: filled": "V1-87 V1-88 V1-94",
+    "src/proto/v1/responder/rebuild.rs: Rebuild": "V1-52 V1-72 V1-73 V1-78 V1-79 V1-80",
+    "src/proto/v1/responder/rebuild.rs: padding": "V1-76 V1-77",
+    "src/proto/v1/responder/reply.rs: ReplyPlan": "V1-14 V1-45 V1-47 V1-50 V1-51 V1-52 V1-54 V1-56 V1-100 PD-18",
+    "src/proto/v1/responder/reply/header.rs: encode_header": "V1-5 V1-8 V1-10 V1-11 V1-88 V1-98",
+    "src/proto/v1/responder/reply/parts.rs: payload": "V1-96",
+    "src/proto/v1/responder/reply/parts.rs: reductions": "V1-53 V1-85 V1-86 V1-98 V1-136 V1-138",
+    "src/proto/v1/responder/reply/parts.rs: split": "V1-87",
+    "src/server/accept.rs: bind": "V1-132",
+    "src/server/accept.rs: open": "PD-1 PD-3 PD-22 PD-28 V1-43",
+    "src/server/connection.rs: new": "PD-22 PD-34 PD-44 PD-48",
+    "src/server/connection.rs: Terms": "PD-19 V1-44",
+    "src/server/connection/callback.rs: call_back": "PD-33 BI-2 BI-5 BI-7 BI-19 BI-21 BI-22 BI-23 BI-24 BI-25",
+    "src/server/connection/callback.rs: called_back": "BI-4 BI-6 BI-8",
+    "src/server/connection/callback.rs: set_callbacks": "BI-8 BI-9 BI-35",
+    "src/server/connection/open.rs: open": "PD-13 PD-15 PD-17 PD-22",
+    "src/server/connection/read.rs: read": "V1-157",
+    "src/server/connection/read.rs: Parts": "V1-73 V1-76",
+    "src/server/connection/receive.rs: enqueue": "V1-35 V1-36",
+    "src/server/connection/receive.rs: reject": "V1-40 V1-103",
+    "src/server/connection/receive.rs: take_call": "V1-109",
+    "src/server/connection/reply.rs: reply": "V1-56",
+    "src/server/listener.rs: CLASS": "V1-142 V1-155",
+    "src/server/refused.rs: RefusedCalls": "V1-118",
+    "src/server/size.rs: with": "PD-13 V1-33 V1-42 BI-13 BI-14",
+    "src/sunrpc/xprt/callback.rs: set_credits": "BI-8",
+    "src/sunrpc/xprt/call.rs: xid": "BI-18",
+    "src/sunrpc/xprt/callback.rs: xid": "BI-18 BI-21",
+    "src/sunrpc/xprt/callback/ops.rs: connect": "BI-17",
+    "src/sunrpc/xprt/callback/ops.rs: create": "BI-15",
+    "src/verbs/rw/transfer.rs: Memory": "V1-124",
+    "src/verbs/send_queue.rs: post_with": "V1-150 PD-23",
     "src/proto/neutral.rs: Kind": "XC-3 XC-5 XC-6 XC-7 XC-8",
     "src/proto/v2/characteristics.rs: TABLE": "XC-21 XC-26 XC-68 XC-71 XC-77 XC-81 XC-82",
     "src/proto/v2/characteristics.rs: Set": "XC-2 XC-4 XC-14 XC-20",
@@ -89,7 +132,10 @@ PLACES = {
 
 # Requirements whose loss no test can show, and the reason.
 UNTESTABLE = {
-    "V1-57": "the wrapper of verbs has no work request that reads or writes a peer's memory",
+    "V1-57": (
+        "a client has no work request that reads or writes a peer's memory, and a server puts no handle of its own into a "
+        "header, by the arguments of their functions"
+    ),
     "V1-67": "a call without them cannot be posted: the plan, the buffer and the credit are arguments of the post",
     "V1-81": "the list of registrations moves into the call when that is posted, and out of it with the reply, by its type",
     "V1-115": "no function encodes these types",
@@ -107,18 +153,16 @@ LATER = {
     "it waits for reverse calls in version 2": "XC-83 XC-84 XC-85",
 }
 
-# Requirements that do not concern a client.
-SERVER = "the server's"
+# Requirements that do not concern the transport, or that it cannot meet.
 UPPER = "the upper layer's"
+UNTOLD = (
+    "known to the upper layer alone: sunrpc does not say which arguments are eligible, nor ask which came in chunks"
+)
 UNUSED = "optional, and not used"
 REVIEW = "a rule for those who write the code or configure the network"
 APART = {
-    SERVER: (
-        "PD-15 PD-22 PD-23 PD-24 PD-25 PD-28 PD-32 V1-23 V1-24 V1-26 V1-34 V1-35 V1-36 V1-50 V1-51 V1-56 V1-64 "
-        "V1-65 V1-73 V1-76 V1-79 V1-80 V1-85 V1-86 V1-87 V1-88 V1-94 V1-96 V1-103 V1-106 V1-107 V1-109 V1-116 V1-118 "
-        "V1-150 V1-157 BI-8 BI-9 BI-13 BI-14 BI-15 BI-17 BI-18 BI-21 BI-25 BI-29 BI-35 "
-    ),
     UPPER: "V1-58 V1-60 V1-61 V1-62 V1-63 V1-140 V1-156",
-    UNUSED: "V1-6 V1-13 V1-22 V1-49 V1-52 V1-72 V1-75 V1-147 V1-148 V1-154 PD-45",
+    UNTOLD: "V1-64 V1-65",
+    UNUSED: "V1-6 V1-13 V1-22 V1-49 V1-75 V1-147 V1-148 V1-154 PD-45",
     REVIEW: "PD-51 V1-130 V1-131 V1-135 V1-144 V1-145 V1-146 BI-33 V2-27 V2-55 V2-57 V2-60",
 }

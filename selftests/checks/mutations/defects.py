@@ -758,6 +758,30 @@ SERVER = (
         "test_server: requests",
         (("        drop(listening);\n        self.close_requests();\n", "        drop(listening);\n"),),
     ),
+    Defect(
+        "replies are as long as the server can send",
+        "PD-15",
+        "test_server_sizes: private data of the request: none",
+        (("Thresholds::for_server(&data, &self.peer)", "Thresholds::for_server(&data, &data)"),),
+    ),
+    Defect(
+        "the server announces an invalidation that its device does not do",
+        "PD-28",
+        "test_server_sizes: a device",
+        (("&= request.device().limits().mem_mgt_extensions;", "&= request.device().limits().max_wr != 0;"),),
+    ),
+    Defect(
+        "a call that has ended a connection ends the next one",
+        "V1-118",
+        "test_served_calls: memory",
+        (("        self.calls.lock().record(client, xid);\n", "        let _ = (client, xid);\n"),),
+    ),
+    Defect(
+        "the server calls as often as it likes before the first reply",
+        "BI-9",
+        "test_callbacks: calls of the server are no more",
+        (("        callbacks.set_credits(1);\n", "        callbacks.set_credits(MOST_CALLBACKS);\n"),),
+    ),
 )
 
 DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA, *RESPONDER, *SERVER)

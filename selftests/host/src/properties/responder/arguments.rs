@@ -77,8 +77,8 @@ impl Memory {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    // V1-11, V1-48, V1-52, V1-69..V1-78, V1-80: arguments of any form are rebuilt, in any order of
-    // the chunks.
+    // V1-11, V1-48, V1-52, V1-68, V1-69, V1-70, V1-72, V1-73, V1-76, V1-77, V1-78, V1-80: arguments of
+    // any form are rebuilt, in any order of the chunks, with their padding and without.
     #[test]
     fn arguments_round_trip(
         xid: u32,
