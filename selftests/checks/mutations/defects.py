@@ -779,7 +779,7 @@ SERVER = (
     Defect(
         "the server calls as often as it likes before the first reply",
         "BI-9",
-        "test_callbacks: calls of the server are no more",
+        "test_callbacks: three recalls at a time",
         (("        callbacks.set_credits(1);\n", "        callbacks.set_credits(MOST_CALLBACKS);\n"),),
     ),
 )
