@@ -119,7 +119,7 @@ mod tests {
         fit(device, &PrivateData::default(), 1, 0, wants).map(|(_, credits)| credits)
     }
 
-    // PD-13, V1-34, BI-13, BI-14: each call of the grant has a Receive, even if a batch is held back,
+    // PD-13, V1-34, BI-13, BI-14: each call of the grant has a Receive, with a batch held back too,
     // and one is left for the reply to a call of the server; all are as long as announced.
     #[test]
     fn receives_for_all() {

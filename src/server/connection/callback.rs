@@ -46,7 +46,7 @@ impl CallsBack for Connection {
     }
 
     fn set_callbacks(this: ArcBorrow<'_, Self>, callbacks: Callbacks) -> bool {
-        // One call may be outstanding until the client says more (BI-8); the spare Receive is for
+        // One call may be outstanding until the client grants more (BI-8); the spare Receive is for
         // its reply.
         callbacks.set_credits(1);
         let is_first = this.callbacks.populate(callbacks);

@@ -34,7 +34,7 @@ impl Connection {
         }
     }
 
-    /// `count` more Receives are posted. Those for replies to calls of the server are kept before a
+    /// `count` more Receives are posted. Some are kept for replies to calls of the server, before a
     /// grant counts them.
     fn count(&self, count: u32) {
         if self.callbacks.as_ref().is_some() {

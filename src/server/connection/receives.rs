@@ -73,8 +73,8 @@ impl Receives {
         granted
     }
 
-    /// Keeps up to `most` Receives for the replies to calls of the server, out of those that no
-    /// grant has promised to the client, with `coming` ones that are about to count.
+    /// Keeps up to `most` Receives for the replies to calls of the server, out of the Receives that
+    /// no grant has promised to the client, with `coming` ones that are about to count.
     pub(super) fn reserve(&self, most: u32, coming: u32) {
         let receives = self.posted.load(Relaxed).saturating_add(self.busy());
         let left = receives
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(receives.grant(128, 128), 32);
         receives.completed();
         assert_eq!(receives.grant(128, 128), 31);
-        // BI-13: those for replies in the reverse direction are no client's.
+        // BI-13: Receives for replies in the reverse direction are no client's.
         receives.reserve(16, 0);
         assert_eq!((receives.reserved(), receives.grant(128, 128)), (0, 31));
         receives.reserve(16, 8);

@@ -57,7 +57,7 @@ struct Writes {
 }
 
 impl Writes {
-    /// Those of `plan`, for a reply with this layout.
+    /// The RDMA Writes of `plan`, for a reply with this layout.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Connection {
                 sent
             }
         };
-        // The client cannot take this reply, and could not take another one.
+        // The client cannot take this reply, and could take no other.
         if sent == Err(Unsent::Refused(EMSGSIZE)) {
             return self.reject(call.xid, VERSION, &RdmaError::BadHeader, GFP_KERNEL);
         }

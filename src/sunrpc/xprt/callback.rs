@@ -89,7 +89,7 @@ struct Memory {
 pub(crate) struct Callbacks(Arc<Memory>);
 
 impl Callbacks {
-    /// Allocates an object in `net` for up to `most` calls. sunrpc holds the module during the call.
+    /// Allocates an object in `net` for up to `most` calls. sunrpc holds the module meanwhile.
     ///
     /// # Errors
     ///

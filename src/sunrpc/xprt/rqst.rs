@@ -38,8 +38,8 @@ pub(super) struct NoData;
 ///
 /// # Invariants
 ///
-/// `rqst` is a request of a `Slots<D>`, or of sunrpc if `D` is [`NoData`], with one pin that belongs
-/// to this value. The pin keeps the task, and the task keeps the transport.
+/// `rqst` is a request of a `Slots<D>`, or of sunrpc if `D` is [`NoData`], with one pin that
+/// belongs to this value. The pin keeps the task, and the task keeps the transport.
 pub(crate) struct Pinned<D> {
     rqst: NonNull<bindings::rpc_rqst>,
     /// Bytes that the reply has cut off the head.

@@ -4,8 +4,7 @@
 //!
 //! An RDMA Read or Write that the client's device refuses ends the connection, and the client sends
 //! the call again on the next one. If that fails in the same way, it would repeat for ever; so the
-//! server rejects a call that comes again with `ERR_CHUNK`, once. It remembers the last [`CALLS`] of
-//! them.
+//! server rejects a call that comes again with `ERR_CHUNK`, once. It remembers the last [`CALLS`].
 
 /// The number of calls that are remembered.
 pub(crate) const CALLS: usize = 64;
