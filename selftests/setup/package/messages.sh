@@ -8,6 +8,11 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# It mounts over directories of the system.
+[ "$(pwd -P)" = /repo ] || {
+	echo "error: run it inside the tool tree: selftests/setup/enter.sh selftests/setup/package/messages.sh" >&2
+	exit 2
+}
 passed=0 failed=0
 
 fake=$(mktemp -d)
