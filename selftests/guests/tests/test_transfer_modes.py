@@ -346,6 +346,8 @@ def without_caller(pair: Pair) -> None:
         return  # it sends such a call, ends the connection and sends the call again, for ever
     with loaded(pair) as load:
         load.open()
+        # Abandoned calls may hold half of the grant, which a server of ours raises with the load.
+        load.one("run proc=null count=256 depth=64").good()
         late = 0
         for seed in range(4):
             commands = ["run proc=null answer=0 count=40 depth=4", f"run count=200 depth=64 call=1000 seed={seed}"]
