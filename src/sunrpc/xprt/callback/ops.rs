@@ -54,7 +54,7 @@ const NAMES: Names = Names {
     netid6: c"rdma6",
 };
 
-/// Those of the class, which has no network identifier, so that no mount finds it.
+/// The names of the class, which has no network identifier, so that no mount finds it.
 const CLASS_NAMES: Names = Names {
     netid: c"",
     netid6: c"",
@@ -107,7 +107,7 @@ where
 /// # Safety
 ///
 /// `args` must be valid arguments from sunrpc, with a connection that the caller keeps: by a
-/// reference, or, where somebody asks sysfs for one more transport, by an object of this class.
+/// reference, or, when one more transport is added by sysfs, by an object of this class.
 unsafe fn create<L: Listener>(args: &bindings::xprt_create) -> Result<*mut bindings::rpc_xprt>
 where
     L::Connection: CallsBack,
@@ -140,7 +140,7 @@ where
         bindings::xprt_set_connected(xprt);
     }
     // Two upper layers may ask at the same time for what either could use. The one that comes
-    // second learns that the way back does not work yet, and its client asks it to try again.
+    // second learns that the way back does not work yet, and its client has it try again.
     if !L::Connection::set_callbacks(connection, handle.clone()) {
         return Err(EAGAIN);
     }
