@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from guests.harness.network import SERVER
@@ -24,9 +25,16 @@ def null(xid: int = XID, credits: int = 32) -> bytes:
     return wire.msg(xid, credits, wire.rpc_call(xid, NFS, 3, 0))
 
 
-def carried_out(pair: Pair, *orders: dict[str, object]) -> list[dict[str, object]]:
+# An exchange that waits until `carried_out` has called `until`.
+MEANWHILE = "/share/meanwhile"
+
+
+def carried_out(
+    pair: Pair, *orders: dict[str, object], until: Callable[[], object] | None = None
+) -> list[dict[str, object]]:
     """What the requester (peer/requester.py) in the client guest reports of these connections."""
     share = pair.client.share
+    (share / "meanwhile").unlink(missing_ok=True)
     if not (share / "peer").exists():
         source = Path(__file__).parent.parent / "peer"
         shutil.copytree(source, share / "peer", ignore=shutil.ignore_patterns("__pycache__"))
@@ -34,9 +42,12 @@ def carried_out(pair: Pair, *orders: dict[str, object]) -> list[dict[str, object
     program = (
         "python3 -I -S -B -c 'import sys; sys.path.insert(0, \"/share/peer\"); import requester; requester.main()'"
     )
-    done = pair.client.run(
-        f"modprobe -a rdma_ucm ib_uverbs; {program} {SERVER.ipv4} {NFS_PORT} /share/orders.json", 120
-    )
+    command = f"modprobe -a rdma_ucm ib_uverbs; {program} {SERVER.ipv4} {NFS_PORT} /share/orders.json"
+    job = pair.client.spawn(command)
+    if until:
+        until()
+        (share / "meanwhile").touch()
+    done = pair.client.finish(job, command, 120)
     return [json.loads(line) for line in done.lines]
 
 

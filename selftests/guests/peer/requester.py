@@ -19,7 +19,7 @@ in these digits; {turn} stands for the number of the turn, from 1 on. The last t
 
 The messages of an exchange are sent together. Its replies are those up to the first with the xid of its last message,
 which has to be a good call. A number in the place of an exchange stands for waiting until as many calls of the server have
-come, from the first on; an object with the words `call` and `answers` for sending messages in return to the call with this
+come, from the first on; a text for waiting until a file with this name is there; an object with the words `call` and `answers` for sending messages in return to the call with this
 number, from 0 on. For each connection there is a line of output: `private_data` of the accept, the `handle` of the memory,
 for each exchange an array of its replies, the number of calls of the server that it has `seen` by the end of each exchange,
 these `calls`, and `memory` as it is after the last exchange; or `failed`, with what came instead of the rest.
@@ -179,6 +179,15 @@ def is_call(message):
     return message[28:36] == message[:4] + bytes(4)
 
 
+def await_file(path):
+    """Waits until the file is there."""
+    for _ in range(TURNS):
+        if os.path.exists(path):
+            return
+        time.sleep(PAUSE_SECONDS)
+    raise Failed(f"no file {path}")
+
+
 def carry_out(host, port, order):
     """Makes a connection, and the exchanges on it."""
     found = {"exchanges": [], "seen": []}
@@ -188,6 +197,8 @@ def carry_out(host, port, order):
         for exchange in order.get("exchanges", []):
             if isinstance(exchange, int):
                 requester.await_calls(exchange)
+            elif isinstance(exchange, str):
+                await_file(exchange)
             elif isinstance(exchange, dict) and "call" in exchange:
                 requester.answer(exchange["call"], exchange["answers"])
             else:

@@ -13,7 +13,7 @@ from guests.lib.capture import capturing
 from guests.lib.connecting import PROVOKED
 from guests.lib.mountstats import calls
 from guests.lib.recall import delegations, recall, returns, server_view, take_delegation
-from guests.lib.requester import NFS, REFUSES, XID, carried_out, null
+from guests.lib.requester import MEANWHILE, NFS, REFUSES, XID, carried_out, null
 from guests.peer import wire
 from guests.peer.wire import words
 
@@ -221,10 +221,12 @@ def answered(pair: Pair, title: str) -> None:
     order = {
         "private_data": REFUSES,
         "keep": KEEP,
-        "exchanges": [*session(owner, file), len(answers), *[[null().hex()]] * 3],
+        "exchanges": [*session(owner, file), len(answers), MEANWHILE, *[[null().hex()]] * 3],
         "callbacks": answers,
     }
-    (done,) = carried_out(pair, order)
+    # A client that has gone ends its calls with another error.
+    traced = f"until grep -q tk_status= {TRACE}/trace; do sleep 0.1; done"
+    (done,) = carried_out(pair, order, until=lambda: pair.server.run(traced, 20))
     assert "failed" not in done, done
     pair.server.finish(writer, "the writer", 10)
     assert [len(replies) for replies in done["exchanges"]] == [1] * 7, done
@@ -240,7 +242,6 @@ def answered(pair: Pair, title: str) -> None:
         1,
         1,
     ], payload.hex()
-    # The trace is written before the reply to what nfsd does next.
     (status, *_) = re.findall(r"tk_status=(-?\d+)", pair.server.run(f"cat {TRACE}/trace").out)
     assert int(status) == outcome, f"the call ended with {status}"
 
