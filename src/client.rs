@@ -38,11 +38,8 @@ mod stats;
 mod transport;
 mod transports;
 
-pub(crate) use debugfs::Table;
-pub(crate) use transport::{
-    CLASS,
-    DEBUGFS, //
-};
+pub(crate) use debugfs::lines;
+pub(crate) use transport::CLASS;
 pub(crate) use transports::{
     init,
     reconnect, //

@@ -18,6 +18,8 @@
 //! - [`transport_queue`]: sunrpc's workqueue for transports.
 //! - [`cancel_delayed`]: takes delayed work off its queue.
 //! - [`Stragglers`]: tasks that are still inside the module when it is unloaded.
+//! - [`Counter`]: a number that only grows.
+//! - [`Last`]: a limit on messages in the log.
 //! - [`text()`]: a C string, borrowed.
 //! - [`sysctl`]: numbers under `/proc/sys`.
 //! - [`param`]: module parameters that can be changed while the module is loaded.
@@ -56,10 +58,12 @@
 //! # }
 //! ```
 
+mod counter;
 pub(crate) mod debugfs;
 mod fifo;
 mod global;
 mod held;
+mod last;
 mod module;
 mod net;
 mod page_set;
@@ -75,12 +79,14 @@ mod text;
 mod time;
 mod wait;
 
+pub(crate) use counter::Counter;
 pub(crate) use fifo::Fifo;
 pub(crate) use global::{
     global,
     Global, //
 };
 pub(crate) use held::HeldPages;
+pub(crate) use last::Last;
 pub(crate) use module::this_module;
 pub(crate) use net::{
     HeldNet,

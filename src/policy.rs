@@ -26,7 +26,10 @@ use crate::{
             module_uint,
             Uint, //
         },
-        sysctl::Numbers,
+        sysctl::{
+            Number,
+            Numbers, //
+        },
         PAGE_SIZE, //
     },
     proto::InlineSize, //
@@ -35,6 +38,7 @@ use crate::{
 pub(crate) use rule::{
     Policy,
     RemoteInvalidation,
+    Side,
     Target, //
 };
 
@@ -94,37 +98,85 @@ module_uint!(
     "Most memory for the buffers of a connection, in KiB, 256 to 1048576 (default 32768)"
 );
 
+module_uint!(
+    pub(crate) SERVER_CREDITS,
+    "server_credits",
+    128,
+    rule::CREDITS,
+    "Calls that a client may have outstanding on a connection, 4 to 16384 (default 128)"
+);
+
+module_uint!(
+    pub(crate) SERVER_INLINE,
+    "server_inline",
+    4096,
+    InlineSize::MIN..=InlineSize::MAX,
+    "Largest message with a client without RDMA, in bytes, 1024 to 262144 (default 4096)"
+);
+
+module_uint!(
+    pub(crate) SERVER_READS,
+    "server_reads",
+    16,
+    1..=255,
+    "RDMA Reads that may be outstanding on a connection of a client, 1 to 255 (default 16)"
+);
+
+module_uint!(
+    SERVER_CONNECTIONS,
+    "server_connections",
+    65536,
+    rule::CONNECTIONS,
+    "Most connections of clients that no rule is for, 0 to 65536 (default 65536)"
+);
+
 /// Settings that have no effect in the in-tree transport either.
 static INLINE_WRITE_PADDING: Uint = Uint::new(0, 0, PAGE_SIZE);
 static MEMREG_STRATEGY: Uint = Uint::new(5, 0, 6);
 static PAD_OPTIMIZE: Uint = Uint::new(0, 0, u32::MAX);
 
+/// A number that is always 0.
+pub(crate) static UNUSED: Uint = Uint::new(0, 0, 0);
+
 /// The defaults under the names of the in-tree transport, in `/proc/sys/sunrpc`, so that a
 /// `sysctl.conf` for that one applies to this one, too.
 pub(crate) static NUMBERS: Numbers<6> = Numbers::new([
-    (c"rdma_slot_table_entries", &CREDITS),
-    (c"rdma_max_inline_read", &MAX_INLINE_RECEIVE),
-    (c"rdma_max_inline_write", &MAX_INLINE_SEND),
-    (c"rdma_inline_write_padding", &INLINE_WRITE_PADDING),
-    (c"rdma_memreg_strategy", &MEMREG_STRATEGY),
-    (c"rdma_pad_optimize", &PAD_OPTIMIZE),
+    (c"rdma_slot_table_entries", Number::Uint(&CREDITS)),
+    (c"rdma_max_inline_read", Number::Uint(&MAX_INLINE_RECEIVE)),
+    (c"rdma_max_inline_write", Number::Uint(&MAX_INLINE_SEND)),
+    (
+        c"rdma_inline_write_padding",
+        Number::Uint(&INLINE_WRITE_PADDING),
+    ),
+    (c"rdma_memreg_strategy", Number::Uint(&MEMREG_STRATEGY)),
+    (c"rdma_pad_optimize", Number::Uint(&PAD_OPTIMIZE)),
 ]);
 
+/// RDMA Reads that may be outstanding on a connection of a client.
+pub(crate) fn server_reads() -> u8 {
+    u8::try_from(SERVER_READS.get()).unwrap_or(u8::MAX)
+}
+
 /// The policy for connections that no rule is for.
-pub(crate) fn defaults() -> Policy {
+pub(crate) fn defaults(side: Side) -> Policy {
     let size = |bytes| InlineSize::from_bytes(bytes).unwrap_or(InlineSize::DEFAULT);
+    let (send, receive, credits) = match side {
+        Side::Client => (&MAX_INLINE_SEND, &MAX_INLINE_RECEIVE, &CREDITS),
+        Side::Server => (&SERVER_INLINE, &SERVER_INLINE, &SERVER_CREDITS),
+    };
 
     Policy {
-        inline_send: size(MAX_INLINE_SEND.get()),
-        inline_receive: size(MAX_INLINE_RECEIVE.get()),
+        inline_send: size(send.get()),
+        inline_receive: size(receive.get()),
         remote_invalidation: match REMOTE_INVALIDATION.get() {
             0 => RemoteInvalidation::Off,
             1 => RemoteInvalidation::On,
             _ => RemoteInvalidation::Strict,
         },
-        credits: CREDITS.get(),
+        credits: credits.get(),
         private_data: PRIVATE_DATA.get() != 0,
         reverse: REVERSE.get() != 0,
         memory: MEMORY.get(),
+        connections: SERVER_CONNECTIONS.get(),
     }
 }

@@ -4,7 +4,8 @@
 //! the NFS server.
 //!
 //! Read `proto` for the bytes on the wire, `policy` and `config` for the settings of the
-//! administrator, and `client` and `server` for the transport at either end. `verbs`, `cm`,
+//! administrator, and `client` and `server` for the transport at either end, with `view` for the
+//! files that show both. `verbs`, `cm`,
 //! `sunrpc` and `os` are safe layers over interfaces of the kernel, and `trace` has the trace
 //! events. These five and `bindings`, which is generated, are the only rooms that contain `unsafe`.
 //!
@@ -22,6 +23,7 @@
 
 use kernel::{
     prelude::*,
+    seq_file::SeqFile,
     sync::Arc, //
 };
 
@@ -37,6 +39,7 @@ mod server;
 mod sunrpc;
 mod trace;
 mod verbs;
+mod view;
 
 /// The examples of the documentation, which `make lint` compiles.
 #[cfg(RPCRDMA_EXAMPLES)]
@@ -62,6 +65,17 @@ fn server_side() -> Option<server::Registrations> {
         .ok()
 }
 
+/// The table of all connections, of both ends.
+struct Table;
+
+impl os::debugfs::Show for Table {
+    fn show(&self, seq: &SeqFile) {
+        view::head(seq);
+        client::lines(seq);
+        server::lines(seq);
+    }
+}
+
 /// The registrations of the loaded module; dropping it unregisters all.
 #[pin_data]
 struct RpcRdma {
@@ -70,8 +84,8 @@ struct RpcRdma {
     _sysctl: os::sysctl::Sysctl,
     _client: sunrpc::Registration,
     _server: Option<server::Registrations>,
-    connections: Arc<client::Table>,
-    _table: os::debugfs::File<client::Table>,
+    connections: Arc<Table>,
+    _table: os::debugfs::File<Table>,
     _debugfs: os::debugfs::Dir,
     // Last: nothing of the module may begin to run after it.
     _stragglers: os::Stragglers,
@@ -80,11 +94,12 @@ struct RpcRdma {
 impl kernel::InPlaceModule for RpcRdma {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         client::init();
+        server::init();
         try_pin_init!(Self {
             _rules <- config::directory(),
-            _debugfs: os::debugfs::Dir::new(client::DEBUGFS),
+            _debugfs: os::debugfs::Dir::new(view::DEBUGFS),
             // Before the registration: a module that is in use by then must not fail to load.
-            connections: Arc::new(client::Table, GFP_KERNEL)?,
+            connections: Arc::new(Table, GFP_KERNEL)?,
             _client: sunrpc::Registration::new(&client::CLASS).inspect_err(|&e| {
                 if e == EEXIST {
                     pr_err!(
@@ -100,7 +115,7 @@ impl kernel::InPlaceModule for RpcRdma {
                 policy::table::init();
             },
             _table: os::debugfs::File::new(
-                client::DEBUGFS,
+                view::DEBUGFS,
                 fmt!("connections"),
                 connections.clone(),
             ),

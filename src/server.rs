@@ -3,14 +3,17 @@
 //! The server transport: RPC calls in, replies out, for the kernel's NFS server.
 //!
 //! - [`listener`]: a listener as sunrpc sees it, with the requests that it has not accepted.
-//! - [`accept`]: the steps of accepting one; [`size`], the size of a connection.
+//! - [`admission`]: who may connect, and on which terms.
+//! - [`accept`]: the steps of accepting a request; [`size`], the size of a connection.
 //! - [`refused`]: the calls that have ended connections, which are rejected when they come again.
 //! - [`connection`]: one connection of a client, from its request to its end. In it
 //!   - `call`: the data of a call, from its arrival until the core releases it;
 //!   - `receive`, `reply`: the two hot paths; `read`, the arguments that are in the client's
 //!     memory; `outbox`, the messages that wait for room;
 //!   - `callback`: calls to the client;
-//!   - `receives`: the Receives, and the credits that they are good for; `growth`.
+//!   - `receives`: the Receives, and the credits that they are good for; `growth`;
+//!   - `show`: its file.
+//! - [`connections`]: the list of all; [`stats`]: their counters; [`sysctl`]: sums of some.
 //!
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no
 //! room in the send queue waits as bytes of its own, and the completion handler posts it.
@@ -21,19 +24,35 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod admission;
 mod connection;
+mod connections;
 mod listener;
 mod refused;
 mod size;
+mod stats;
+mod sysctl;
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    seq_file::SeqFile, //
+};
 
-use crate::sunrpc;
+use crate::{
+    os::sysctl::Sysctl,
+    sunrpc, //
+};
+
+pub(crate) use connections::{
+    end,
+    init, //
+};
 
 /// The registrations of the server's classes. Dropping them takes the classes out again.
 pub(crate) struct Registrations {
     _listeners: sunrpc::svc::Registration,
     _callbacks: sunrpc::Registration,
+    _sysctl: Sysctl,
 }
 
 impl Registrations {
@@ -49,6 +68,13 @@ impl Registrations {
         Ok(Self {
             _listeners: sunrpc::svc::Registration::new(&listener::CLASS)?,
             _callbacks: callbacks,
+            // Not before it is known that no other module has them.
+            _sysctl: Sysctl::new(c"sunrpc/svc_rdma", &sysctl::NUMBERS),
         })
     }
+}
+
+/// Prints the lines of all connections.
+pub(crate) fn lines(seq: &SeqFile) {
+    connections::for_each(|connection| connection.line(seq));
 }

@@ -69,6 +69,7 @@ pub(crate) mod svc;
 mod xdr_buf;
 mod xprt;
 
+pub(crate) use address::Peer;
 pub(crate) use status::{
     CallbackStatus,
     ConnectStatus,

@@ -124,7 +124,10 @@ pub(crate) use cq::{
     CompletionHandler,
     Cq, //
 };
-pub(crate) use device::Device;
+pub(crate) use device::{
+    Device,
+    NameText, //
+};
 pub(crate) use mr::{
     Access,
     HeadTail,

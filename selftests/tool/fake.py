@@ -21,15 +21,18 @@ from unittest import mock
 REPO = Path(__file__).resolve().parents[2]
 TOOL = REPO / "tools/rpcrdma"
 
-# As `client/debugfs.rs` prints them; the second peer is longer than its column.
+# As `view.rs` prints them; the second peer is longer than its column.
 TABLE = """\
-xprt peer                                     device   netns      state         since   call by    reply by   inval  \
+side   xprt peer                                     device   netns      state         since   call by    reply by   inval  \
 asked grant  used  wait for           recvs   mrs     KiB rule
-3    192.0.2.1 port 20049                     rxe0     4026531840 connected      120s   4096 own    2048 peer on     \
+client 3    192.0.2.1 port 20049                     rxe0     4026531840 connected      120s   4096 own    2048 peer on     \
   128    64     3     0 nothing          131     6    1080 none
-14   fe80:1111:2222:3333:4444:5555:6666:7777%enp129s0f0np0 port 20049 mlx5_0   4026532001 connected        7s   8192 \
+client 14   fe80:1111:2222:3333:4444:5555:6666:7777%enp129s0f0np0 port 20049 mlx5_0   4026532001 connected        7s   8192 \
 both   8192 both off       32    32    32     5 its turn         160    12    2096 12
-20   2001:db8::9 port 20050                   -        4026531840 connecting  \n"""
+client 20   2001:db8::9 port 20050                   -        4026531840 connecting  \n\
+server 3    192.0.2.8 port 41234                     rxe0     4026531840 connected       60s   4096 both   1024 peer \
+off       128    32     2     1 buffers         40     0      52 none
+"""
 
 TRANSPORT = """\
 peer 192.0.2.1 port 20049
@@ -95,6 +98,33 @@ late_replies 0
 failed 3 s ago: connecting: refused (28)
 """
 
+# A client without private data.
+SERVED = """\
+peer 192.0.2.8 port 41234
+state connected
+netns 4026531840
+replies_waiting 1
+waits_for buffers
+device rxe0 port 1
+gid 0000:0000:0000:0000:0000:ffff:c000:0202
+since 60 s
+rule none
+private_data_sent f6ab0e1801010303
+we_said that: send 4096 receive 4096 remote_invalidation on
+client_said nothing, so: send 1024 receive 1024 remote_invalidation off
+inline_call 4096 limited by both
+inline_reply 1024 limited by peer
+remote_invalidation off (asked for: on)
+reverse on
+credits asked 128 granted 32 used 2 most 128
+receives posted 40 of 41
+sends posted 8 of 8
+registrations used 0 of 0
+memory 52 KiB of 32768
+received 1000
+calls 990
+"""
+
 PARAMETERS = {
     "max_inline_send": 4096,
     "max_inline_receive": 4096,
@@ -103,6 +133,9 @@ PARAMETERS = {
     "private_data": 1,
     "reverse": 0,
     "memory": 32768,
+    "server_inline": 4096,
+    "server_credits": 64,
+    "server_connections": 65536,
 }
 OPTIONS = "rw,vers=4.2,proto=rdma,port=20049,addr=192.0.2.1"
 
@@ -134,7 +167,7 @@ class ToolTest(unittest.TestCase):
     """A test with a fake of each directory that the tool uses."""
 
     def setUp(self) -> None:
-        """Makes the directories, with three transports and no rule."""
+        """Makes the directories, with three transports, a client's connection, and no rule."""
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.root = Path(directory.name)
@@ -149,6 +182,7 @@ class ToolTest(unittest.TestCase):
         (self.sight / "connections").write_text(TABLE)
         for number, text in ((3, TRANSPORT), (14, SILENT), (20, IDLE)):
             (self.sight / f"xprt-{number}").write_text(text)
+        (self.sight / "svc-3").write_text(SERVED)
         for name, value in PARAMETERS.items():
             (self.places["PARAMETERS"] / name).write_text(f"{value}\n")
         self.mount("/mnt")
@@ -165,7 +199,7 @@ class ToolTest(unittest.TestCase):
         """A rule as configfs shows it."""
         (self.rules / name).mkdir()
         for attribute in (*self.tool.MATCH, *self.tool.SETTINGS):
-            none = "any" if attribute in self.tool.MATCH else "default"
+            none = "client" if attribute == "side" else "any" if attribute in self.tool.MATCH else "default"
             (self.rules / name / attribute).write_text(f"{values.get(attribute, none)}\n")
 
     def run_tool(self, *words: str) -> Done:

@@ -8,6 +8,7 @@ from guests.lib.documentation import table
 from .fake import PARAMETERS, ToolTest
 
 TRANSPORT = {
+    "side": "client",
     "xprt": 3,
     "peer": {"address": "192.0.2.1", "port": 20049},
     "state": "connected",
@@ -37,9 +38,37 @@ TRANSPORT = {
         {"end": "failed", "ago": 140, "reason": "resolving the address: no route", "code": -101},
     ],
 }
+SERVED = {
+    "side": "server",
+    "xprt": 3,
+    "peer": {"address": "192.0.2.8", "port": 41234},
+    "state": "connected",
+    "netns": 4026531840,
+    "replies_waiting": 1,
+    "waits_for": "buffers",
+    "device": {"name": "rxe0", "port": 1},
+    "gid": "0000:0000:0000:0000:0000:ffff:c000:0202",
+    "since": 60,
+    "rule": None,
+    "private_data_sent": "f6ab0e1801010303",
+    "we_said": {"private_data": True, "send": 4096, "receive": 4096, "remote_invalidation": True},
+    "client_said": {"private_data": False, "send": 1024, "receive": 1024, "remote_invalidation": False},
+    "inline_call": {"bytes": 4096, "limited_by": "both"},
+    "inline_reply": {"bytes": 1024, "limited_by": "peer"},
+    "remote_invalidation": {"agreed": "off", "asked": "on"},
+    "reverse": True,
+    "credits": {"asked": 128, "granted": 32, "used": 2, "most": 128},
+    "receives": {"posted": 40, "allocated": 41},
+    "sends": {"posted": 8, "allocated": 8},
+    "registrations": {"used": 0, "allocated": 0},
+    "memory": {"used": 52, "limit": 32768},
+    "counters": {"received": 1000, "calls": 990},
+    "ends": [],
+}
 SILENT_PEER = {"address": "fe80:1111:2222:3333:4444:5555:6666:7777%enp129s0f0np0", "port": 20049}
 ROWS = [
     {
+        "side": "client",
         "xprt": 3,
         "peer": {"address": "192.0.2.1", "port": 20049},
         "state": "connected",
@@ -58,6 +87,7 @@ ROWS = [
         "memory": {"used": 1080},
     },
     {
+        "side": "client",
         "xprt": 14,
         "peer": SILENT_PEER,
         "state": "connected",
@@ -76,10 +106,30 @@ ROWS = [
         "memory": {"used": 2096},
     },
     {
+        "side": "client",
         "xprt": 20,
         "peer": {"address": "2001:db8::9", "port": 20050},
         "state": "connecting",
         "netns": 4026531840,
+    },
+    {
+        "side": "server",
+        "xprt": 3,
+        "peer": {"address": "192.0.2.8", "port": 41234},
+        "state": "connected",
+        "netns": 4026531840,
+        "replies_waiting": 1,
+        "waits_for": "buffers",
+        "device": {"name": "rxe0"},
+        "since": 60,
+        "rule": None,
+        "inline_call": {"bytes": 4096, "limited_by": "both"},
+        "inline_reply": {"bytes": 1024, "limited_by": "peer"},
+        "remote_invalidation": {"agreed": "off"},
+        "credits": {"asked": 128, "granted": 32, "used": 2},
+        "receives": {"posted": 40},
+        "registrations": {"used": 0},
+        "memory": {"used": 52},
     },
 ]
 
@@ -105,6 +155,11 @@ class Json(ToolTest):
         """show XPRT --json: numbers, truth values and objects, no sentence"""
         self.assertEqual(self.run_tool("show", "3", "--json").data, TRANSPORT)
 
+    def test_served(self) -> None:
+        """show svc-NUMBER --json: a client's connection has the same form, with the client's words"""
+        self.assertEqual(self.run_tool("show", "svc-3", "--json").data, SERVED)
+        self.assertEqual(self.run_tool("show", "xprt-3", "--json").data, TRANSPORT)
+
     def test_silent(self) -> None:
         """show XPRT --json: of a server without private data; a rule whose name is a number has it as a text"""
         found = self.run_tool("show", "14", "--json").data
@@ -120,6 +175,7 @@ class Json(ToolTest):
         self.assertEqual(
             self.run_tool("show", "20", "--json").data,
             {
+                "side": "client",
                 "xprt": 20,
                 "peer": {"address": "2001:db8::9", "port": 20050},
                 "state": "connecting",
@@ -137,7 +193,7 @@ class Json(ToolTest):
         self.assertEqual(found, ROWS)
         self.assertEqual(self.run_tool("--json", "show").data, ROWS)
         for row in found:
-            self.assertTrue(within(row, TRANSPORT), row)
+            self.assertTrue(within(row, SERVED if row["side"] == "server" else TRANSPORT), row)
 
     def test_watch(self) -> None:
         """watch --json: a line each time, with the time as a number"""
@@ -157,18 +213,23 @@ class Json(ToolTest):
         self.rule("big", peer="192.0.2.0/24", port=20049, inline_send=8192, private_data="on", reverse="off")
         self.rule("strict", device="12", netns=4026531840, remote_invalidation="strict", credits=40, memory=512)
         self.rule("empty")
+        self.rule("served", side="server", peer="192.0.2.0/24", connections=0)
         found = self.run_tool("rule", "list", "--json").data
         big = {"peer": "192.0.2.0/24", "port": 20049, "inline_send": 8192, "private_data": True, "reverse": False}
         strict = {"device": "12", "netns": 4026531840, "remote_invalidation": "strict", "credits": 40, "memory": 512}
-        self.assertEqual(found["rules"], {"big": big, "empty": {}, "strict": strict})
-        defaults = {name: PARAMETERS.get(name, 4096) for name in self.tool.SETTINGS}
-        defaults |= {"remote_invalidation": "strict", "private_data": True, "reverse": False}
-        self.assertEqual(found["defaults"], defaults)
+        served = {"side": "server", "peer": "192.0.2.0/24", "connections": 0}
+        self.assertEqual(found["rules"], {"big": big, "empty": {}, "served": served, "strict": strict})
+        switches = {"remote_invalidation": "strict", "private_data": True}
+        client = {name: PARAMETERS.get(name, 4096) for name in self.tool.SETTINGS if name != "connections"}
+        self.assertEqual(found["defaults"], client | switches | {"reverse": False})
+        server = {"inline_send": 4096, "inline_receive": 4096, "credits": 64, "memory": 32768, "connections": 65536}
+        self.assertEqual(found["server_defaults"], server | switches)
 
     def test_documented(self) -> None:
         """the reference has each member of JSON, and no other"""
-        documented = [name for row in table("reference.rst", "JSON of a transport") for name in row.names]
-        self.assertEqual(sorted(documented), sorted(set(members(TRANSPORT))))
+        titles = ("JSON of a transport", "JSON of a client's connection")
+        documented = [name for title in titles for row in table("reference.rst", title) for name in row.names]
+        self.assertEqual(sorted(documented), sorted({*members(TRANSPORT), *members(SERVED)}))
 
     def test_writing_commands(self) -> None:
         """commands that print nothing refuse --json, before and after their names"""

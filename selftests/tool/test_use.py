@@ -87,8 +87,10 @@ class Rules(ToolTest):
             [
                 "big: port=20049 inline_send=8192",
                 "new: matches no connection yet",
-                "all others: inline_send=4096 inline_receive=4096 remote_invalidation=strict credits=128 private_data=on"
-                " reverse=off memory=32768",
+                "all others, side client: inline_send=4096 inline_receive=4096 remote_invalidation=strict credits=128"
+                " private_data=on reverse=off memory=32768",
+                "all others, side server: inline_send=4096 inline_receive=4096 remote_invalidation=strict credits=64"
+                " private_data=on memory=32768 connections=65536",
             ],
         )
 
@@ -162,7 +164,7 @@ class Help(ToolTest):
         """The attributes with their values, as the module's messages have them."""
         source = (REPO / "src/config/rules.rs").read_text()
         found = dict(re.findall(r'^attribute!\(\d+ "(\w+)",.*?"([^"]+)"\);$', source, re.M | re.S))
-        self.assertEqual(len(found), 11)
+        self.assertEqual(len(found), 13)
         return found
 
     def test_attributes(self) -> None:
@@ -179,7 +181,7 @@ class Help(ToolTest):
     def test_parameters(self) -> None:
         """the help names the parameters that are the defaults of settings under another name"""
         text = self.run_tool("rule", "add", "--help").out
-        for name in ("max_inline_send", "max_inline_receive"):
+        for name in ("max_inline_send", "max_inline_receive", "server_inline", "server_credits"):
             self.assertIn(name, text)
 
     def test_description(self) -> None:
@@ -201,17 +203,18 @@ class Table(ToolTest):
     def test_columns(self) -> None:
         """columns stay in line with peers of any length"""
         head, *lines = self.run_tool("show").out.splitlines()
-        self.assertEqual(len(lines), 3)
+        self.assertEqual(len(lines), 4)
         for name, texts in {
+            "side": ("client", "client", "client", "server"),
             "device": ("rxe0", "mlx5_0", "-"),
             "netns": ("4026531840", "4026532001", "4026531840"),
             "state": ("connected", "connected", "connecting"),
             "for": ("nothing", "its turn"),
             "rule": ("none", "12"),
         }.items():
-            at = re.search(rf"(?<= ){name}\b", head).start()
+            at = re.search(rf"\b{name}\b", head).start()
             for line, text in zip(lines, texts):
-                self.assertTrue(line[at:].startswith(text) and line[at - 1] == " ", f"{name}: {line}")
+                self.assertTrue(line[at:].startswith(text) and line[at - 1 : at] in ("", " "), f"{name}: {line}")
         for name, texts in {"since": ("120s", "7s"), "KiB": ("1080", "2096"), "wait": ("0", "5")}.items():
             end = re.search(rf"(?<= ){name}\b", head).end()
             for line, text in zip(lines, texts):

@@ -7,7 +7,6 @@
 //! different moments.
 
 use kernel::{
-    fmt,
     seq_file::SeqFile,
     seq_print,
     sync::Arc, //
@@ -21,52 +20,24 @@ use super::{
     negotiated::{
         Facts,
         Negotiated, //
-    }, //
-    transports,
+    },
+    transports, //
 };
 use crate::{
     os::{
         debugfs::Show,
         secs_since, //
     },
-    policy::table::Name,
-    proto::InlineSize,
+    policy::Side,
     sunrpc::Load,
-    verbs::Usage, //
+    verbs::Usage,
+    view::{
+        self,
+        Hex,
+        RuleName,
+        Threshold, //
+    }, //
 };
-
-/// Private data in hexadecimal, or `none`.
-pub(super) struct Hex<'a>(pub(super) &'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("none");
-        }
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// A name, or `none`.
-struct RuleName<'a>(&'a Option<Name>);
-
-impl fmt::Display for RuleName<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(name) => name.fmt(f),
-            None => f.write_str("none"),
-        }
-    }
-}
-
-/// The side whose size is the threshold of a direction.
-fn limited_by(own: InlineSize, peer: InlineSize) -> &'static str {
-    match own.cmp(&peer) {
-        core::cmp::Ordering::Less => "own",
-        core::cmp::Ordering::Equal => "both",
-        core::cmp::Ordering::Greater => "peer",
-    }
-}
 
 /// The reason why calls wait to be sent.
 fn waits_for(load: &Load, connection: Option<&Connection>) -> &'static str {
@@ -130,47 +101,41 @@ impl<'a> View<'a> {
         self.connection()?.negotiated()
     }
 
-    /// The line of the table.
+    /// Prints the line of the table.
     fn line(&self, seq: &SeqFile) {
         let Self { shared, load, .. } = self;
-        let device = shared.destination.lock().device;
-
-        seq_print!(
-            seq,
-            "{:<4} {:<40} {:<8} {:<10} {:<11} ",
-            shared.xprt.id(),
-            shared.xprt.peer(),
-            device.as_ref().map_or("-", |name| name.as_str()),
-            shared.xprt.net().number(),
-            state(load, self.connection()),
-        );
-        let Some((connection, negotiated)) = self.connection().zip(self.negotiated()) else {
-            seq_print!(seq, "\n");
-            return;
+        let place = view::Place {
+            side: Side::Client.as_str(),
+            number: shared.xprt.id(),
+            peer: shared.xprt.peer(),
+            device: shared.destination.lock().device,
+            netns: shared.xprt.net().number(),
+            state: state(load, self.connection()),
         };
-        let (facts, limits) = (&negotiated.facts, negotiated.limits.get().thresholds);
-        let peer = facts.peer.unwrap_or_default();
-        let usage = self.usage.unwrap_or_default();
+        let Some((connection, negotiated)) = self.connection().zip(self.negotiated()) else {
+            return view::line(seq, &place, None);
+        };
+        let facts = &negotiated.facts;
+        let (call, reply) = thresholds(negotiated);
 
-        seq_print!(
+        view::line(
             seq,
-            "{:>6}s {:>6} {:<4} {:>6} {:<4} {:<6} {:>5} {:>5} {:>5} {:>5} {:<13} \
-             {:>5} {:>5} {:>7} {}\n",
-            secs_since(facts.since),
-            limits.call,
-            limited_by(facts.own.send, peer.receive),
-            limits.reply,
-            limited_by(facts.own.receive, peer.send),
-            negotiated.remote_invalidation.as_str(),
-            negotiated.credits,
-            connection.window.last_grant(),
-            load.used,
-            load.waiting.saturating_add(load.backlog),
-            waits_for(load, Some(connection)),
-            usage.receives_posted,
-            self.registrations_used(negotiated),
-            self.memory(),
-            RuleName(&facts.rule),
+            &place,
+            Some(&view::Terms {
+                since: secs_since(facts.since),
+                call,
+                reply,
+                invalidation: negotiated.remote_invalidation.as_str(),
+                asked: negotiated.credits,
+                granted: connection.window.last_grant(),
+                used: load.used,
+                waiting: load.waiting.saturating_add(load.backlog),
+                waits_for: waits_for(load, Some(connection)),
+                receives: self.usage.unwrap_or_default().receives_posted,
+                registrations: self.registrations_used(negotiated),
+                memory: self.memory(),
+                rule: &facts.rule,
+            }),
         );
     }
 
@@ -254,13 +219,23 @@ impl<'a> View<'a> {
     }
 }
 
-/// The word for a switch.
-fn switch(on: bool) -> &'static str {
-    if on {
-        "on"
-    } else {
-        "off"
-    }
+/// The thresholds of calls and of replies.
+fn thresholds(negotiated: &Negotiated) -> (Threshold, Threshold) {
+    let (facts, limits) = (&negotiated.facts, negotiated.limits.get().thresholds);
+    let peer = facts.peer.unwrap_or_default();
+
+    (
+        Threshold {
+            bytes: limits.call,
+            own: facts.own.send,
+            peer: peer.receive,
+        },
+        Threshold {
+            bytes: limits.reply,
+            own: facts.own.receive,
+            peer: peer.send,
+        },
+    )
 }
 
 /// Prints the private data of both ends, as it came and decoded.
@@ -275,46 +250,23 @@ fn private_data(seq: &SeqFile, facts: &Facts) {
     );
     let received = Hex(facts.bytes.as_slice());
     seq_print!(seq, "private_data_received {received}\n");
-    for (who, said, data) in [
-        ("we", own_said, &facts.own),
-        ("server", facts.peer.is_some(), &peer),
-    ] {
-        seq_print!(
-            seq,
-            "{}_said {} send {} receive {} remote_invalidation {}\n",
-            who,
-            if said { "that:" } else { "nothing, so:" },
-            data.send.bytes(),
-            data.receive.bytes(),
-            switch(data.remote_invalidation),
-        );
-    }
+    view::meaning(seq, "we", own_said, &facts.own);
+    view::meaning(seq, "server", facts.peer.is_some(), &peer);
 }
 
 /// Prints the terms that follow from that, and the end that limits them.
 fn terms(seq: &SeqFile, negotiated: &Negotiated) {
-    let (facts, limits) = (&negotiated.facts, negotiated.limits.get());
-    let peer = facts.peer.unwrap_or_default();
+    let (call, reply) = thresholds(negotiated);
 
-    seq_print!(
-        seq,
-        "inline_call {} limited by {}\n",
-        limits.thresholds.call,
-        limited_by(facts.own.send, peer.receive)
-    );
-    seq_print!(
-        seq,
-        "inline_reply {} limited by {}\n",
-        limits.thresholds.reply,
-        limited_by(facts.own.receive, peer.send)
-    );
+    call.print(seq, "inline_call");
+    reply.print(seq, "inline_reply");
     seq_print!(
         seq,
         "remote_invalidation {} (asked for: {})\n",
         negotiated.remote_invalidation.as_str(),
-        facts.policy.remote_invalidation.as_str()
+        negotiated.facts.policy.remote_invalidation.as_str()
     );
-    let reverse = switch(negotiated.reverse_slots > 1);
+    let reverse = view::switch(negotiated.reverse_slots > 1);
     seq_print!(seq, "reverse {reverse}\n");
 }
 
@@ -329,36 +281,7 @@ impl Show for Shared {
     }
 }
 
-/// The table of all connections.
-pub(crate) struct Table;
-
-impl Show for Table {
-    fn show(&self, seq: &SeqFile) {
-        seq_print!(
-            seq,
-            "{:<4} {:<40} {:<8} {:<10} {:<11} {:>7} {:>6} {:<4} {:>6} {:<4} {:<6} \
-             {:>5} {:>5} {:>5} {:>5} {:<13} {:>5} {:>5} {:>7} {}\n",
-            "xprt",
-            "peer",
-            "device",
-            "netns",
-            "state",
-            "since",
-            "call",
-            "by",
-            "reply",
-            "by",
-            "inval",
-            "asked",
-            "grant",
-            "used",
-            "wait",
-            "for",
-            "recvs",
-            "mrs",
-            "KiB",
-            "rule",
-        );
-        transports::for_each(|shared| View::of(shared).line(seq));
-    }
+/// Prints the lines of all transports.
+pub(crate) fn lines(seq: &SeqFile) {
+    transports::for_each(|shared| View::of(shared).line(seq));
 }

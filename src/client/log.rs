@@ -7,36 +7,10 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-use crate::os::{
-    jiffies,
-    secs_to_jiffies, //
-};
+use crate::os::Last;
 
-/// Seconds between complaints about a server.
-const WARN_EVERY_SECS: u32 = 5;
-
-/// The most messages about its connections in that time.
+/// The most messages about its connections in the time of a [`Last`].
 const BURST: u32 = 20;
-
-/// The time of the last action of a kind, in jiffies; 0 for never.
-struct Last(Atomic<usize>);
-
-impl Last {
-    const fn never() -> Self {
-        Self(Atomic::new(0))
-    }
-
-    /// Returns `true` if the action may be taken again; notes the time if so.
-    fn is_due(&self) -> bool {
-        let (now, then) = (jiffies().max(1), self.0.load(Relaxed));
-
-        if then != 0 && now.wrapping_sub(then) < secs_to_jiffies(WARN_EVERY_SECS) {
-            return false;
-        }
-        self.0.store(now, Relaxed);
-        true
-    }
-}
 
 /// The messages of a transport.
 pub(super) struct Log {

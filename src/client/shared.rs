@@ -159,7 +159,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
         let Destination { server, device } = *self.destination.lock();
         let device = device.as_ref().map(DeviceName::as_str);
 
-        act(&Target::new(
+        act(&Target::server(
             server.ip(),
             server.port(),
             device,

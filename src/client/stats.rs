@@ -4,14 +4,11 @@
 
 use kernel::{
     seq_file::SeqFile,
-    seq_print,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
+    seq_print, //
 };
 
 use crate::{
+    os::Counter,
     proto::{
         CallMode,
         Chunks,
@@ -25,33 +22,6 @@ use crate::{
         Xprt, //
     }, //
 };
-
-/// A number that only grows.
-pub(super) struct Counter(Atomic<u64>);
-
-impl Counter {
-    const fn new() -> Self {
-        Self(Atomic::new(0))
-    }
-
-    /// Counts one.
-    #[inline]
-    pub(super) fn inc(&self) {
-        self.add(1);
-    }
-
-    /// Counts `n`.
-    #[inline]
-    pub(super) fn add(&self, n: u32) {
-        // Counters that lose an increment to a race would still be wrong: tests compare them.
-        self.0.add(u64::from(n), Relaxed);
-    }
-
-    /// The number now.
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 macro_rules! counters {
     (

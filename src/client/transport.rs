@@ -68,11 +68,9 @@ use crate::{
         WriteLock,
         WriteLocked,
         Xprt, //
-    }, //
+    },
+    view, //
 };
-
-/// The directory in debugfs with a file for each transport.
-pub(crate) const DEBUGFS: &CStr = c"rpcrdma_rs";
 
 /// The class that `proto=rdma` and `proto=rdma6` find.
 pub(crate) static CLASS: Class = Class::new::<RdmaTransport>();
@@ -233,13 +231,22 @@ impl Transport for RdmaTransport {
 
     fn max_requests(server: SocketAddr, net: os::Net<'_>) -> u32 {
         // The device is known only when a connection is made.
-        policy::table::most_credits(&Target::new(server.ip(), server.port(), None, net.number()))
+        policy::table::most_credits(&Target::server(
+            server.ip(),
+            server.port(),
+            None,
+            net.number(),
+        ))
     }
 
     fn new(xprt: Xprt<Request>, server: SocketAddr) -> Result<Arc<Self>> {
         let shared = Shared::new(xprt, server)?;
         let entry = transports::Entry::new(&shared)?;
-        let counters = File::new(DEBUGFS, fmt!("xprt-{}", shared.xprt.id()), shared.clone());
+        let counters = File::new(
+            view::DEBUGFS,
+            fmt!("xprt-{}", shared.xprt.id()),
+            shared.clone(),
+        );
         Arc::pin_init(
             pin_init!(Self {
                 sender: WriteLocked::new(&shared.xprt, None),

@@ -13,6 +13,7 @@ use super::{
     Bound,
     Endpoint,
     EventHandler,
+    Gid,
     Id,
     Resolved, //
 };
@@ -102,9 +103,14 @@ impl<H: EventHandler + CompletionHandler> Acceptable<H> {
         self.route.device()
     }
 
+    /// The port of the device, and its address.
+    pub(crate) fn local(&self) -> (u32, Gid) {
+        self.route.id.local()
+    }
+
     /// The port of the device.
     pub(crate) fn port(&self) -> u32 {
-        self.route.id.local().0
+        self.local().0
     }
 
     /// Gives the identifier a queue pair, as [`Resolved::bind`].
@@ -140,15 +146,16 @@ impl<H: EventHandler + CompletionHandler> Accepting<H> {
         self.reads.min(self.bound.max_reads())
     }
 
-    /// Accepts the request, with `private_data` for the peer; at most 196 bytes arrive over
+    /// Accepts the request, with `private_data` for the peer, and with up to `reads` RDMA Reads of
+    /// ours outstanding; at most 196 bytes arrive over
     /// InfiniBand and RoCE. The peer's part is an event: [`Established`](super::Event::Established)
     /// or a failure. Messages may come before that.
     ///
     /// # Errors
     ///
     /// The error that rdma_cm returns; the request is rejected then.
-    pub(crate) fn accept(self, private_data: &[u8]) -> Result {
-        let reads = self.reads();
+    pub(crate) fn accept(self, private_data: &[u8], reads: u8) -> Result {
+        let reads = self.reads().min(reads);
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
         param.private_data = private_data.as_ptr().cast();
         param.private_data_len = u8::try_from(private_data.len())?;

@@ -28,6 +28,10 @@ use crate::{
     os::{
         series::ECONNREFUSED,
         Net, //
+    },
+    verbs::{
+        Device,
+        NameText, //
     }, //
 };
 
@@ -40,6 +44,10 @@ pub(crate) struct Request<'a> {
     pub(crate) private_data: &'a [u8],
     /// RDMA Reads that the peer takes from us at a time.
     pub(crate) reads: u8,
+    /// The address of this end, and of the peer.
+    pub(crate) addresses: (Address, Address),
+    /// The name of the device that it came over.
+    pub(crate) device: NameText,
 }
 
 /// Receives the requests of peers.
@@ -156,9 +164,20 @@ unsafe extern "C" fn listener_callback<R: RequestHandler>(
     }
     // SAFETY: This kind of event carries connection parameters.
     let (data, reads) = unsafe { (private_data(event), conn_param(event).initiator_depth) };
+    // SAFETY: `id` is valid. A request comes over a device, which the identifier keeps, and with the
+    // addresses, which do not change.
+    let (addresses, device) = unsafe {
+        let addr = &raw const (*id).route.addr;
+        (
+            ((*addr).src_addr, (*addr).dst_addr),
+            Device::name_of((*id).device),
+        )
+    };
     let request = Request {
         private_data: data,
         reads,
+        addresses,
+        device,
     };
     let Some(peer) = handler.requested(&request) else {
         return ECONNREFUSED.to_errno();

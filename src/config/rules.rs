@@ -38,7 +38,8 @@ use crate::{
         rule::{
             parse_switch,
             DeviceName,
-            RemoteInvalidation, //
+            RemoteInvalidation,
+            Side, //
         },
         table::{
             Name,
@@ -46,7 +47,8 @@ use crate::{
             RuleId, //
         }, //
     },
-    proto::InlineSize, //
+    proto::InlineSize,
+    server, //
 };
 
 /// The directory of all rules.
@@ -98,6 +100,8 @@ impl GroupOperations for Rules {
                 reverse: 9,
                 memory: 10,
                 reconnect: 11,
+                side: 12,
+                connections: 13,
             ],
         };
         let name = Name::new(name)?;
@@ -291,6 +295,12 @@ attribute!(9 "reverse", settings.reverse, parse_switch, switch, "default",
 attribute!(10 "memory", settings.memory, |text| number(text, policy::rule::MEMORY),
     |v: &u32| *v, "default", "a number of KiB, 256 to 1048576, or default");
 
+attribute!(12 "side", pattern.side, Side::parse, |v: &Side| v.as_str(), "client",
+    "client or server");
+attribute!(13 "connections", settings.connections,
+    |text| number(text, policy::rule::CONNECTIONS), |v: &u32| *v, "default",
+    "a number of connections, 0 to 65536, or default");
+
 #[vtable]
 impl AttributeOperations<11> for Directory {
     type Data = Directory;
@@ -308,6 +318,9 @@ impl AttributeOperations<11> for Directory {
         if page.trim_ascii() != b"1" {
             return Err(EINVAL);
         }
-        client::reconnect(&pattern)
+        match pattern.side {
+            Some(Side::Server) => server::end(&pattern),
+            _ => client::reconnect(&pattern),
+        }
     }
 }

@@ -150,9 +150,9 @@ pub(crate) const fn array<const N: usize>(text: &[u8]) -> [u8; N] {
 /// Declares a [`Uint`] and its entry for the module loader, with the description that `modinfo`
 /// shows.
 macro_rules! module_uint {
-    ($static:ident, $name:literal, $default:expr, $range:expr, $about:literal) => {
+    ($vis:vis $static:ident, $name:literal, $default:expr, $range:expr, $about:literal) => {
         #[doc = $about]
-        static $static: $crate::os::param::Uint = {
+        $vis static $static: $crate::os::param::Uint = {
             let range = $range;
             $crate::os::param::Uint::new($default, *range.start(), *range.end())
         };

@@ -2,8 +2,8 @@
 
 //! Rules: the connections that they are for, and the settings of these connections. Pure.
 //!
-//! A rule matches a connection by the server's address and port, the local device and the network
-//! namespace. Of the rules that match, the most specific one applies ([`Pattern::rank`]); for
+//! A rule matches a connection by its side, the peer's address, the server's port, the local device
+//! and the network namespace. Of the rules that match, the most specific one applies ([`Pattern::rank`]); for
 //! settings that it leaves open the defaults do.
 
 use core::{
@@ -28,6 +28,9 @@ pub(crate) const CREDITS: core::ops::RangeInclusive<u32> = 4..=16384;
 
 /// The range of the memory for the buffers of a connection, in KiB.
 pub(crate) const MEMORY: core::ops::RangeInclusive<u32> = 256..=1_048_576;
+
+/// The range of the most connections of clients.
+pub(crate) const CONNECTIONS: core::ops::RangeInclusive<u32> = 0..=65536;
 
 /// The name of an RDMA device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +62,41 @@ impl DeviceName {
     }
 }
 
+/// The end of a connection that this machine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// It mounts.
+    #[default]
+    Client,
+    /// It serves.
+    Server,
+}
+
+impl Side {
+    /// Reads `client` or `server`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "client" => Some(Self::Client),
+            "server" => Some(Self::Server),
+            _ => None,
+        }
+    }
+
+    /// The word for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
 /// The connections that a rule is for. A property that is `None` is not compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// The server's address.
+    /// Our side. A rule that does not say is for the client's.
+    pub(crate) side: Option<Side>,
+    /// The address of the other end.
     pub(crate) peer: Option<Prefix>,
     /// The server's port.
     pub(crate) port: Option<u16>,
@@ -75,7 +109,8 @@ pub(crate) struct Pattern {
 /// A connection before it is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
-    /// The server's address, see [`number`].
+    side: Side,
+    /// The address of the other end, see [`number`].
     address: (u128, bool),
     port: u16,
     device: Option<&'a str>,
@@ -83,10 +118,11 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// A connection to `address` and `port` over `device`, in the network namespace with the number
-    /// `netns`. While the device is not known, every device matches.
-    pub(crate) fn new(address: IpAddr, port: u16, device: Option<&'a str>, netns: u32) -> Self {
+    /// A connection to the server at `address` and `port` over `device`, in the network namespace
+    /// with the number `netns`. While the device is not known, every device matches.
+    pub(crate) fn server(address: IpAddr, port: u16, device: Option<&'a str>, netns: u32) -> Self {
         Self {
+            side: Side::Client,
             address: number(address),
             port,
             device,
@@ -94,12 +130,25 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// A connection of the client at `address` to our `port`, likewise.
+    pub(crate) fn client(address: IpAddr, port: u16, device: Option<&'a str>, netns: u32) -> Self {
+        Self {
+            side: Side::Server,
+            ..Self::server(address, port, device, netns)
+        }
+    }
+
+    /// Our side.
+    pub(crate) fn side(&self) -> Side {
+        self.side
+    }
+
     /// The server's port, as a number that has room for others.
     pub(super) fn port(&self) -> u32 {
         self.port.into()
     }
 
-    /// The number of the server's network, if the last `wide` bits of its address do not count.
+    /// The number of the other end's network, if the last `wide` bits of its address do not count.
     pub(super) fn network(&self, wide: u8) -> u128 {
         self.address.0 & mask(wide)
     }
@@ -121,7 +170,9 @@ impl Pattern {
             None => self.port.is_some() || self.device.is_some() || self.netns.is_some(),
         };
 
-        peer && self.port.is_none_or(|port| port == target.port)
+        self.side.unwrap_or_default() == target.side
+            && peer
+            && self.port.is_none_or(|port| port == target.port)
             && self.netns.is_none_or(|netns| netns == target.netns)
             && match (&self.device, target.device) {
                 (Some(name), Some(device)) => name.as_str() == device,
@@ -172,6 +223,8 @@ pub(crate) struct Settings {
     pub(crate) reverse: Option<bool>,
     /// The most that the buffers of the connection may take, in KiB.
     pub(crate) memory: Option<u32>,
+    /// The most connections of clients that the rule may be for at a time.
+    pub(crate) connections: Option<u32>,
 }
 
 /// The policy of one connection.
@@ -191,6 +244,8 @@ pub(crate) struct Policy {
     pub(crate) reverse: bool,
     /// The most that the buffers of the connection may take, in KiB.
     pub(crate) memory: u32,
+    /// The most connections of clients that have this policy at a time.
+    pub(crate) connections: u32,
 }
 
 impl Policy {
@@ -206,10 +261,11 @@ impl Policy {
             private_data: s.private_data.unwrap_or(self.private_data),
             reverse: s.reverse.unwrap_or(self.reverse),
             memory: s.memory.unwrap_or(self.memory),
+            connections: s.connections.unwrap_or(self.connections),
         }
     }
 
-    /// The server's knowledge of us: our private data, or the default of a peer that sends none
+    /// The peer's knowledge of us: our private data, or the default of a peer that sends none
     /// (RFC 8797, section 5.1).
     pub(crate) fn own(&self) -> PrivateData {
         if self.private_data {
@@ -280,7 +336,7 @@ mod tests {
 
     fn target(address: &str) -> Target<'static> {
         let address = address.parse().unwrap_or(IpAddr::from([0u8; 4]));
-        Target::new(address, 20049, Some("rxe0"), 7)
+        Target::server(address, 20049, Some("rxe0"), 7)
     }
 
     /// The index in `rules` of the rule for `target`.
@@ -380,10 +436,36 @@ mod tests {
         };
         let address = IpAddr::from([192, 0, 2, 1]);
 
-        assert!(rule.matches(&Target::new(address, 0, Some("rxe1"), 0)));
-        assert!(rule.matches(&Target::new(address, 0, None, 0)));
-        assert!(!rule.matches(&Target::new(address, 0, Some("rxe"), 0)));
-        assert!(!rule.matches(&Target::new(address, 0, Some("rxe10"), 0)));
+        assert!(rule.matches(&Target::server(address, 0, Some("rxe1"), 0)));
+        assert!(rule.matches(&Target::server(address, 0, None, 0)));
+        assert!(!rule.matches(&Target::server(address, 0, Some("rxe"), 0)));
+        assert!(!rule.matches(&Target::server(address, 0, Some("rxe10"), 0)));
+    }
+
+    #[test]
+    fn a_rule_is_for_one_side() {
+        let net = pattern("192.0.2.0/24");
+        let of = |side| Pattern {
+            side: Some(side),
+            ..net
+        };
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let (server, client) = (
+            Target::server(address, 20049, None, 7),
+            Target::client(address, 20049, None, 7),
+        );
+
+        assert!(net.matches(&server) && !net.matches(&client));
+        assert!(of(Side::Client).matches(&server) && !of(Side::Client).matches(&client));
+        assert!(!of(Side::Server).matches(&server) && of(Side::Server).matches(&client));
+        // A side alone is no connection.
+        let side = Pattern {
+            side: Some(Side::Server),
+            ..Pattern::default()
+        };
+        assert!(!side.matches(&client));
+        let rules = [pattern("192.0.2.1"), of(Side::Server)];
+        assert!(chosen(&rules, &client) == Some(1) && chosen(&rules, &server) == Some(0));
     }
 
     #[test]
@@ -409,6 +491,7 @@ mod tests {
             private_data: true,
             reverse: true,
             memory: 1024,
+            connections: 7,
         }
     }
 

@@ -197,8 +197,11 @@ pub(crate) fn decide(target: &Target<'_>) -> (Policy, Option<Name>) {
         .and_then(|rules| order::best(target, |place| rules.from(place)));
 
     match rule {
-        Some(rule) => (defaults().with(&rule.settings), Some(rule.name)),
-        None => (defaults(), None),
+        Some(rule) => (
+            defaults(target.side()).with(&rule.settings),
+            Some(rule.name),
+        ),
+        None => (defaults(target.side()), None),
     }
 }
 
@@ -210,5 +213,5 @@ pub(crate) fn most_credits(target: &Target<'_>) -> u32 {
             .max()
     });
 
-    defaults().credits.max(most.unwrap_or(0))
+    defaults(target.side()).credits.max(most.unwrap_or(0))
 }

@@ -33,10 +33,7 @@ use crate::{
         Policy, //
     },
     proto::PrivateData,
-    sunrpc::svc::{
-        address_in,
-        SvcXprt, //
-    },
+    sunrpc::svc::SvcXprt,
     verbs::{
         Cq,
         Pd,
@@ -112,9 +109,9 @@ fn bind(
 
 /// Takes the steps up to the reply to the request: a queue pair with Receives, then the terms.
 fn open(connection: &Arc<Connection>, request: Incoming<Connection>, xprt: SvcXprt) -> Result {
-    let policy = policy::defaults();
-    let client = address_in(&request.addresses().1).ok_or(EINVAL)?.ip();
+    let policy = connection.admission().policy;
     let request = request.ready()?;
+    let local = request.local();
     let mut own = policy.own();
     own.remote_invalidation &= request.device().limits().mem_mgt_extensions;
     let BoundRequest {
@@ -133,7 +130,7 @@ fn open(connection: &Arc<Connection>, request: Incoming<Connection>, xprt: SvcXp
         sends,
         Own {
             xprt,
-            client,
+            local,
             data: own,
             credits,
             size,
@@ -142,7 +139,7 @@ fn open(connection: &Arc<Connection>, request: Incoming<Connection>, xprt: SvcXp
         },
     )?;
     let data: &[u8] = if policy.private_data { &data } else { &[] };
-    accepting.accept(data)
+    accepting.accept(data, policy::server_reads())
 }
 
 /// Accepts `request`, for the connection with the object `xprt`.
@@ -155,7 +152,13 @@ pub(super) fn accept(
     request: Incoming<Connection>,
     xprt: SvcXprt,
 ) -> Result {
-    open(connection, request, xprt).inspect_err(|_| connection.tear_down())?;
+    connection
+        .enlist()
+        .and_then(|()| open(connection, request, xprt))
+        .inspect_err(|&error| {
+            connection.admission().refused(error);
+            connection.tear_down();
+        })?;
     connection.publish();
     Ok(())
 }

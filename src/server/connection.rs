@@ -11,8 +11,7 @@ mod read;
 mod receive;
 mod receives;
 mod reply;
-
-use core::net::IpAddr;
+mod show;
 
 use kernel::{
     fmt,
@@ -44,12 +43,20 @@ use self::{
     read::Reading,
     receives::Receives, //
 };
-use super::refused::RefusedCalls;
+use super::{
+    admission::Admission,
+    connections::{
+        self,
+        Entry, //
+    },
+    refused::RefusedCalls,
+    stats::Stats, //
+};
 use crate::{
     cm::{
-        self,
         Event,
-        EventHandler, //
+        EventHandler,
+        Gid, //
     },
     link::{
         life::{
@@ -61,7 +68,10 @@ use crate::{
         LinkQp,
         LinkSends, //
     },
-    os::cancel_delayed,
+    os::{
+        cancel_delayed,
+        Last, //
+    },
     proto::{
         neutral::Invalidation,
         PrivateData,
@@ -77,7 +87,8 @@ use crate::{
             SvcXprt,
             Waiting, //
         },
-        Callbacks, //
+        Callbacks,
+        Peer, //
     },
     verbs::{
         Failure,
@@ -88,6 +99,9 @@ use crate::{
         Transfers, //
     }, //
 };
+
+/// Messages about connections that are lost.
+static LOST: Last = Last::never();
 
 /// The queue pair of a connection, without its send queue.
 pub(super) type ConnectionQp = LinkQp<Connection>;
@@ -110,8 +124,12 @@ enum CloseReason {
     AddressChanged,
     /// The local device is about to be removed.
     DeviceRemoval,
-    /// No memory was left for a call or a reply, or the client has sent far more calls than it may.
+    /// No memory was left for a call or a reply.
     NoResources,
+    /// The client has sent far more calls than it may.
+    Overrun,
+    /// The administrator has ended it.
+    Rule,
 }
 
 impl fmt::Display for CloseReason {
@@ -123,7 +141,9 @@ impl fmt::Display for CloseReason {
             Self::HungUp => "the client hung up",
             Self::AddressChanged => "the local address has moved",
             Self::DeviceRemoval => "the local device goes away",
-            Self::NoResources => "no resources for a call",
+            Self::NoResources => "no memory for a call, or for its reply",
+            Self::Overrun => "the client has sent far more calls than it may",
+            Self::Rule => "ended on request",
         })
     }
 }
@@ -132,8 +152,12 @@ impl fmt::Display for CloseReason {
 struct Terms {
     /// The object that the core knows the connection by.
     xprt: SvcXprt,
-    /// The client's address.
-    client: IpAddr,
+    /// The port of our device, and its address.
+    local: (u32, Gid),
+    /// Our message to the client.
+    own: PrivateData,
+    /// When the request was accepted, in jiffies.
+    since: usize,
     /// The longest messages.
     thresholds: Thresholds,
     /// The most calls that the client may have outstanding.
@@ -160,8 +184,17 @@ pub(crate) struct Connection {
     /// The part that is the same at both ends.
     #[pin]
     link: Link<Self>,
-    /// The client's message in its request; the defaults if it has sent none.
-    peer: PrivateData,
+    /// The number of the connection.
+    number: u32,
+    /// The client, and the administrator's settings for it.
+    admission: Admission,
+    /// The client's message in its request, if it has sent one.
+    peer: Option<PrivateData>,
+    /// Its counters.
+    stats: Stats,
+    /// Its place among all connections.
+    #[pin]
+    entry: SpinLock<Option<Entry>>,
     /// The terms; none before the request is accepted.
     terms: SetOnce<Terms>,
     /// Set once the client knows that its request is accepted. Calls that come before wait
@@ -201,13 +234,19 @@ impl Connection {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(request: &cm::Request<'_>, refused: Arc<RefusedCalls>) -> Result<Arc<Self>> {
-        let peer = PrivateData::find(request.private_data).unwrap_or_default();
-
+    pub(super) fn new(
+        private_data: &[u8],
+        admission: Admission,
+        refused: Arc<RefusedCalls>,
+    ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 link <- Link::new(),
-                peer,
+                number: connections::number(),
+                admission,
+                peer: PrivateData::find(private_data),
+                stats: Stats::new(),
+                entry <- new_spinlock!(None, "rpcrdma_rs::Connection::entry"),
                 terms: SetOnce::new(),
                 is_established: Atomic::new(false),
                 calls <- Inbox::new(Waiting::Calls),
@@ -226,10 +265,55 @@ impl Connection {
         )
     }
 
+    /// Puts the connection into the list of all.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the client may not have another one, `ENOMEM`.
+    pub(super) fn enlist(self: &Arc<Self>) -> Result {
+        let entry = Entry::new(self)?;
+
+        *self.entry.lock() = Some(entry);
+        Ok(())
+    }
+
+    /// The number of the connection.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The client, and the administrator's settings for it.
+    pub(super) fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// The client's sizes and abilities.
+    fn peer(&self) -> PrivateData {
+        self.peer.unwrap_or_default()
+    }
+
+    /// Ends the connection, which its client may make again.
+    pub(super) fn end(&self) {
+        self.lost(CloseReason::Rule);
+    }
+
     /// The terms; `None` before the request is accepted.
     #[inline]
     fn terms(&self) -> Option<&Terms> {
         self.terms.as_ref()
+    }
+
+    /// Logs the end of a connection, loudly unless the client or the administrator wanted it.
+    fn log_end(&self, why: &CloseReason) {
+        let client = Peer::new(&self.admission.client);
+
+        match why {
+            CloseReason::HungUp | CloseReason::Rule | CloseReason::DeviceRemoval => {
+                pr_debug!("{client}: connection lost: {why}\n");
+            }
+            _ if LOST.is_due() => pr_info!("{client}: connection lost: {why}\n"),
+            _ => (),
+        }
     }
 
     /// Returns `true` if the connection is lost, or being torn down.
@@ -317,6 +401,8 @@ impl Connection {
 
     /// Takes the connection down, and frees all that depends on the queue pair.
     pub(super) fn tear_down(self: &Arc<Self>) {
+        let entry = self.entry.lock().take();
+        drop(entry);
         let sends = self.outbox.lock().take_sends();
 
         self.link.tear_down(sends, || (), || ());
@@ -385,9 +471,8 @@ impl svc::Connection for Connection {
         // No loss is reported from here on.
         self.link
             .advance_and_tell(|life| Some((life.torn_down(), ())), |()| ());
-        if let (Some(why), Some(terms)) = (self.ended.as_ref(), self.terms()) {
-            let client = terms.xprt.client().to_str().unwrap_or("?");
-            pr_debug!("{client}: connection lost: {why}\n");
+        if let Some(why) = self.ended.as_ref() {
+            self.log_end(why);
         }
         let waiting = self.outbox.lock().close();
         self.waiting.store(0, Relaxed);

@@ -13,6 +13,7 @@ use kernel::{
 
 use super::{
     accept,
+    admission::Admission,
     connection::Connection,
     refused::RefusedCalls, //
 };
@@ -58,6 +59,8 @@ pub(crate) struct Listener {
     requests: Inbox<Incoming<Connection>>,
     /// Calls that have ended connections of this listener.
     refused: Arc<RefusedCalls>,
+    /// The number of its network namespace.
+    netns: u32,
     // Last: dropping it may drop the last reference to the module.
     xprt: SvcXprt,
 }
@@ -70,7 +73,8 @@ impl RequestHandler for Listener {
         if request.reads == 0 {
             return None;
         }
-        Connection::new(request, self.refused.clone()).ok()
+        let admission = Admission::new(request, self.netns)?;
+        Connection::new(request.private_data, admission, self.refused.clone()).ok()
     }
 
     fn take(&self, incoming: Incoming<Connection>) -> Result<(), Incoming<Connection>> {
@@ -105,6 +109,7 @@ impl crate::sunrpc::svc::Listener for Listener {
                 listening <- new_spinlock!(None, "rpcrdma_rs::Listener"),
                 requests <- Inbox::new(Waiting::Requests),
                 refused,
+                netns: net.number(),
                 xprt,
             }),
             GFP_KERNEL,

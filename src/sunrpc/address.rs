@@ -2,9 +2,17 @@
 
 //! Socket addresses.
 
-use core::net::{
-    IpAddr,
-    SocketAddr, //
+use core::{
+    fmt::Write,
+    net::{
+        IpAddr,
+        SocketAddr, //
+    }, //
+};
+
+use kernel::{
+    fmt,
+    str::CStr, //
 };
 
 use crate::bindings;
@@ -71,4 +79,76 @@ pub(super) unsafe fn socket_address(address: *const bindings::sockaddr) -> Optio
     let port = u16::from_be_bytes(unsafe { bytes::<2>(address, PORT) });
 
     Some(SocketAddr::new(host, port))
+}
+
+/// The part of a text's room that is left; its last byte stays a terminator.
+struct Words<'a>(&'a mut [u8]);
+
+impl Write for Words<'_> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        for from in text.bytes() {
+            let (to, rest) = core::mem::take(&mut self.0)
+                .split_first_mut()
+                .filter(|(_, rest)| !rest.is_empty())
+                .ok_or(core::fmt::Error)?;
+            *to = from;
+            self.0 = rest;
+        }
+        Ok(())
+    }
+}
+
+/// An address and a port, for messages.
+pub(crate) struct Peer {
+    pub(super) host: [u8; 72],
+    pub(super) port: [u8; 8],
+}
+
+impl Peer {
+    /// Without any words.
+    pub(super) const fn unknown() -> Self {
+        Self {
+            host: [0; 72],
+            port: [0; 8],
+        }
+    }
+
+    /// `address` in words.
+    pub(crate) fn new(address: &SocketAddr) -> Self {
+        let mut this = Self::unknown();
+
+        // Both are long enough.
+        let _ = write!(Words(&mut this.host), "{}", address.ip());
+        let _ = write!(Words(&mut this.port), "{}", address.port());
+        this
+    }
+
+    /// The address in words.
+    pub(crate) fn host(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.host).unwrap_or(c"?")
+    }
+
+    /// The port in words.
+    pub(crate) fn port(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.port).unwrap_or(c"?")
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0; 96];
+        let mut len = 0usize;
+
+        for part in [&self.host[..], b" port ", &self.port[..]] {
+            for from in part.iter().take_while(|&&c| c != 0) {
+                if let Some(to) = text.get_mut(len) {
+                    *to = *from;
+                    len = len.saturating_add(1);
+                }
+            }
+        }
+        // Padded, where a table wants it so.
+        let text = text.get(..len).unwrap_or(&[]);
+        f.pad(core::str::from_utf8(text).unwrap_or("?"))
+    }
 }

@@ -55,13 +55,19 @@ impl Device {
 
     /// The device's name now, such as `rxe0`.
     pub(crate) fn name(&self) -> NameText {
-        // SAFETY: By the type invariants the device is valid. `ib_device_rename()` may rewrite the
+        // SAFETY: By the type invariants the device is valid.
+        unsafe { Self::name_of(self.as_ptr()) }
+    }
+
+    /// The name of `raw` now.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a device whose memory is valid.
+    pub(crate) unsafe fn name_of(raw: *mut bindings::ib_device) -> NameText {
+        // SAFETY: By the safety requirements of this function. `ib_device_rename()` may rewrite the
         // array concurrently: each byte is read once, and none is assumed to stay.
-        unsafe {
-            (&raw const (*self.as_ptr()).name)
-                .cast::<NameText>()
-                .read_volatile()
-        }
+        unsafe { (&raw const (*raw).name).cast::<NameText>().read_volatile() }
     }
 
     /// The device's limits.

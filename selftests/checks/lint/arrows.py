@@ -24,10 +24,11 @@ BELOW = {
     "cm": {"bindings", "os", "verbs"},
     "sunrpc": {"bindings", "os", "proto"},
     "policy": {"bindings", "os", "proto"},
+    "view": {"os", "policy", "proto"},
     "link": {"cm", "os", "verbs"},
-    "client": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs"},
-    "server": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs"},
-    "config": {"client", "os", "policy", "proto"},
+    "client": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs", "view"},
+    "server": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs", "view"},
+    "config": {"client", "os", "policy", "proto", "server"},
 }
 MAIN = "rpcrdma_rs_main"
 

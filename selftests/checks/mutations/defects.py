@@ -762,7 +762,7 @@ SERVER = (
         "replies are as long as the server can send",
         "PD-15",
         "test_server_sizes: private data of the request: none",
-        (("Thresholds::for_server(&data, &self.peer)", "Thresholds::for_server(&data, &data)"),),
+        (("Thresholds::for_server(&data, &self.peer())", "Thresholds::for_server(&data, &data)"),),
     ),
     Defect(
         "the server announces an invalidation that its device does not do",

@@ -84,7 +84,11 @@ grep -q rdma /proc/fs/nfsd/portlist
 """
 
 IN_TREE = "modprobe -a nfsd rpcrdma"
-OURS = "modprobe -a nfsd sunrpc rdma_cm configfs; insmod /share/rpcrdma_rs.ko"
+OURS = """
+modprobe -a nfsd sunrpc rdma_cm configfs
+insmod /share/rpcrdma_rs.ko
+mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+"""
 
 CLIENT_UP = """
 modprobe -a nfsv3 nfsv4

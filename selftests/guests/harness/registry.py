@@ -66,6 +66,7 @@ ORDER = (
     "test_server",
     "test_served_calls",
     "test_server_sizes",
+    "test_server_view",
     "test_callbacks",
     "test_serving",
     "test_reply_fields",

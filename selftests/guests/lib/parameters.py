@@ -9,7 +9,17 @@ from contextlib import contextmanager
 from guests.harness.guest import Guest
 from guests.harness.pair import Pair
 
-DEFAULTS = {"max_inline_send": 4096, "max_inline_receive": 4096, "credits": 128, "remote_invalidation": 1, "reverse": 1}
+DEFAULTS = {
+    "max_inline_send": 4096,
+    "max_inline_receive": 4096,
+    "credits": 128,
+    "remote_invalidation": 1,
+    "reverse": 1,
+    "server_inline": 4096,
+    "server_credits": 128,
+    "server_reads": 16,
+    "server_connections": 65536,
+}
 
 
 def parameter(client: Guest, name: str) -> str:

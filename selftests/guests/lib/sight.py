@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads the module's files on its connections in the client's debugfs."""
+"""Reads the module's files on its connections in debugfs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ COLUMNS = (
 )
 
 
-def table(guest: Guest) -> dict[int, dict[str, str]]:
-    """The lines of the table by the port of the server; of a transport without a connection, the first columns."""
+def table(guest: Guest, side: str = "client") -> dict[int, dict[str, str]]:
+    """The lines of one side by the port of the peer; of a transport without a connection, the first columns."""
     rows = {}
     for line in guest.run(f"cat {DIRECTORY}/connections").lines[1:]:
-        found = re.match(r"(?P<xprt>\d+) +(?P<host>\S+) port (?P<port>\d+) +(?P<rest>.*)", line)
+        found = re.match(r"(?P<side>\w+) +(?P<xprt>\d+) +(?P<host>\S+) port (?P<port>\d+) +(?P<rest>.*)", line)
         assert found, f"no line of the table: {line}"
+        if found["side"] != side:
+            continue
         # The resource that calls wait for may be two words.
         words = found["rest"].replace("its turn", "its-turn").split()
         rows[int(found["port"])] = {"xprt": found["xprt"], "peer": found["host"], **dict(zip(COLUMNS, words))}
@@ -38,3 +40,10 @@ def ends(guest: Guest, port: int) -> list[str]:
     """The ends of the last connections to a port, the last one first."""
     text = guest.run(f"cat $(grep -l '^peer .* port {port}$' {DIRECTORY}/xprt-*)").out
     return re.findall(r"^(?:closed \d+ s ago, after \d+ s|failed \d+ s ago): (.*)$", text, re.M)
+
+
+def served(guest: Guest) -> list[dict[str, str]]:
+    """The files of the clients' connections: the first word of each line, and the others."""
+    files = guest.run(f"find {DIRECTORY} -name 'svc-*'").out.split()
+    texts = [guest.run(f"cat {file}").out for file in sorted(files)]
+    return [{name: value for name, _, value in (line.partition(" ") for line in text.splitlines())} for text in texts]

@@ -33,6 +33,7 @@ from guests.lib.requester import (
     status,
     without_credits,
 )
+from guests.lib.rules import rule
 from guests.peer import wire
 from guests.peer.wire import words
 
@@ -163,8 +164,10 @@ def inline_sizes(pair: Pair, own: int, peer: int, remote: int) -> None:
         "size": 262144,
         "exchanges": [[write], *longest_replies(fh, longest), *([] if remote else [[one]])],
     }
-    values = {"max_inline_send": own, "max_inline_receive": own, "remote_invalidation": remote}
-    with parameters(pair, pair.server, **values), capturing(pair.client, f"sizes-{own}-{peer}") as capture:
+    with (
+        parameters(pair, pair.server, server_inline=own, remote_invalidation=remote),
+        capturing(pair.client, f"sizes-{own}-{peer}") as capture,
+    ):
         (found,) = carried_out(pair, order)
     assert "failed" not in found, found
     assert status(found["exchanges"][0][0]) == (wire.SUCCESS, 0), found["exchanges"][0]
@@ -199,7 +202,7 @@ def changed(pair: Pair) -> None:
 
     export_file(pair, 3000)
     pair.mount("3")
-    with parameters(pair, pair.server, max_inline_send=2048, max_inline_receive=1024):
+    with rule(pair.server, "smaller", side="server", peer=CLIENT.ipv4, inline_send=2048, inline_receive=1024):
         assert longest("first") > 3000, "the connection sends less than before"
         pair.umount()
         pair.mount("3")

@@ -11,7 +11,6 @@ use kernel::{
 use super::{
     super::{
         connection::Shared,
-        debugfs::Hex,
         limits::Limits,
         negotiated::{
             Facts,
@@ -41,7 +40,8 @@ use crate::{
     verbs::{
         Device,
         MrPool, //
-    }, //
+    },
+    view::Hex, //
 };
 
 /// The terms of a connection before the connection request.

@@ -34,7 +34,8 @@ use crate::{
         CallbackStatus,
         Callbacks,
         CallsBack,
-        Class, //
+        Class,
+        Peer, //
     }, //
 };
 
@@ -69,15 +70,16 @@ impl CallsBack for Connection {
         let body = call.body();
         // A call to the client has no chunks (RFC 8167, section 5.2), and no other way is left.
         if body.len() > self.longest_callback() {
-            let client = self.terms().map_or(c"?", |terms| terms.xprt.client());
+            self.stats.long_callbacks.inc();
             pr_warn_once!(
                 "{}: a call of {} bytes is longer than the client takes ({})\n",
-                client.to_str().unwrap_or("?"),
+                Peer::new(&self.admission.client),
                 body.len(),
                 self.longest_callback()
             );
             return Ok(());
         }
+        self.stats.callbacks.inc();
         let sent = self.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
             let header = encode_bare_header(call.xid(), MOST_CALLBACKS, out).ok()?;
             let len = body.copy_to(out.get_mut(header..)?, false)?;
@@ -105,18 +107,29 @@ impl Connection {
     /// The client replies to a call with `payload`, and can take `credits` calls.
     pub(super) fn called_back(&self, xid: u32, credits: u32, payload: &[u8]) {
         let Some(callbacks) = self.callbacks.as_ref() else {
-            return;
+            return self.stats.unknown_callbacks.inc();
         };
         // Not more than the Receives that are kept for replies (BI-9, BI-13).
         let most = self.receives.reserved().max(1);
 
-        callbacks.complete(xid, payload, credits::grant(credits, most));
+        if callbacks.complete(xid, payload, credits::grant(credits, most)) {
+            self.stats.callback_replies.inc();
+        } else {
+            self.stats.unknown_callbacks.inc();
+        }
     }
 
     /// The client could not process the call with this xid.
     pub(super) fn call_back_failed(&self, xid: u32) {
-        if let Some(callbacks) = self.callbacks.as_ref() {
-            callbacks.fail(xid);
+        let is_known = self
+            .callbacks
+            .as_ref()
+            .is_some_and(|callbacks| callbacks.fail(xid));
+
+        if is_known {
+            self.stats.callback_errors.inc();
+        } else {
+            self.stats.unknown_callbacks.inc();
         }
     }
 }

@@ -2,8 +2,6 @@
 
 //! The beginning of a connection's use.
 
-use core::net::IpAddr;
-
 use kernel::prelude::*;
 
 use super::{
@@ -15,7 +13,11 @@ use super::{
     Terms, //
 };
 use crate::{
-    os::Fifo,
+    cm::Gid,
+    os::{
+        jiffies,
+        Fifo, //
+    },
     proto::{
         v1::responder::invalidation,
         PrivateData,
@@ -53,8 +55,8 @@ const SINKS: MrSize = MrSize {
 pub(in crate::server) struct Own {
     /// The object that the core knows the connection by.
     pub(in crate::server) xprt: SvcXprt,
-    /// The client's address.
-    pub(in crate::server) client: IpAddr,
+    /// The port of our device, and its address.
+    pub(in crate::server) local: (u32, Gid),
     /// The message for the client.
     pub(in crate::server) data: PrivateData,
     /// The most calls that the client may have outstanding.
@@ -82,7 +84,7 @@ impl Connection {
     ) -> Result {
         let Own {
             xprt,
-            client,
+            local,
             data,
             credits,
             size,
@@ -112,8 +114,10 @@ impl Connection {
         )?;
         self.terms.populate(Terms {
             xprt,
-            client,
-            thresholds: Thresholds::for_server(&data, &self.peer),
+            local,
+            own: data,
+            since: jiffies(),
+            thresholds: Thresholds::for_server(&data, &self.peer()),
             credits,
             // CAST: Widening.
             send_len: size.send_len as usize,
@@ -122,7 +126,7 @@ impl Connection {
             sinks,
             most_transfers: TRANSFERS,
             write_elements: elements.0,
-            invalidation: invalidation::permitted(&data, &self.peer),
+            invalidation: invalidation::permitted(&data, &self.peer()),
         });
         self.receives
             .posted(qp.post_first_receives().map_err(|_| EIO)?);

@@ -269,7 +269,11 @@ impl Connection {
         // Store-buffer pattern. Thread: set `waiting`, smp_mb(), look for completed requests.
         // Handler: note a completed request, smp_mb(), test `waiting`.
         smp_mb();
-        self.flush(&mut outbox)
+        let flushed = self.flush(&mut outbox);
+        if outbox.len() != 0 {
+            self.stats.delayed_messages.inc();
+        }
+        flushed
     }
 
     /// Posts the messages that wait, as long as there is room.

@@ -221,6 +221,12 @@ impl Connection {
             call.set_read(parts.pages, len);
             return self.push(terms, call);
         }
+        // CAST: Few.
+        let segments = parts.remotes.len() as u32;
+        let bytes = parts
+            .remotes
+            .iter()
+            .fold(0u32, |sum, remote| sum.saturating_add(remote.length));
         let transfer = match parts.reads(terms) {
             Ok(transfer) => transfer,
             Err(error) if error == EMSGSIZE => {
@@ -233,6 +239,8 @@ impl Connection {
         let added = self.reading.lock().add(call, len);
         match added {
             Ok(context) => {
+                self.stats.read_segments.add(segments);
+                self.stats.read_bytes.add(bytes);
                 let sent = self.send_or_wait(Message::Reads { transfer, context });
                 let _ = self.check_sent(sent);
             }
@@ -246,8 +254,9 @@ impl Connection {
     fn transfer_ended(&self, xid: u32, failure: Failure) {
         let was_refused = self.is_refused.xchg(false, Relaxed);
 
-        if let (true, Some(terms)) = (was_refused || failure.is_refused(), self.terms()) {
-            self.refused.record(terms.client, xid);
+        if was_refused || failure.is_refused() {
+            self.stats.refused_calls.inc();
+            self.refused.record(self.admission.client.ip(), xid);
         }
     }
 

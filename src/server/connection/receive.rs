@@ -40,7 +40,10 @@ use crate::{
                     Rebuild, //
                 },
                 received,
-                received::Received, //
+                received::{
+                    Reason,
+                    Received, //
+                }, //
             }, //
         },
         Defect,
@@ -77,7 +80,10 @@ impl CompletionHandler for Connection {
     ) {
         self.receives.completed();
         match result {
-            Ok(_) => self.arrived(buf),
+            Ok(_) => {
+                self.stats.received.inc();
+                self.arrived(buf);
+            }
             // Freed here: the queue pair ends.
             Err(failure) => self.lost(CloseReason::Completion(failure)),
         }
@@ -127,12 +133,15 @@ impl Connection {
                 xid,
                 version,
                 error,
-                ..
-            } => Arrival::Reject {
-                xid,
-                version,
-                error,
-            },
+                why,
+            } => {
+                self.count_unusable(why);
+                Arrival::Reject {
+                    xid,
+                    version,
+                    error,
+                }
+            }
             Received::ReverseReply {
                 xid,
                 credits,
@@ -143,20 +152,32 @@ impl Connection {
                 payload,
             },
             Received::ReverseError { xid, .. } => Arrival::CallFailed { xid },
-            Received::Call(_) | Received::Drop(_) => Arrival::Nothing,
+            Received::Drop(why) => {
+                self.count_unusable(why);
+                Arrival::Nothing
+            }
+            Received::Call(_) => Arrival::Nothing,
+        }
+    }
+
+    /// Counts a message that is no call.
+    #[cold]
+    fn count_unusable(&self, why: Reason) {
+        if let Some(counter) = self.stats.unusable.get(why.index()) {
+            counter.inc();
         }
     }
 
     /// Returns `true`, once, if the client has refused the RDMA of this call before.
     fn has_ended_another(&self, xid: u32) -> bool {
-        self.terms()
-            .is_some_and(|terms| self.refused.take(terms.client, xid))
+        self.refused.take(self.admission.client.ip(), xid)
     }
 
     /// A message of the client has come.
     fn arrived(&self, buf: RecvBuffer) {
         match self.kind(buf.message()) {
             Arrival::Call(Ok(call)) if self.has_ended_another(call.xid) => {
+                self.stats.repeated_calls.inc();
                 self.recycle(buf);
                 let _ = self.reject(
                     call.xid,
@@ -201,7 +222,10 @@ impl Connection {
             return;
         };
         call.is_busy = true;
-        self.receives.begun();
+        self.stats.calls.inc();
+        if !self.receives.begun() {
+            self.stats.excess_calls.inc();
+        }
         self.push(terms, call);
     }
 
@@ -211,7 +235,7 @@ impl Connection {
         // calls than it may.
         if let Err(call) = self.calls.push(&terms.xprt, call) {
             self.end_call(call);
-            self.lost(CloseReason::NoResources);
+            self.lost(CloseReason::Overrun);
         }
     }
 
@@ -255,6 +279,10 @@ impl Connection {
     ///
     /// The reason why the client does not learn of it; the connection ends then.
     pub(super) fn reject(&self, xid: u32, version: u32, error: &RdmaError, flags: Flags) -> Result {
+        match error {
+            RdmaError::Version { .. } => self.stats.version_errors.inc(),
+            RdmaError::BadHeader => self.stats.header_errors.inc(),
+        }
         let most = self.terms().map_or(0, |terms| terms.credits);
         let credits = self.receives.grant(most, most);
         let sent = self.send_message(None, flags, |out| {

@@ -18,8 +18,9 @@ pub(super) struct Receives {
     posted: Atomic<u32>,
     /// Calls that have come, and have no reply yet.
     busy: Atomic<u32>,
-    /// The last grant.
+    /// The last grant, and the credits that the client requested last.
     granted: Atomic<u32>,
+    requested: Atomic<u32>,
     /// Receives that are kept for the replies to calls of the server.
     reserved: Atomic<u32>,
 }
@@ -31,6 +32,7 @@ impl Receives {
             posted: Atomic::new(0),
             busy: Atomic::new(0),
             granted: Atomic::new(1),
+            requested: Atomic::new(0),
             reserved: Atomic::new(0),
         }
     }
@@ -45,9 +47,9 @@ impl Receives {
         fetch_sub(&self.posted, 1, Relaxed);
     }
 
-    /// A call has come.
-    pub(super) fn begun(&self) {
-        self.busy.fetch_add(1, Relaxed);
+    /// A call has come. Returns `false` if it is beyond the last grant.
+    pub(super) fn begun(&self) -> bool {
+        self.busy.fetch_add(1, Relaxed) < self.granted()
     }
 
     /// A call has its reply, or gets none.
@@ -73,13 +75,29 @@ impl Receives {
         granted
     }
 
+    /// As [`Self::grant`], where the client has requested the credits in a call.
+    pub(super) fn grant_requested(&self, requested: u32, most: u32) -> u32 {
+        self.requested.store(requested, Relaxed);
+        self.grant(requested, most)
+    }
+
+    /// The last grant.
+    pub(super) fn granted(&self) -> u32 {
+        self.granted.load(Relaxed)
+    }
+
+    /// The credits that the client requested last.
+    pub(super) fn requested(&self) -> u32 {
+        self.requested.load(Relaxed)
+    }
+
     /// Keeps up to `most` Receives for the replies to calls of the server, out of the Receives that
     /// no grant has promised to the client, with `coming` ones that are about to count.
     pub(super) fn reserve(&self, most: u32, coming: u32) {
         let receives = self.posted.load(Relaxed).saturating_add(self.busy());
         let left = receives
             .saturating_add(coming)
-            .saturating_sub(grant::receives(self.granted.load(Relaxed), 0));
+            .saturating_sub(grant::receives(self.granted(), 0));
         self.reserved.store(left.min(most), Relaxed);
     }
 
@@ -90,7 +108,7 @@ impl Receives {
 
     /// Returns `true` if more Receives are worth posting.
     pub(super) fn are_few(&self, requested: u32, most: u32) -> bool {
-        grant::grows(self.busy(), self.granted.load(Relaxed), requested, most)
+        grant::grows(self.busy(), self.granted(), requested, most)
     }
 }
 
@@ -108,7 +126,7 @@ mod tests {
         receives.posted(33);
         assert_eq!(receives.grant(128, 128), 32);
         receives.completed();
-        receives.begun();
+        assert!(receives.begun());
         assert_eq!(receives.grant(128, 128), 32);
         // The Receive is posted again, and the call still served.
         receives.posted(1);
@@ -127,6 +145,13 @@ mod tests {
         receives.posted(32);
         assert_eq!((receives.reserved(), receives.grant(128, 128)), (16, 55));
         receives.reserve(0, 0);
+        assert!(receives.requested() == 0 && receives.granted() == 55);
+        // V1-36.
+        assert_eq!(receives.grant_requested(1, 128), 1);
+        assert_eq!(receives.requested(), 1);
+        assert!(receives.begun() && !receives.begun());
+        receives.ended();
+        receives.ended();
         assert!(receives.grant(8, 128) == 8 && receives.grant(128, 16) == 16);
     }
 }

@@ -128,6 +128,9 @@ impl Connection {
         }
         let terms = self.terms().ok_or(ENOTCONN)?;
         let offer = call.offer();
+        if call.invalidate.is_some() {
+            self.stats.remote_invalidates.inc();
+        }
         let shape = ReplyShape {
             len: reply.reply().len(),
             results: call.results(),
@@ -168,7 +171,7 @@ impl Connection {
         body: &XdrBuf<'_>,
         out: &mut [u8],
     ) -> Option<u32> {
-        let credits = self.receives.grant(call.credits, terms.credits);
+        let credits = self.receives.grant_requested(call.credits, terms.credits);
         let header = plan.encode_header(call.xid, credits, out).ok()?;
         let all = out.len();
         let mut left = out.get_mut(header..)?;
@@ -194,6 +197,17 @@ impl Connection {
         })
     }
 
+    /// Counts the segments that a reply fills.
+    fn count_written(&self, remotes: &[Remote]) {
+        let bytes = remotes
+            .iter()
+            .fold(0u32, |sum, remote| sum.saturating_add(remote.length));
+
+        // CAST: Few.
+        self.stats.write_segments.add(remotes.len() as u32);
+        self.stats.written_bytes.add(bytes);
+    }
+
     /// Sends a reply with RDMA Writes in front of it.
     fn send_written(
         &self,
@@ -214,6 +228,7 @@ impl Connection {
         // longer than until the completion of the message.
         let pages = reply.detach().map_err(|_| refused(ENOMEM))?;
         let transfer = writes.make(terms, pages).map_err(Unsent::Refused)?;
+        self.count_written(&writes.remotes);
 
         self.send_or_wait(Message::Send {
             bytes,

@@ -36,7 +36,6 @@ use super::{
 use crate::{
     bindings,
     os::{
-        text,
         HeldNet,
         Net, //
     }, //
@@ -247,13 +246,6 @@ impl SvcXprt {
         if !unsafe { bindings::svc_xprt_test_and_set(self.as_ptr(), bindings::XPT_CLOSE) } {
             self.enqueue();
         }
-    }
-
-    /// The client's address and port; some other text before they are known.
-    pub(crate) fn client(&self) -> &CStr {
-        // SAFETY: By the type invariants the object is initialised, with a text in the array. It
-        // changes when the addresses are set, by the only thread that has a handle then.
-        unsafe { text((&raw const (*self.as_ptr()).xpt_remotebuf).cast()) }
     }
 
     /// The network namespace and the server of `raw`.

@@ -2,12 +2,8 @@
 
 //! Properties of a transport object: its peer, and the counters of sunrpc.
 
-use kernel::{
-    fmt,
-    str::CStr, //
-};
-
 use super::{
+    super::address::Peer,
     names,
     Xprt, //
 };
@@ -19,10 +15,7 @@ use crate::{
 impl<S> Xprt<S> {
     /// The server's address and port in words. Any context.
     pub(crate) fn peer(&self) -> Peer {
-        let mut peer = Peer {
-            host: [0; 72],
-            port: [0; 8],
-        };
+        let mut peer = Peer::unknown();
         let copy = |which: u32, to: &mut [u8]| {
             // SAFETY: The object is valid, and `which` one of the constants below.
             let string = unsafe { names::place(self.as_ptr(), which).read_volatile() };
@@ -121,41 +114,4 @@ pub(crate) struct Counters {
     pub(crate) requests: u64,
     /// Sum over all sends of the tasks waiting for a slot.
     pub(crate) backlog: u64,
-}
-
-/// An address and a port, for messages.
-pub(crate) struct Peer {
-    host: [u8; 72],
-    port: [u8; 8],
-}
-
-impl Peer {
-    /// The address in words.
-    pub(crate) fn host(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.host).unwrap_or(c"?")
-    }
-
-    /// The port in words.
-    pub(crate) fn port(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.port).unwrap_or(c"?")
-    }
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [0; 96];
-        let mut len = 0usize;
-
-        for part in [&self.host[..], b" port ", &self.port[..]] {
-            for from in part.iter().take_while(|&&c| c != 0) {
-                if let Some(to) = text.get_mut(len) {
-                    *to = *from;
-                    len = len.saturating_add(1);
-                }
-            }
-        }
-        // Padded, where a table wants it so.
-        let text = text.get(..len).unwrap_or(&[]);
-        f.pad(core::str::from_utf8(text).unwrap_or("?"))
-    }
 }

@@ -100,6 +100,16 @@ impl Reason {
     /// The number of reasons; [`Reason::index`] is below it.
     pub(crate) const REASONS: usize = 6;
 
+    /// The names of the counters, by [`Reason::index`].
+    pub(crate) const NAMES: [&'static str; Self::REASONS] = [
+        "short",
+        "done",
+        "undecodable",
+        "bad_reply",
+        "version",
+        "malformed",
+    ];
+
     /// The reason as the index of a counter.
     pub(crate) const fn index(self) -> usize {
         match self {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The decision whether a client may connect, and on which terms.
+
+use core::net::{
+    IpAddr,
+    SocketAddr, //
+};
+
+use kernel::prelude::*;
+
+use crate::{
+    cm::Request,
+    os::Last,
+    policy::{
+        self,
+        rule::DeviceName,
+        table::Name,
+        Policy,
+        Target, //
+    },
+    sunrpc::{
+        svc::address_in,
+        Peer, //
+    }, //
+};
+
+/// Messages about clients that are refused; a client may try again at any rate.
+static REFUSED: Last = Last::never();
+
+/// The end of a connection at the client, the device on this one, and the terms that the
+/// administrator has set for it.
+pub(super) struct Admission {
+    /// The client's address.
+    pub(super) client: SocketAddr,
+    /// Our port.
+    port: u16,
+    /// The device that the request came over.
+    pub(super) device: Option<DeviceName>,
+    /// The number of the network namespace.
+    pub(super) netns: u32,
+    /// The settings.
+    pub(super) policy: Policy,
+    /// The rule that they come from.
+    pub(super) rule: Option<Name>,
+}
+
+impl Admission {
+    /// The terms for the client that has sent `request`, in the network namespace with the number
+    /// `netns`; `None` if its request is rejected.
+    pub(super) fn new(request: &Request<'_>, netns: u32) -> Option<Self> {
+        let (local, remote) = &request.addresses;
+        let (local, client) = (address_in(local)?, address_in(remote)?);
+        let device = DeviceName::parse(request.device.as_str());
+        let (policy, rule) =
+            policy::table::decide(&target(client.ip(), local.port(), device.as_ref(), netns));
+        let this = Self {
+            client,
+            port: local.port(),
+            device,
+            netns,
+            policy,
+            rule,
+        };
+
+        if this.policy.connections == 0 {
+            this.refused(EBUSY);
+            return None;
+        }
+        Some(this)
+    }
+
+    /// The client as a target of rules.
+    pub(super) fn target(&self) -> Target<'_> {
+        target(
+            self.client.ip(),
+            self.port,
+            self.device.as_ref(),
+            self.netns,
+        )
+    }
+
+    /// Logs that the request is rejected because of `error`.
+    #[cold]
+    pub(super) fn refused(&self, error: Error) {
+        if !REFUSED.is_due() {
+            return;
+        }
+        let (peer, most) = (Peer::new(&self.client), self.policy.connections);
+        match &self.rule {
+            Some(rule) if error == EBUSY => {
+                pr_warn!("{peer}: refused: rule {rule} allows {most} connections\n");
+            }
+            None if error == EBUSY => {
+                pr_warn!("{peer}: refused: server_connections allows {most}\n");
+            }
+            _ => pr_warn!("{peer}: refused: error {}\n", error.to_errno()),
+        }
+    }
+}
+
+/// The client at `address` as a target of rules.
+fn target(address: IpAddr, port: u16, device: Option<&DeviceName>, netns: u32) -> Target<'_> {
+    Target::client(address, port, device.map(DeviceName::as_str), netns)
+}
