@@ -164,8 +164,8 @@ unsafe extern "C" fn listener_callback<R: RequestHandler>(
     }
     // SAFETY: This kind of event carries connection parameters.
     let (data, reads) = unsafe { (private_data(event), conn_param(event).initiator_depth) };
-    // SAFETY: `id` is valid. A request comes over a device, which the identifier keeps, and with the
-    // addresses, which do not change.
+    // SAFETY: `id` is valid. A request comes over a device, which the identifier keeps, and with
+    // the addresses, which do not change.
     let (addresses, device) = unsafe {
         let addr = &raw const (*id).route.addr;
         (

@@ -3,8 +3,8 @@
 //! Rules: the connections that they are for, and the settings of these connections. Pure.
 //!
 //! A rule matches a connection by its side, the peer's address, the server's port, the local device
-//! and the network namespace. Of the rules that match, the most specific one applies ([`Pattern::rank`]); for
-//! settings that it leaves open the defaults do.
+//! and the network namespace. Of the rules that match, the most specific one applies
+//! ([`Pattern::rank`]); for settings that it leaves open the defaults do.
 
 use core::{
     cmp::Ordering,

@@ -17,8 +17,8 @@ use crate::{
     }, //
 };
 
-/// The sums of [`Stats::summed`](super::stats::Stats::summed). They grow by one for each Receive, for each
-/// segment read or written, and for each message that waits.
+/// The sums of [`Stats::summed`](super::stats::Stats::summed). They grow by one for each Receive,
+/// for each segment read or written, and for each message that waits.
 static RECEIVED: Sum = Sum::new(|| connections::sum(0));
 static READ: Sum = Sum::new(|| connections::sum(1));
 static WRITTEN: Sum = Sum::new(|| connections::sum(2));
