@@ -193,7 +193,6 @@ MIB = 1 << 20
     device="rxe",
     allowed=PROVOKED,
     cases=[{"size": size, "vers": vers} for size in (1024, 65536) for vers in ("3", "4.2")],
-    core=True,
 )
 def reconnect(pair: Pair, size: int, vers: str) -> None:
     """Calls that wait while the connection is remade are planned again, with the sizes of the new one."""

@@ -32,7 +32,6 @@ def recalled(pair: Pair) -> None:
     *("BI-1", "BI-2", "H-74"),
     limit=120,
     cases=[{"credits": 128}, {"credits": 4}],
-    core=True,
 )
 def recalls_under_load(pair: Pair, credits: int) -> None:
     """Both directions share one connection: recalls get through while the client writes, with all its credits if few."""
@@ -91,7 +90,7 @@ def recalls_under_load(pair: Pair, credits: int) -> None:
     "PD-20",
     limit=400,
     device="rxe",
-    cases=[{"count": 200}],
+    cases=[{"count": 60}],
     emulated="in guests this fast nfsd lists a delegation too many now and then, with the in-tree client as well",
 )
 def recalls_with_disconnects(pair: Pair, count: int) -> None:
