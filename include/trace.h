@@ -247,6 +247,95 @@ DEFINE_EVENT(rpcrdma_rs_count, xprtrdma_cb_reply,
 	TP_ARGS(xprt, xid, count)
 );
 
+/*
+ * The server side. Here xprt is the number of a client's connection.
+ */
+
+/* A client's request is accepted: its address, the private data of both sides, 0 for none, and what follows from it. */
+TRACE_EVENT(svcrdma_accept,
+	TP_PROTO(u32 xprt, const char *addr, unsigned int len, u64 sent, u64 received, unsigned int inline_send,
+		 unsigned int inline_recv, unsigned int credits),
+	TP_ARGS(xprt, addr, len, sent, received, inline_send, inline_recv, credits),
+	TP_STRUCT__entry(
+		__field(u64, sent)
+		__field(u64, received)
+		__field(u32, xprt)
+		__field(unsigned int, inline_send)
+		__field(unsigned int, inline_recv)
+		__field(unsigned int, credits)
+		__string_len(addr, addr, len)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->sent = sent;
+		__entry->received = received;
+		__entry->inline_send = inline_send;
+		__entry->inline_recv = inline_recv;
+		__entry->credits = credits;
+		__assign_str(addr);
+	),
+	TP_printk("xprt=%u client=%s sent=%016llx received=%016llx inline_send=%u inline_recv=%u credits=%u",
+		  __entry->xprt, __get_str(addr), __entry->sent, __entry->received, __entry->inline_send,
+		  __entry->inline_recv, __entry->credits)
+);
+
+/* The connection of a client has ended. */
+TRACE_EVENT(svcrdma_close,
+	TP_PROTO(u32 xprt, const char *reason, unsigned int len),
+	TP_ARGS(xprt, reason, len),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__string_len(reason, reason, len)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__assign_str(reason);
+	),
+	TP_printk("xprt=%u reason=%s", __entry->xprt, __get_str(reason))
+);
+
+/* A call has come, in a message of so many bytes. */
+DEFINE_EVENT(rpcrdma_rs_count, svcrdma_call,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
+/* Bytes of its arguments are read from the client's memory. */
+DEFINE_EVENT(rpcrdma_rs_count, svcrdma_read,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
+/* Bytes of its reply are written to the client's memory. */
+DEFINE_EVENT(rpcrdma_rs_count, svcrdma_write,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
+/* A reply of so many bytes, before any part of it is written. */
+DEFINE_EVENT(rpcrdma_rs_count, svcrdma_reply,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
+/* A message that is no call that can be served. */
+DEFINE_EVENT(rpcrdma_rs_reason, svcrdma_unusable,
+	TP_PROTO(u32 xprt, u32 xid, const char *reason, unsigned int len),
+	TP_ARGS(xprt, xid, reason, len)
+);
+
+/* A call to the client, with its length in bytes. */
+DEFINE_EVENT(rpcrdma_rs_count, svcrdma_cb_call,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
+/* The client's reply to such a call, with its length in bytes. */
+DEFINE_EVENT(rpcrdma_rs_count, svcrdma_cb_reply,
+	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
+	TP_ARGS(xprt, xid, count)
+);
+
 #endif /* RPCRDMA_RS_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

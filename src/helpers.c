@@ -541,6 +541,63 @@ __rdma_helper bool rpcrdma_rs_helper_trace_mr_localinv_enabled(void)
 	return trace_xprtrdma_mr_localinv_enabled();
 }
 
+__rdma_helper void rpcrdma_rs_helper_trace_svc_accept(u32 xprt, const char *addr, unsigned int len, u64 sent, u64 received,
+						      unsigned int inline_send, unsigned int inline_recv,
+						      unsigned int credits)
+{
+	trace_svcrdma_accept(xprt, addr, len, sent, received, inline_send, inline_recv, credits);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_close(u32 xprt, const char *reason, unsigned int len)
+{
+	trace_svcrdma_close(xprt, reason, len);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_call(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_svcrdma_call(xprt, xid, count);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_read(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_svcrdma_read(xprt, xid, count);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_write(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_svcrdma_write(xprt, xid, count);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_reply(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_svcrdma_reply(xprt, xid, count);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_cb_call(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_svcrdma_cb_call(xprt, xid, count);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_cb_reply(u32 xprt, u32 xid, unsigned int count)
+{
+	trace_svcrdma_cb_reply(xprt, xid, count);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_unusable(u32 xprt, u32 xid, const char *reason, unsigned int len)
+{
+	trace_svcrdma_unusable(xprt, xid, reason, len);
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_svc_call_enabled(void)
+{
+	return trace_svcrdma_call_enabled();
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_svc_reply_enabled(void)
+{
+	return trace_svcrdma_reply_enabled();
+}
+
 /* xen/xen.h */
 
 __rdma_helper bool rpcrdma_rs_helper_xen_pv_domain(void)

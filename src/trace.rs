@@ -24,8 +24,8 @@ fn text(text: &str) -> (*const kernel::ffi::c_char, u32) {
 
 /// Declares functions that return `true` if an event is on.
 macro_rules! switches {
-    ($($(#[$meta:meta])* $name:ident: $switch:ident,)*) => {
-        impl Trace {
+    ($type:ident: $($(#[$meta:meta])* $name:ident: $switch:ident,)*) => {
+        impl $type {
             $(
                 $(#[$meta])*
                 #[inline(always)]
@@ -39,6 +39,7 @@ macro_rules! switches {
 }
 
 switches! {
+    Trace:
     /// Returns `true` if [`Trace::marshal`] has an effect.
     is_marshal_on: trace_marshal_enabled,
     /// Returns `true` if [`Trace::mr_map`] has an effect.
@@ -163,5 +164,91 @@ impl Trace {
     pub(crate) fn cb_reply(self, xid: u32, len: u32) {
         // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_cb_reply(self.0, xid, len) };
+    }
+}
+
+/// The connection of a client that an event is about: its number.
+#[derive(Clone, Copy)]
+pub(crate) struct ServerTrace(pub(crate) u32);
+
+switches! {
+    ServerTrace:
+    /// Returns `true` if [`ServerTrace::call`] has an effect.
+    is_call_on: trace_svc_call_enabled,
+    /// Returns `true` if [`ServerTrace::reply`] has an effect.
+    is_reply_on: trace_svc_reply_enabled,
+}
+
+/// Declares functions about a number of bytes of a call.
+macro_rules! counts {
+    ($($(#[$meta:meta])* $name:ident: $event:ident,)*) => {
+        impl ServerTrace {
+            $(
+                $(#[$meta])*
+                #[cold]
+                #[inline(never)]
+                pub(crate) fn $name(self, xid: u32, len: u32) {
+                    // SAFETY: The event takes numbers only, any of them.
+                    unsafe { bindings::$event(self.0, xid, len) };
+                }
+            )*
+        }
+    };
+}
+
+counts! {
+    /// A call has come, in a message of `len` bytes.
+    call: trace_svc_call,
+    /// `len` bytes of its arguments are read from the client's memory.
+    read: trace_svc_read,
+    /// `len` bytes of its reply are written to the client's memory.
+    write: trace_svc_write,
+    /// A reply of `len` bytes, before any part of it is written.
+    reply: trace_svc_reply,
+    /// A call to the client, of `len` bytes.
+    cb_call: trace_svc_cb_call,
+    /// The client's reply to such a call.
+    cb_reply: trace_svc_cb_reply,
+}
+
+impl ServerTrace {
+    /// The request of the client at `addr` is accepted, with this private data (0: none), these
+    /// thresholds, and up to `credits` credits.
+    pub(crate) fn accept(
+        self,
+        addr: &CStr,
+        (sent, received): (u64, u64),
+        (call, reply): (u32, u32),
+        credits: u32,
+    ) {
+        // CAST: Texts are short.
+        let len = addr.count_bytes() as u32;
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
+        unsafe {
+            bindings::trace_svc_accept(
+                self.0,
+                addr.as_char_ptr(),
+                len,
+                sent,
+                received,
+                reply,
+                call,
+                credits,
+            )
+        };
+    }
+
+    /// The connection has ended.
+    pub(crate) fn close(self, reason: &str) {
+        let (reason, len) = text(reason);
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
+        unsafe { bindings::trace_svc_close(self.0, reason, len) };
+    }
+
+    /// A message that is no call that can be served.
+    pub(crate) fn unusable(self, xid: u32, reason: &str) {
+        let (reason, len) = text(reason);
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
+        unsafe { bindings::trace_svc_unusable(self.0, xid, reason, len) };
     }
 }

@@ -90,6 +90,7 @@ use crate::{
         Callbacks,
         Peer, //
     },
+    trace::ServerTrace,
     verbs::{
         Failure,
         MrPool,
@@ -132,9 +133,10 @@ enum CloseReason {
     Rule,
 }
 
-impl fmt::Display for CloseReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl CloseReason {
+    /// The reason in words.
+    fn as_str(&self) -> &'static str {
+        match self {
             Self::Completion(failure) => failure.as_str().to_str().unwrap_or("?"),
             Self::PostRefused => "the device refused a work request",
             Self::Unreachable => "the client cannot be reached",
@@ -144,7 +146,13 @@ impl fmt::Display for CloseReason {
             Self::NoResources => "no memory for a call, or for its reply",
             Self::Overrun => "the client has sent far more calls than it may",
             Self::Rule => "ended on request",
-        })
+        }
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -277,6 +285,11 @@ impl Connection {
         Ok(())
     }
 
+    /// The tracer of this connection.
+    fn trace(&self) -> ServerTrace {
+        ServerTrace(self.number)
+    }
+
     /// The number of the connection.
     pub(super) fn number(&self) -> u32 {
         self.number
@@ -307,6 +320,7 @@ impl Connection {
     fn log_end(&self, why: &CloseReason) {
         let client = Peer::new(&self.admission.client);
 
+        self.trace().close(why.as_str());
         match why {
             CloseReason::HungUp | CloseReason::Rule | CloseReason::DeviceRemoval => {
                 pr_debug!("{client}: connection lost: {why}\n");

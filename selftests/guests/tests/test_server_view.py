@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from guests.harness.config import REPO
 from guests.harness.network import CLIENT
@@ -30,6 +31,7 @@ from guests.lib.sight import DIRECTORY, served, table
 from guests.peer import wire
 from guests.peer.wire import words
 
+TRACING = "/sys/kernel/tracing"
 SYSCTLS = "/proc/sys/sunrpc/svc_rdma"
 PAGE = "reference.rst"
 # The log of the server.
@@ -132,24 +134,63 @@ def counted(pair: Pair) -> None:
 
 @test("calls beyond the grant are served and counted", "V1-36", server="ours", device="rxe")
 def excess(pair: Pair) -> None:
-    """The first one keeps its credit until its arguments are here, which takes longer than the others need to arrive."""
-    grant = [null(credits=1).hex()]
+    """All get replies. One at least meets another that has none yet, if not on the first connection."""
     slow = read_list((40, segment(30000))) + words(0, 0).hex() + null().hex()[56:]
     burst = [header(slow), *[null(XID + number, credits=1).hex() for number in range(1, 20)]]
-    seen: list[dict[str, str]] = []
+    order = {
+        "private_data": REFUSES,
+        "memory": bytes(30000).hex(),
+        "exchanges": [[null(credits=1).hex()], burst, MEANWHILE],
+    }
+    counts: list[int] = []
 
     def look() -> None:
-        wait_until(lambda: served(pair.server), "no connection", 30 * pair.options.slowness)
-        wait_until(lambda: int(served(pair.server)[0]["calls"]) == 21, "calls are missing", 30 * pair.options.slowness)
-        seen.extend(served(pair.server))
+        def is_served() -> bool:
+            connections = [one for one in served(pair.server) if one["calls"] == "21"]
+            counts.extend(int(one["excess_calls"]) for one in connections)
+            return bool(connections)
 
-    (done,) = carried_out(
-        pair,
-        {"private_data": REFUSES, "memory": bytes(30000).hex(), "exchanges": [grant, burst, MEANWHILE]},
-        until=look,
-    )
+        wait_until(is_served, "calls are missing", 30 * pair.options.slowness)
+
+    while not any(counts) and len(counts) < 50:
+        (done,) = carried_out(pair, order, until=look)
+        assert "failed" not in done, done
+        wait_until(lambda: not served(pair.server), "the connection stays", 30 * pair.options.slowness)
+    assert 0 < max(counts) < 20, counts
+
+
+@test("trace events of the server", server="ours", device="rxe")
+def traced(pair: Pair) -> None:
+    """The life of a connection, a call with data in both directions, and a message that cannot be used."""
+    fh, _ = export_file(pair, 4096)
+    read = read_of(fh, 600)
+    # Behind the arguments, where nfsd does not look.
+    one = read_list((len(read), segment(500))) + words(1, 1).hex() + segment(600) + words(0, 0).hex()
+    order = {
+        "private_data": REFUSES,
+        "memory": bytes(600).hex(),
+        "exchanges": [[header(one) + read.hex()], [words(XID, 2, 32, 0).hex()]],
+    }
+    server = pair.server
+    server.run("mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing")
+    server.run(f"cd {TRACING}; echo >trace; echo 1 | tee events/rpcrdma_rs/svcrdma_*/enable")
+    (done,) = carried_out(pair, order)
     assert "failed" not in done, done
-    assert 0 < int(seen[0]["excess_calls"]) < 20, seen
+    wait_until(lambda: not served(server), "the connection stays", 30 * pair.options.slowness)
+    lines = server.run(f"cd {TRACING}; echo 0 | tee events/rpcrdma_rs/svcrdma_*/enable >/dev/null; cat trace").lines
+    found = [re.sub(r".*: (svcrdma_\w+): xprt=\d+ ?", r"\1 ", line) for line in lines if ": svcrdma_" in line]
+    xid = f"xid=0x{XID:08x}"
+    length = len(bytes.fromhex(order["exchanges"][0][0].replace("h" * 8, "0" * 8).replace("o" * 16, "0" * 16)))
+    assert found == [
+        f"svcrdma_accept client={CLIENT.ipv4} sent=f6ab0e1801010303 received={REFUSES} inline_send=4096"
+        " inline_recv=4096 credits=128",
+        f"svcrdma_call {xid} count={length}",
+        f"svcrdma_read {xid} count=500",
+        f"svcrdma_reply {xid} count={128 + 600}",
+        f"svcrdma_write {xid} count=600",
+        f"svcrdma_unusable {xid} reason=unsupported version",
+        "svcrdma_close reason=the client hung up",
+    ], found
 
 
 @test("sysctls of the server", server="ours", device="rxe")

@@ -80,6 +80,7 @@ impl CallsBack for Connection {
             return Ok(());
         }
         self.stats.callbacks.inc();
+        self.trace().cb_call(call.xid(), body.len());
         let sent = self.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
             let header = encode_bare_header(call.xid(), MOST_CALLBACKS, out).ok()?;
             let len = body.copy_to(out.get_mut(header..)?, false)?;
@@ -114,6 +115,8 @@ impl Connection {
 
         if callbacks.complete(xid, payload, credits::grant(credits, most)) {
             self.stats.callback_replies.inc();
+            // CAST: A message is shorter than 4 GiB.
+            self.trace().cb_reply(xid, payload.len() as u32);
         } else {
             self.stats.unknown_callbacks.inc();
         }

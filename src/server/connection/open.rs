@@ -23,7 +23,10 @@ use crate::{
         PrivateData,
         Thresholds, //
     },
-    sunrpc::svc::SvcXprt,
+    sunrpc::{
+        svc::SvcXprt,
+        Peer, //
+    },
     verbs::{
         MrPool,
         MrSize,
@@ -128,10 +131,31 @@ impl Connection {
             write_elements: elements.0,
             invalidation: invalidation::permitted(&data, &self.peer()),
         });
+        self.trace_terms();
         self.receives
             .posted(qp.post_first_receives().map_err(|_| EIO)?);
         self.link.set_qp(qp);
         self.outbox.lock().open(sends, waiting);
         Ok(())
+    }
+
+    /// Traces the terms.
+    fn trace_terms(&self) {
+        let Some(terms) = self.terms() else {
+            return;
+        };
+        let number = |data: PrivateData| u64::from_be_bytes(data.encode());
+        let sent = if self.admission.policy.private_data {
+            number(terms.own)
+        } else {
+            0
+        };
+
+        self.trace().accept(
+            Peer::new(&self.admission.client).host(),
+            (sent, self.peer.map_or(0, number)),
+            (terms.thresholds.call, terms.thresholds.reply),
+            terms.credits,
+        );
     }
 }

@@ -236,11 +236,13 @@ impl Connection {
             Err(_) => return self.end_unread(call, CloseReason::NoResources),
         };
         // Its value must not be dropped under the lock.
+        let xid = call.xid;
         let added = self.reading.lock().add(call, len);
         match added {
             Ok(context) => {
                 self.stats.read_segments.add(segments);
                 self.stats.read_bytes.add(bytes);
+                self.trace().read(xid, bytes);
                 let sent = self.send_or_wait(Message::Reads { transfer, context });
                 let _ = self.check_sent(sent);
             }

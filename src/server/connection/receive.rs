@@ -53,6 +53,7 @@ use crate::{
         Arguments,
         Incoming, //
     },
+    trace::ServerTrace,
     verbs::{
         self,
         CompletionHandler,
@@ -135,7 +136,7 @@ impl Connection {
                 error,
                 why,
             } => {
-                self.count_unusable(why);
+                self.count_unusable(xid, why);
                 Arrival::Reject {
                     xid,
                     version,
@@ -153,16 +154,17 @@ impl Connection {
             },
             Received::ReverseError { xid, .. } => Arrival::CallFailed { xid },
             Received::Drop(why) => {
-                self.count_unusable(why);
+                self.count_unusable(0, why);
                 Arrival::Nothing
             }
             Received::Call(_) => Arrival::Nothing,
         }
     }
 
-    /// Counts a message that is no call.
+    /// Counts a message that is no call; `xid` is 0 if it has none.
     #[cold]
-    fn count_unusable(&self, why: Reason) {
+    fn count_unusable(&self, xid: u32, why: Reason) {
+        self.trace().unusable(xid, why.as_str());
         if let Some(counter) = self.stats.unusable.get(why.index()) {
             counter.inc();
         }
@@ -223,6 +225,10 @@ impl Connection {
         };
         call.is_busy = true;
         self.stats.calls.inc();
+        if ServerTrace::is_call_on() {
+            // CAST: A message is shorter than 4 GiB.
+            self.trace().call(call.xid, call.message().len() as u32);
+        }
         if !self.receives.begun() {
             self.stats.excess_calls.inc();
         }

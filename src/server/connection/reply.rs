@@ -42,6 +42,7 @@ use crate::{
         },
         XdrBuf, //
     },
+    trace::ServerTrace,
     verbs::{
         Range,
         Remote,
@@ -136,6 +137,9 @@ impl Connection {
             results: call.results(),
             opaque: reply.is_wrapped(),
         };
+        if ServerTrace::is_reply_on() {
+            self.trace().reply(call.xid, shape.len);
+        }
         let limits = ReplyLimits {
             threshold: terms.thresholds.reply,
             page_size: PAGE_SIZE,
@@ -198,7 +202,7 @@ impl Connection {
     }
 
     /// Counts the segments that a reply fills.
-    fn count_written(&self, remotes: &[Remote]) {
+    fn count_written(&self, xid: u32, remotes: &[Remote]) {
         let bytes = remotes
             .iter()
             .fold(0u32, |sum, remote| sum.saturating_add(remote.length));
@@ -206,6 +210,7 @@ impl Connection {
         // CAST: Few.
         self.stats.write_segments.add(remotes.len() as u32);
         self.stats.written_bytes.add(bytes);
+        self.trace().write(xid, bytes);
     }
 
     /// Sends a reply with RDMA Writes in front of it.
@@ -228,7 +233,7 @@ impl Connection {
         // longer than until the completion of the message.
         let pages = reply.detach().map_err(|_| refused(ENOMEM))?;
         let transfer = writes.make(terms, pages).map_err(Unsent::Refused)?;
-        self.count_written(&writes.remotes);
+        self.count_written(call.xid, &writes.remotes);
 
         self.send_or_wait(Message::Send {
             bytes,

@@ -9,7 +9,7 @@ use proptest::{collection::vec, prelude::*};
 use crate::module::policy::{
     order::{best, matches, Key},
     prefix::Prefix,
-    rule::{DeviceName, Pattern, Target},
+    rule::{DeviceName, Pattern, Side, Target},
 };
 
 const DEVICES: [&str; 2] = ["rxe0", "rxe1"];
@@ -43,14 +43,20 @@ fn prefix() -> impl Strategy<Value = Prefix> {
         })
 }
 
+fn side() -> impl Strategy<Value = Side> {
+    prop_oneof![Just(Side::Client), Just(Side::Server)]
+}
+
 fn pattern() -> impl Strategy<Value = Pattern> {
     (
         proptest::option::weighted(0.8, prefix()),
         proptest::option::of(1..4_u16),
         proptest::option::weighted(0.3, 0..DEVICES.len()),
         proptest::option::weighted(0.3, 1..3_u32),
+        proptest::option::of(side()),
     )
-        .prop_map(|(peer, port, device, netns)| Pattern {
+        .prop_map(|(peer, port, device, netns, side)| Pattern {
+            side,
             peer,
             port,
             device: device.and_then(|at| DeviceName::parse(DEVICES[at])),
@@ -64,9 +70,14 @@ fn target() -> impl Strategy<Value = Target<'static>> {
         1..4_u16,
         proptest::option::of(0..DEVICES.len()),
         1..3_u32,
+        side(),
     )
-        .prop_map(|(address, port, device, netns)| {
-            Target::new(address, port, device.map(|at| DEVICES[at]), netns)
+        .prop_map(|(address, port, device, netns, side)| {
+            let device = device.map(|at| DEVICES[at]);
+            match side {
+                Side::Client => Target::server(address, port, device, netns),
+                Side::Server => Target::client(address, port, device, netns),
+            }
         })
 }
 
