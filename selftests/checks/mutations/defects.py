@@ -344,7 +344,7 @@ MEMORY = (
             ),
             (
                 "if !request.state.lock().call.is_releasing() {",
-                "request.state.lock().call.released();\n            if posted {",
+                "request.state.lock().call.released();\n            if posted.is_ok() {",
             ),
         ),
     ),
