@@ -85,8 +85,8 @@ impl Threshold {
     }
 }
 
-/// Prints the meaning of an end's private data: `who` is `we`, `server` or `client`, and `is_sent`
-/// is set unless the values are those for an end that sends none.
+/// Prints the meaning of the private data of `who` (`we`, `server` or `client`). If `is_sent` is
+/// `false`, the values are the defaults for an end without private data.
 pub(crate) fn meaning(seq: &SeqFile, who: &str, is_sent: bool, data: &PrivateData) {
     seq_print!(
         seq,
@@ -125,7 +125,7 @@ pub(crate) struct Terms<'a> {
     pub(crate) reply: Threshold,
     /// The word for remote invalidation.
     pub(crate) invalidation: &'static str,
-    /// Credits that the client asks for.
+    /// The client's credits field.
     pub(crate) asked: u32,
     /// Credits that the server has granted last.
     pub(crate) granted: u32,
