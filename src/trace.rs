@@ -221,8 +221,8 @@ impl ServerTrace {
         (call, reply): (u32, u32),
         credits: u32,
     ) {
-        // CAST: Texts are short.
-        let len = addr.count_bytes() as u32;
+        // `count_bytes` would leave a call to panic. CAST: Texts are short.
+        let len = addr.to_bytes_with_nul().len().saturating_sub(1) as u32;
         // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
         unsafe {
             bindings::trace_svc_accept(
