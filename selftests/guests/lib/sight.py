@@ -15,18 +15,22 @@ COLUMNS = (
 )
 
 
-def table(guest: Guest, side: str = "client") -> dict[int, dict[str, str]]:
-    """The lines of one side by the port of the peer; of a transport without a connection, the first columns."""
-    rows = {}
+def rows(guest: Guest, side: str = "client") -> list[dict[str, str]]:
+    """The lines of the table of one side; of a transport without a connection, the first columns."""
+    found = []
     for line in guest.run(f"cat {DIRECTORY}/connections").lines[1:]:
-        found = re.match(r"(?P<side>\w+) +(?P<xprt>\d+) +(?P<host>\S+) port (?P<port>\d+) +(?P<rest>.*)", line)
-        assert found, f"no line of the table: {line}"
-        if found["side"] != side:
-            continue
+        line = re.fullmatch(r"(?P<side>\w+) +(?P<xprt>\d+) +(?P<host>\S+) port (?P<port>\d+) +(?P<rest>.*)", line)
+        assert line, "no line of the table"
         # The resource that calls wait for may be two words.
-        words = found["rest"].replace("its turn", "its-turn").split()
-        rows[int(found["port"])] = {"xprt": found["xprt"], "peer": found["host"], **dict(zip(COLUMNS, words))}
-    return rows
+        words = line["rest"].replace("its turn", "its-turn").split()
+        row = {"xprt": line["xprt"], "peer": line["host"], "port": line["port"], **dict(zip(COLUMNS, words))}
+        found += [row] if line["side"] == side else []
+    return found
+
+
+def table(guest: Guest, side: str = "client") -> dict[int, dict[str, str]]:
+    """These lines by the port of the peer."""
+    return {int(row.pop("port")): row for row in rows(guest, side)}
 
 
 def details(guest: Guest, port: int) -> dict[str, str]:

@@ -17,7 +17,7 @@ from guests.lib.documentation import list_table, literals
 from guests.lib.ibfault import faults
 from guests.lib.peer import peer
 from guests.lib.rpcload import loaded
-from guests.lib.sight import DIRECTORY
+from guests.lib.sight import DIRECTORY, rows
 from guests.programs import pattern
 
 MIB = 1 << 20
@@ -38,8 +38,7 @@ def moves_data(pair: Pair, name: str, where: str = MOUNT_POINT, size: int = 3 * 
 
 def transports(pair: Pair) -> dict[str, str]:
     """The states of the transports that are connected or may be, by their numbers."""
-    lines = pair.client.run(f"cat {DIRECTORY}/connections").lines[1:]
-    return {line.split()[0]: line[61:].split()[1] for line in lines if " port " in line}
+    return {row["xprt"]: row["state"] for row in rows(pair.client)}
 
 
 def nothing_left(pair: Pair) -> None:
@@ -81,7 +80,7 @@ def trunking(pair: Pair) -> None:
     pair.mount("4.2", "max_connect=4")
     second = mount_command("4.2", "max_connect=4", where=OTHER).replace(f"{SERVER.ipv4}:", f"{SECOND}:")
     pair.client.run(f"mkdir -p {OTHER}; {second}", 60)
-    peers = sorted(line.split()[1] for line in pair.client.run(f"cat {DIRECTORY}/connections").lines[1:])
+    peers = sorted(row["peer"] for row in rows(pair.client))
     assert peers == sorted([SERVER.ipv4, SECOND]), peers
     moves_data(pair, "first")
     moves_data(pair, "second", OTHER)
@@ -123,7 +122,7 @@ def dstaddr(pair: Pair) -> None:
     pair.client.run(f"rpcctl xprt set xprt-{name} dstaddr {SECOND}")
     pair.client.finish(job, "the writer", 120)
     moves_data(pair, "afterwards")
-    peers = [line.split()[1] for line in pair.client.run(f"cat {DIRECTORY}/connections").lines[1:]]
+    peers = [row["peer"] for row in rows(pair.client)]
     assert peers == [SECOND], peers
     assert pair.server.run("sha256sum /export/moved; rm /export/moved").out.split()[0] == pattern.digest(size, "moved")
     pair.umount()
@@ -140,8 +139,8 @@ def rpcbind(pair: Pair) -> None:
     with loaded(pair) as load:
         load.open("rpcbind=1")
         load.one("run proc=echo count=10").good()
-        there = pair.client.run(f"cat {DIRECTORY}/connections").lines[1:]
-        assert [line.split()[1] for line in there if f" port {ECHO_PORT} " in line] == [SERVER.ipv4], there
+        there = rows(pair.client)
+        assert [row["peer"] for row in there if row["port"] == str(ECHO_PORT)] == [SERVER.ipv4], there
         load.one("close").good()
     pair.server.run(f"{tool} unset {words}")
     nothing_left(pair)

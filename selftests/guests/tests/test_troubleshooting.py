@@ -315,7 +315,7 @@ def warning(pair: Pair, says: Says) -> None:
         lookup(pair, "do-invalidate-stale")
         says.in_log(0)
         lookup(pair, "afterwards")
-        (number,) = re.findall(rf"^(\d+) .* port {server.port} ", tool(pair, "show"), re.M)
+        (number,) = re.findall(rf"^client +(\d+) .* port {server.port} ", tool(pair, "show"), re.M)
         says.in_text(tool(pair, f"show {number}"), 1)
 
 
@@ -362,7 +362,7 @@ def locked_down(pair: Pair, says: Says) -> None:
     pair.mount("4.2")
     assert "rule locked holds" in tool(pair, f"explain {MOUNT_POINT}")
     assert f"port {NFS_PORT}" in tool(pair, "show")
-    (number,) = re.findall(rf"^(\d+) .* port {NFS_PORT} ", tool(pair, "show"), re.M)
+    (number,) = re.findall(rf"^client +(\d+) .* port {NFS_PORT} ", tool(pair, "show"), re.M)
     assert "private_data_sent f6ab0e1801010703" in tool(pair, f"show {number}")
     client.run("sysctl -q sunrpc.rdma_slot_table_entries=64")
     assert client.run("cat /sys/module/rpcrdma_rs/parameters/credits").out.strip() == "64"
