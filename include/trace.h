@@ -67,8 +67,7 @@ TRACE_EVENT(xprtrdma_inline_thresh,
 		  __entry->sent, __entry->received, __entry->inline_send, __entry->inline_recv, __entry->credits)
 );
 
-/* A connection has ended, or an attempt to make one. */
-TRACE_EVENT(xprtrdma_op_close,
+DECLARE_EVENT_CLASS(rpcrdma_rs_end,
 	TP_PROTO(u32 xprt, const char *reason, unsigned int len),
 	TP_ARGS(xprt, reason, len),
 	TP_STRUCT__entry(
@@ -80,6 +79,12 @@ TRACE_EVENT(xprtrdma_op_close,
 		__assign_str(reason);
 	),
 	TP_printk("xprt=%u reason=%s", __entry->xprt, __get_str(reason))
+);
+
+/* A connection has ended, or an attempt to make one. */
+DEFINE_EVENT(rpcrdma_rs_end, xprtrdma_op_close,
+	TP_PROTO(u32 xprt, const char *reason, unsigned int len),
+	TP_ARGS(xprt, reason, len)
 );
 
 /* How a call is sent and its reply may come back, and the sizes that decide it. */
@@ -280,18 +285,9 @@ TRACE_EVENT(svcrdma_accept,
 );
 
 /* The connection of a client has ended. */
-TRACE_EVENT(svcrdma_close,
+DEFINE_EVENT(rpcrdma_rs_end, svcrdma_close,
 	TP_PROTO(u32 xprt, const char *reason, unsigned int len),
-	TP_ARGS(xprt, reason, len),
-	TP_STRUCT__entry(
-		__field(u32, xprt)
-		__string_len(reason, reason, len)
-	),
-	TP_fast_assign(
-		__entry->xprt = xprt;
-		__assign_str(reason);
-	),
-	TP_printk("xprt=%u reason=%s", __entry->xprt, __get_str(reason))
+	TP_ARGS(xprt, reason, len)
 );
 
 /* A call has come, in a message of so many bytes. */

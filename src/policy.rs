@@ -5,7 +5,8 @@
 //! next one on (RFC 8797, section 4.2).
 //!
 //! - [`prefix`]: the networks that rules are for. Pure.
-//! - [`rule`]: the connections that a rule is for, and its settings for them. Pure.
+//! - [`pattern`]: the connections that a rule is for. Pure.
+//! - [`settings`]: its settings for them, and the policy of a connection. Pure.
 //! - [`order`]: the order of the rules, and the search for the applicable one. Pure.
 //! - [`table`]: the existing rules.
 //! - Here: the defaults, which are module parameters.
@@ -14,9 +15,11 @@
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
 pub(crate) mod order;
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
+pub(crate) mod pattern;
+#[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
 pub(crate) mod prefix;
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
-pub(crate) mod rule;
+pub(crate) mod settings;
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
 pub(crate) mod table;
 
@@ -35,11 +38,15 @@ use crate::{
     proto::InlineSize, //
 };
 
-pub(crate) use rule::{
-    Policy,
-    RemoteInvalidation,
-    Side,
-    Target, //
+pub(crate) use self::{
+    pattern::{
+        Side,
+        Target, //
+    },
+    settings::{
+        Policy,
+        RemoteInvalidation, //
+    }, //
 };
 
 module_uint!(
@@ -62,7 +69,7 @@ module_uint!(
     CREDITS,
     "credits",
     128,
-    rule::CREDITS,
+    settings::CREDITS,
     "Calls that may be outstanding on a connection, 4 to 16384 (default 128)"
 );
 
@@ -94,7 +101,7 @@ module_uint!(
     MEMORY,
     "memory",
     32768,
-    rule::MEMORY,
+    settings::MEMORY,
     "Most memory for the buffers of a connection, in KiB, 256 to 1048576 (default 32768)"
 );
 
@@ -102,7 +109,7 @@ module_uint!(
     pub(crate) SERVER_CREDITS,
     "server_credits",
     128,
-    rule::CREDITS,
+    settings::CREDITS,
     "Calls that a client may have outstanding on a connection, 4 to 16384 (default 128)"
 );
 
@@ -126,7 +133,7 @@ module_uint!(
     SERVER_CONNECTIONS,
     "server_connections",
     65536,
-    rule::CONNECTIONS,
+    settings::CONNECTIONS,
     "Most connections of clients that no rule is for, 0 to 65536 (default 65536)"
 );
 

@@ -12,7 +12,7 @@ use kernel::{
 
 use crate::{
     policy::{
-        rule::DeviceName,
+        pattern::DeviceName,
         table::Name, //
     },
     proto::{

@@ -51,7 +51,7 @@ use crate::{
     },
     os::secs_to_jiffies,
     policy::{
-        rule::DeviceName,
+        pattern::DeviceName,
         table::Name,
         Policy,
         RemoteInvalidation, //

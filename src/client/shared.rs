@@ -27,7 +27,7 @@ use super::{
 use crate::{
     policy::{
         self,
-        rule::{
+        pattern::{
             DeviceName,
             Pattern, //
         },

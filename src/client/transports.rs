@@ -20,7 +20,7 @@ use super::connection::{
 };
 use crate::{
     os,
-    policy::rule::Pattern, //
+    policy::pattern::Pattern, //
 };
 
 os::global! {

@@ -31,21 +31,19 @@ use crate::{
     client,
     policy::{
         self,
+        pattern::DeviceName,
         prefix::{
             decimal,
             Prefix, //
         },
-        rule::{
-            parse_switch,
-            DeviceName,
-            RemoteInvalidation,
-            Side, //
-        },
+        settings::parse_switch,
         table::{
             Name,
             Rule,
             RuleId, //
-        }, //
+        },
+        RemoteInvalidation,
+        Side, //
     },
     proto::InlineSize,
     server, //
@@ -286,19 +284,19 @@ attribute!(5 "inline_receive", settings.inline_receive, inline_size, |v: &Inline
     "default", "a number of bytes, 1024 to 262144, or default");
 attribute!(6 "remote_invalidation", settings.remote_invalidation, RemoteInvalidation::parse,
     |v: &RemoteInvalidation| v.as_str(), "default", "off, on, strict or default");
-attribute!(7 "credits", settings.credits, |text| number(text, policy::rule::CREDITS),
+attribute!(7 "credits", settings.credits, |text| number(text, policy::settings::CREDITS),
     |v: &u32| *v, "default", "a number of calls, 4 to 16384, or default");
 attribute!(8 "private_data", settings.private_data, parse_switch, switch, "default",
     "on, off or default");
 attribute!(9 "reverse", settings.reverse, parse_switch, switch, "default",
     "on, off or default");
-attribute!(10 "memory", settings.memory, |text| number(text, policy::rule::MEMORY),
+attribute!(10 "memory", settings.memory, |text| number(text, policy::settings::MEMORY),
     |v: &u32| *v, "default", "a number of KiB, 256 to 1048576, or default");
 
 attribute!(12 "side", pattern.side, Side::parse, |v: &Side| v.as_str(), "client",
     "client or server");
 attribute!(13 "connections", settings.connections,
-    |text| number(text, policy::rule::CONNECTIONS), |v: &u32| *v, "default",
+    |text| number(text, policy::settings::CONNECTIONS), |v: &u32| *v, "default",
     "a number of connections, 0 to 65536, or default");
 
 #[vtable]

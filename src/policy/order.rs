@@ -6,7 +6,7 @@
 //! come first. For a connection only two groups of each length of prefix come into question, which
 //! are found without walking the others.
 
-use super::rule::{
+use super::pattern::{
     Pattern,
     Target, //
 };

@@ -15,11 +15,13 @@ use super::{
     defaults,
     order,
     order::Key,
-    rule::{
+    pattern::{
         Pattern,
-        Policy,
-        Settings,
         Target, //
+    },
+    settings::{
+        Policy,
+        Settings, //
     }, //
 };
 use crate::os;

@@ -14,7 +14,7 @@ use crate::{
     os::Last,
     policy::{
         self,
-        rule::DeviceName,
+        pattern::DeviceName,
         table::Name,
         Policy,
         Target, //

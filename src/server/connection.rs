@@ -4,6 +4,7 @@
 
 mod call;
 mod callback;
+mod close_reason;
 mod growth;
 mod open;
 mod outbox;
@@ -14,7 +15,6 @@ mod reply;
 mod show;
 
 use kernel::{
-    fmt,
     new_delayed_work,
     new_spinlock,
     prelude::*,
@@ -39,6 +39,7 @@ pub(super) use self::open::{
 };
 use self::{
     call::Call,
+    close_reason::CloseReason,
     outbox::Outbox,
     read::Reading,
     receives::Receives, //
@@ -92,7 +93,6 @@ use crate::{
     },
     trace::ServerTrace,
     verbs::{
-        Failure,
         MrPool,
         PostError,
         RecvBuffer,
@@ -109,52 +109,6 @@ pub(super) type ConnectionQp = LinkQp<Connection>;
 
 /// The send queue of such a queue pair.
 pub(super) type ConnectionSends = LinkSends<Connection>;
-
-/// The reason why a connection ends.
-#[derive(Clone, Copy)]
-enum CloseReason {
-    /// A work request has failed.
-    Completion(Failure),
-    /// The device has refused a work request.
-    PostRefused,
-    /// The connection manager reports that the client is unreachable.
-    Unreachable,
-    /// The client has disconnected.
-    HungUp,
-    /// The local address has moved to another device.
-    AddressChanged,
-    /// The local device is about to be removed.
-    DeviceRemoval,
-    /// No memory was left for a call or a reply.
-    NoResources,
-    /// The client has sent far more calls than it may.
-    Overrun,
-    /// The administrator has ended it.
-    Rule,
-}
-
-impl CloseReason {
-    /// The reason in words.
-    fn as_str(&self) -> &'static str {
-        match self {
-            Self::Completion(failure) => failure.as_str().to_str().unwrap_or("?"),
-            Self::PostRefused => "the device refused a work request",
-            Self::Unreachable => "the client cannot be reached",
-            Self::HungUp => "the client hung up",
-            Self::AddressChanged => "the local address has moved",
-            Self::DeviceRemoval => "the local device goes away",
-            Self::NoResources => "no memory for a call, or for its reply",
-            Self::Overrun => "the client has sent far more calls than it may",
-            Self::Rule => "ended on request",
-        }
-    }
-}
-
-impl fmt::Display for CloseReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// The terms of a connection, fixed when it is accepted.
 struct Terms {

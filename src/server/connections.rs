@@ -26,7 +26,7 @@ use crate::{
         self,
         debugfs::File, //
     },
-    policy::rule::Pattern,
+    policy::pattern::Pattern,
     view, //
 };
 

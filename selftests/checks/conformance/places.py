@@ -43,7 +43,7 @@ PLACES = {
     "src/proto/returned.rs: Malformed": "V1-89 V1-90 V1-91 V1-92 V1-101 V1-102",
     "src/proto/reply.rs: Placed": "V1-66 V1-100 V1-151",
     "src/proto/returned.rs: Part": "V1-93",
-    "src/policy/rule.rs: own": "PD-26 PD-27",
+    "src/policy/settings.rs: own": "PD-26 PD-27",
     "src/proto/v2/negotiate.rs: Versions": "V2-2 V2-21 V2-61 V2-62 V2-63",
     "src/proto/v2/negotiate/client.rs: Client": "V2-10 V2-11 V2-12 V2-14 V2-15 V2-16 V2-17 V2-65 V2-66 V2-67",
     "src/proto/v2/negotiate/server.rs: Server": "V2-19 V2-20",

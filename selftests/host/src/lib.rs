@@ -22,8 +22,9 @@ mod module {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]
         pub(crate) mod order;
+        pub(crate) mod pattern;
         pub(crate) mod prefix;
-        pub(crate) mod rule;
+        pub(crate) mod settings;
     }
 
     pub(crate) mod client {

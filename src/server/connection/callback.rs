@@ -17,8 +17,8 @@ use super::{
         listener::CALLBACKS,
         size::MOST_CALLBACKS, //
     },
+    close_reason::CloseReason,
     outbox::Unsent,
-    CloseReason,
     Connection, //
 };
 use crate::{

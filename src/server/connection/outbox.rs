@@ -9,7 +9,7 @@ use kernel::{
 };
 
 use super::{
-    CloseReason,
+    close_reason::CloseReason,
     Connection,
     ConnectionSends, //
 };

@@ -9,9 +9,9 @@ use kernel::{
 
 use super::{
     call::Call,
+    close_reason::CloseReason,
     outbox::Message,
     receive::ARGUMENTS,
-    CloseReason,
     Connection,
     Terms, //
 };

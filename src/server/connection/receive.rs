@@ -16,8 +16,8 @@ use kernel::{
 
 use super::{
     call::Call,
+    close_reason::CloseReason,
     outbox::Unsent,
-    CloseReason,
     Connection,
     Terms, //
 };

@@ -22,7 +22,7 @@ use crate::{
         secs_since, //
     },
     policy::{
-        rule::Pattern,
+        pattern::Pattern,
         Side, //
     },
     proto::neutral::Invalidation,

@@ -8,8 +8,8 @@ use proptest::{collection::vec, prelude::*};
 
 use crate::module::policy::{
     order::{best, matches, Key},
+    pattern::{DeviceName, Pattern, Side, Target},
     prefix::Prefix,
-    rule::{DeviceName, Pattern, Side, Target},
 };
 
 const DEVICES: [&str; 2] = ["rxe0", "rxe1"];
