@@ -87,6 +87,7 @@ pub(crate) use id::{
 pub(crate) use incoming::{
     Acceptable,
     Accepting,
+    BoundRequest,
     Incoming, //
 };
 pub(crate) use listener::{

@@ -91,7 +91,7 @@ pub(crate) struct Acceptable<H: EventHandler> {
 }
 
 /// A request that was bound to a queue pair, as [`Resolved::bind`] returns it.
-type BoundRequest<H> = (
+pub(crate) type BoundRequest<H> = (
     Accepting<H>,
     Qp<Arc<Endpoint<H>>>,
     SendQueue<Arc<Endpoint<H>>>,

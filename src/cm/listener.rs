@@ -138,6 +138,36 @@ impl<R: RequestHandler> Drop for Listening<R> {
     }
 }
 
+/// The request that has made the identifier `id`.
+///
+/// # Safety
+///
+/// `id` must be a new identifier whose handler runs, for `event`, a request, which must stay valid
+/// as long as the result is used.
+unsafe fn request<'a>(
+    id: *mut bindings::rdma_cm_id,
+    event: *mut bindings::rdma_cm_event,
+) -> Request<'a> {
+    // SAFETY: This kind of event carries connection parameters.
+    let (private_data, reads) = unsafe { (private_data(event), conn_param(event).initiator_depth) };
+    // SAFETY: `id` is valid. A request comes over a device, which the identifier keeps, and with
+    // the addresses, which do not change.
+    let (addresses, device) = unsafe {
+        let addr = &raw const (*id).route.addr;
+        (
+            ((*addr).src_addr, (*addr).dst_addr),
+            Device::name_of((*id).device),
+        )
+    };
+
+    Request {
+        private_data,
+        reads,
+        addresses,
+        device,
+    }
+}
+
 /// Hands a request to the handler. Any other result than 0 destroys the new identifier, which
 /// rejects the request.
 ///
@@ -162,23 +192,9 @@ unsafe extern "C" fn listener_callback<R: RequestHandler>(
         }
         _ => return 0,
     }
-    // SAFETY: This kind of event carries connection parameters.
-    let (data, reads) = unsafe { (private_data(event), conn_param(event).initiator_depth) };
-    // SAFETY: `id` is valid. A request comes over a device, which the identifier keeps, and with
-    // the addresses, which do not change.
-    let (addresses, device) = unsafe {
-        let addr = &raw const (*id).route.addr;
-        (
-            ((*addr).src_addr, (*addr).dst_addr),
-            Device::name_of((*id).device),
-        )
-    };
-    let request = Request {
-        private_data: data,
-        reads,
-        addresses,
-        device,
-    };
+    // SAFETY: `id` is a new identifier with a request, whose parameters `event` carries.
+    let request = unsafe { request(id, event) };
+    let reads = request.reads;
     let Some(peer) = handler.requested(&request) else {
         return ECONNREFUSED.to_errno();
     };

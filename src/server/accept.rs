@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     cm::{
+        self,
         Acceptable,
         Accepting,
         Incoming, //
@@ -59,6 +60,26 @@ struct BoundRequest {
     credits: u32,
 }
 
+/// Makes a queue pair of `size`.
+///
+/// # Errors
+///
+/// The request, unless it has ended, and `ENOMEM` or the error of the device.
+fn bind_with(
+    connection: &Arc<Connection>,
+    request: Acceptable<Connection>,
+    size: &QpSize,
+) -> Result<cm::BoundRequest<Connection>, (Option<Acceptable<Connection>>, Error)> {
+    let device = request.device().clone();
+
+    match Pd::new(device.clone())
+        .and_then(|pd| Ok((pd, Cq::new(device, connection.clone(), size)?)))
+    {
+        Ok((pd, cq)) => request.bind(cq, pd, size),
+        Err(error) => Err((Some(request), error)),
+    }
+}
+
 /// Makes a queue pair for `request`. Drivers count queue entries in units of their own, so that one
 /// may refuse a size within its limits: then with half the credits, and so on.
 fn bind(
@@ -80,24 +101,19 @@ fn bind(
 
     loop {
         let (size, credits) = fit(&limits, own, elements.0, sinks, &wants).ok_or(ENOBUFS)?;
-        let device = request.device();
-        let pd = Pd::new(device.clone())?;
-        let (same, error) = match Cq::new(device.clone(), connection.clone(), &size) {
-            Err(error) => (Some(request), error),
-            Ok(cq) => match request.bind(cq, pd, &size) {
-                Ok((accepting, qp, sends)) => {
-                    return Ok(BoundRequest {
-                        accepting,
-                        qp,
-                        sends,
-                        elements,
-                        has_sinks,
-                        size,
-                        credits,
-                    });
-                }
-                Err(refused) => refused,
-            },
+        let (same, error) = match bind_with(connection, request, &size) {
+            Ok((accepting, qp, sends)) => {
+                return Ok(BoundRequest {
+                    accepting,
+                    qp,
+                    sends,
+                    elements,
+                    has_sinks,
+                    size,
+                    credits,
+                });
+            }
+            Err(refused) => refused,
         };
         if credits <= MIN_CREDITS || !(error == ENOMEM || error == EINVAL) {
             return Err(error);

@@ -20,7 +20,8 @@ use super::{
         Callback,
         Callbacks, //
     },
-    Pd, //
+    Pd,
+    QpSize, //
 };
 use crate::bindings;
 
@@ -312,6 +313,19 @@ pub(crate) struct BufferSpec {
 }
 
 impl BufferSpec {
+    /// All buffers of a queue pair of `size`.
+    pub(super) fn new(pd: &Arc<Pd>, callbacks: &'static Callbacks, size: &QpSize) -> Self {
+        Self {
+            pd: pd.clone(),
+            callbacks,
+            sends: size.sends,
+            // CAST: Widening.
+            send_len: size.send_len as usize,
+            recvs: size.recvs,
+            recv_len: size.recv_len,
+        }
+    }
+
     /// Takes an order of its own out of this one, for no more buffers than that.
     pub(super) fn take(&mut self, sends: u32, recvs: u32) -> Self {
         let order = Self {

@@ -107,14 +107,7 @@ impl<O: QpOwner> Qp<O> {
         size: &QpSize,
     ) -> Result<(Self, SendQueue<O>)> {
         let (QpCounters(counters), callbacks) = (counters, callbacks::<O::Handler>());
-        let mut unallocated = BufferSpec {
-            pd: pd.clone(),
-            callbacks,
-            sends: size.sends,
-            send_len: size.send_len as usize,
-            recvs: size.recvs,
-            recv_len: size.recv_len,
-        };
+        let mut unallocated = BufferSpec::new(pd, callbacks, size);
         // SAFETY: By the safety requirements of this function.
         let poster = unsafe { PosterState::new(raw, owner.clone(), pd.clone(), size.others) };
         let spare = SendBuffer::new(pd, size.send_len as usize, callbacks.spare)?;

@@ -246,12 +246,7 @@ impl<O: QpOwner> SendQueue<O> {
             self.room = left.ok_or(PostError::Device(ENOBUFS))?;
             self.set_few();
         }
-        // Some Sends are signalled, and all while buffers or room are few, so that the queue cannot
-        // run dry with nothing left to complete.
-        let unsignalled = self.unsignalled.saturating_add(1);
-        let signalled = unsignalled >= self.signal_batch || self.bufs.free() <= self.few;
-        self.unsignalled = if signalled { 0 } else { unsignalled };
-
+        let signalled = self.signals();
         let number = self.last.wrapping_add(1);
         let send = buf.arm(len, number, signalled);
         let first = mrs.as_mut().map_or(send, |mrs| mrs.chain(send));
@@ -268,6 +263,17 @@ impl<O: QpOwner> SendQueue<O> {
             Ok(()) => Ok(mrs),
             Err(error) => Err(PostError::Device(error)),
         }
+    }
+
+    /// Decides for the next Send if its completion is signalled: some are, and all while buffers or
+    /// room are few, so that the queue cannot run dry with nothing left to complete.
+    #[inline]
+    fn signals(&mut self) -> bool {
+        let unsignalled = self.unsignalled.saturating_add(1);
+        let signalled = unsignalled >= self.signal_batch || self.bufs.free() <= self.few;
+
+        self.unsignalled = if signalled { 0 } else { unsignalled };
+        signalled
     }
 
     /// Posts the requests of a transfer, if any, then a Send of the first `len` bytes of `buf`,

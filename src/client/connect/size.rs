@@ -129,47 +129,31 @@ impl<'a> Sizing<'a> {
 
     /// The size of a connection with `credits`.
     fn with(&self, credits: u32, wants: &Wants) -> Size {
-        let reverse_slots = wants.reverse_slots;
-        let unsolicited = reverse_slots.max(FIRST_UNSOLICITED);
+        let unsolicited = wants.reverse_slots.max(FIRST_UNSOLICITED);
         let first_unsolicited = if wants.has_callbacks {
             unsolicited
         } else {
             FIRST_UNSOLICITED
         };
-        let mrs_per_send = self.segments.saturating_mul(2);
-        let most_mrs_per_send = mrs_per_send.saturating_add(GAPS);
-        let recv_batch = (credits / 3).clamp(1, MOST_RECV_BATCH);
-        let sends = credits
-            .saturating_add(credits / 4)
-            .saturating_add(reverse_slots);
-        let in_advance = unsolicited.saturating_add(recv_batch);
-
         // As if each call had a payload in pages, and one call the most registrations. Some calls
         // have more of them, for head and tail or in both directions, and then others have none, or
         // wait. Devices round the send queue up to a power of two: where a registration
         // covers a payload, 512 entries are enough for 128 credits.
         let mrs_of_payload = self.segments.saturating_sub(2).max(1);
         let payloads = credits.saturating_mul(mrs_of_payload);
+        let mrs = self.mrs(credits, payloads);
 
-        let mrs = MrSize {
-            // Sending a call must not allocate memory, since it may be sent to free some: enough
-            // for a Long call with a Reply chunk.
-            first: mrs_per_send,
-            // Half as many again wait for an invalidation.
-            most: payloads
-                .saturating_add(payloads / 2)
-                .min(credits.saturating_mul(MRS_PER_CALL))
-                .max(most_mrs_per_send),
-            per_message: mrs_per_send,
-            most_per_message: most_mrs_per_send,
-            pages: self.pages,
-        };
+        let recv_batch = (credits / 3).clamp(1, MOST_RECV_BATCH);
+        let in_advance = unsolicited.saturating_add(recv_batch);
+        let sends = credits
+            .saturating_add(credits / 4)
+            .saturating_add(wants.reverse_slots);
         let qp = QpSize {
             sends,
             first_sends: sends.min(FIRST_SENDS),
             send_len: self.own.send.bytes(),
-            most_chained: most_mrs_per_send,
-            chained: payloads.saturating_add(most_mrs_per_send),
+            most_chained: mrs.most_per_message,
+            chained: payloads.saturating_add(mrs.most_per_message),
             // Invalidations.
             others: mrs.most,
             elements: 1,
@@ -183,6 +167,27 @@ impl<'a> Sizing<'a> {
             qp,
             mrs,
             first_unsolicited,
+        }
+    }
+
+    /// The registrations of a connection with `credits`, where `payloads` cover the pages of that
+    /// many calls.
+    fn mrs(&self, credits: u32, payloads: u32) -> MrSize {
+        let per_message = self.segments.saturating_mul(2);
+        let most_per_message = per_message.saturating_add(GAPS);
+
+        MrSize {
+            // Sending a call must not allocate memory, since it may be sent to free some: enough
+            // for a Long call with a Reply chunk.
+            first: per_message,
+            // Half as many again wait for an invalidation.
+            most: payloads
+                .saturating_add(payloads / 2)
+                .min(credits.saturating_mul(MRS_PER_CALL))
+                .max(most_per_message),
+            per_message,
+            most_per_message,
+            pages: self.pages,
         }
     }
 

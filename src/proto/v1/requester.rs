@@ -99,17 +99,17 @@ fn classify_any(message: &[u8]) -> Incoming<'_> {
         Err(error) => return unusable(error),
     };
     let Header { xid, credits, .. } = header;
+    let reply = |lists, long, payload| {
+        Incoming::Reply(Reply {
+            xid,
+            credits,
+            chunks: Returned::Lists { lists, long },
+            payload,
+        })
+    };
     match header.body {
         Body::Msg { chunks, payload } => match rpc::direction(xid, payload) {
-            Ok(rpc::REPLY) => Incoming::Reply(Reply {
-                xid,
-                credits,
-                chunks: Returned::Lists {
-                    lists: chunks,
-                    long: false,
-                },
-                payload,
-            }),
+            Ok(rpc::REPLY) => reply(chunks, false, payload),
             Ok(rpc::CALL) if chunks.is_empty() => Incoming::ReverseCall {
                 xid,
                 credits,
@@ -122,15 +122,7 @@ fn classify_any(message: &[u8]) -> Incoming<'_> {
             Ok(_) => defective(xid, Defect::Direction),
             Err(defect) => defective(xid, defect),
         },
-        Body::NoMsg { chunks } => Incoming::Reply(Reply {
-            xid,
-            credits,
-            chunks: Returned::Lists {
-                lists: chunks,
-                long: true,
-            },
-            payload: &[],
-        }),
+        Body::NoMsg { chunks } => reply(chunks, true, &[]),
         Body::Error(error) => Incoming::Error {
             xid,
             credits,

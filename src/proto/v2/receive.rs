@@ -152,16 +152,21 @@ fn classify(side: Side, header: Header<'_>) -> Received<'_> {
                     trailing: !payload.is_empty(),
                 },
             }),
-            Err(Discard::Operation) if direction == Direction::Call => Received::Reject {
-                xid,
-                rejection: Rejection::InvalidOption,
-                why: Discard::Operation,
-            },
-            Err(Discard::Defect(defect)) => {
-                defective(side, xid, Some(direction), Request::Reqxch, defect)
-            }
-            Err(why) => Received::Discard(why),
+            Err(why) => no_control(side, xid, direction, why),
         },
+    }
+}
+
+/// A control message that cannot be understood for the reason `why`.
+fn no_control<'a>(side: Side, xid: u32, direction: Direction, why: Discard) -> Received<'a> {
+    match why {
+        Discard::Operation if direction == Direction::Call => Received::Reject {
+            xid,
+            rejection: Rejection::InvalidOption,
+            why,
+        },
+        Discard::Defect(defect) => defective(side, xid, Some(direction), Request::Reqxch, defect),
+        _ => Received::Discard(why),
     }
 }
 

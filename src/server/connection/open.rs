@@ -85,6 +85,28 @@ impl Connection {
         sends: ConnectionSends,
         own: Own,
     ) -> Result {
+        // CAST: Widening.
+        let most = own.size.recvs.saturating_add(BEYOND) as usize;
+
+        self.calls.make(most)?;
+        self.open_reading(most)?;
+        let waiting = Fifo::new(most)?;
+        let terms = self.settle(&mut qp, own)?;
+        self.terms.populate(terms);
+        self.trace_terms();
+        self.receives
+            .posted(qp.post_first_receives().map_err(|_| EIO)?);
+        self.link.set_qp(qp);
+        self.outbox.lock().open(sends, waiting);
+        Ok(())
+    }
+
+    /// The terms, with what makes the RDMA Reads and Writes on `qp`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or the device's error.
+    fn settle(&self, qp: &mut ConnectionQp, own: Own) -> Result<Terms> {
         let Own {
             xprt,
             local,
@@ -94,28 +116,20 @@ impl Connection {
             elements,
             has_sinks,
         } = own;
-        // CAST: Widening.
-        let most = size.recvs.saturating_add(BEYOND) as usize;
-        self.calls.make(most)?;
-        self.open_reading(most)?;
-        let waiting = Fifo::new(most)?;
         let sinks = if has_sinks {
             Some(MrPool::new(qp.poster(), &SINKS)?)
         } else {
             None
         };
-        let transfers = Transfers::new(
-            qp.poster(),
-            &TransferSize {
-                entries: TRANSFERS,
-                write_elements: elements.0,
-                read_elements: elements.1,
-                first: FIRST_BLOCKS,
-                most: MOST_REQUESTS,
-            },
-            sinks.clone(),
-        )?;
-        self.terms.populate(Terms {
+        let size_of_transfers = TransferSize {
+            entries: TRANSFERS,
+            write_elements: elements.0,
+            read_elements: elements.1,
+            first: FIRST_BLOCKS,
+            most: MOST_REQUESTS,
+        };
+        let transfers = Transfers::new(qp.poster(), &size_of_transfers, sinks.clone())?;
+        Ok(Terms {
             xprt,
             local,
             own: data,
@@ -130,13 +144,7 @@ impl Connection {
             most_transfers: TRANSFERS,
             write_elements: elements.0,
             invalidation: invalidation::permitted(&data, &self.peer()),
-        });
-        self.trace_terms();
-        self.receives
-            .posted(qp.post_first_receives().map_err(|_| EIO)?);
-        self.link.set_qp(qp);
-        self.outbox.lock().open(sends, waiting);
-        Ok(())
+        })
     }
 
     /// Traces the terms.

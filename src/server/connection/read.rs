@@ -158,6 +158,17 @@ impl Parts {
         Ok(this)
     }
 
+    /// The number of RDMA Reads, and their bytes.
+    fn size(&self) -> (u32, u32) {
+        let bytes = self
+            .remotes
+            .iter()
+            .fold(0u32, |sum, remote| sum.saturating_add(remote.length));
+
+        // CAST: Few.
+        (self.remotes.len() as u32, bytes)
+    }
+
     /// Makes the RDMA Reads.
     ///
     /// # Errors
@@ -221,12 +232,7 @@ impl Connection {
             call.set_read(parts.pages, len);
             return self.push(terms, call);
         }
-        // CAST: Few.
-        let segments = parts.remotes.len() as u32;
-        let bytes = parts
-            .remotes
-            .iter()
-            .fold(0u32, |sum, remote| sum.saturating_add(remote.length));
+        let (segments, bytes) = parts.size();
         let transfer = match parts.reads(terms) {
             Ok(transfer) => transfer,
             Err(error) if error == EMSGSIZE => {

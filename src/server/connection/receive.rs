@@ -116,19 +116,21 @@ enum Arrival<'m> {
 impl Connection {
     /// The kind of `message`.
     fn kind<'m>(&self, message: &'m [u8]) -> Arrival<'m> {
-        let mut received = receive(message);
-
-        if let Received::Call(call) = &received {
-            let permitted = self
-                .terms()
-                .map_or(Invalidation::None, |terms| terms.invalidation);
-            match check(call) {
+        match receive(message) {
+            Received::Call(call) => match check(&call) {
                 Ok(form) => {
-                    return Arrival::Call(Call::new(call, message.len(), form, permitted));
+                    let terms = self.terms();
+                    let permitted = terms.map_or(Invalidation::None, |terms| terms.invalidation);
+                    Arrival::Call(Call::new(&call, message.len(), form, permitted))
                 }
-                Err(defect) => received = Received::bad_header(call.xid, defect),
-            }
+                Err(defect) => self.unusable(Received::bad_header(call.xid, defect)),
+            },
+            received => self.unusable(received),
         }
+    }
+
+    /// The arrival of something else than a call.
+    fn unusable<'m>(&self, received: Received<'m>) -> Arrival<'m> {
         match received {
             Received::Reject {
                 xid,

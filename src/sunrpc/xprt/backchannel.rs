@@ -51,6 +51,34 @@ use usage::Usage;
 // CAST: Widening.
 const LEN: usize = PAGE_SIZE as usize;
 
+/// These bytes, for sunrpc.
+fn kvec(bytes: &mut [u8]) -> bindings::kvec {
+    bindings::kvec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+/// A request as the callback service expects it, with a call and the place for its reply, which are
+/// both at most a page.
+fn request(call: bindings::kvec, reply: bindings::kvec) -> bindings::rpc_rqst {
+    // CAST: Both are at most a page.
+    let (call_len, reply_len) = (call.iov_len as u32, reply.iov_len as u32);
+    let mut rqst: bindings::rpc_rqst = pin_init::zeroed();
+
+    // sunrpc then sends the reply before all calls that wait for a credit, and without waiting for
+    // one itself: the server may need it to serve the calls that hold all credits (H-74).
+    rqst.rq_cong = 1;
+    rqst.rq_bc_pa_state = 1 << bindings::RPC_BC_PA_IN_USE;
+    rqst.rq_private_buf.len = call_len;
+    rqst.rq_rcv_buf.head[0] = call;
+    rqst.rq_rcv_buf.len = call_len;
+    rqst.rq_rcv_buf.buflen = call_len;
+    rqst.rq_snd_buf.head[0] = reply;
+    rqst.rq_snd_buf.buflen = reply_len;
+    rqst
+}
+
 /// One call in progress.
 ///
 /// # Invariants
@@ -279,8 +307,8 @@ impl Backchannel {
             return Err(DeliverError::TooLong);
         };
         place.copy_from_slice(payload);
-        let (call, len) = (fields.call.as_mut_ptr(), payload.len());
-        let (reply, reply_len) = (fields.reply.as_mut_ptr(), fields.reply.len());
+        let call = kvec(place);
+        let reply = kvec(fields.reply);
         // sunrpc takes a reference for the request without checking that it gets one. After the
         // last is dropped, which the transport may learn of later, it does not.
         // SAFETY: By the type invariants the object is valid.
@@ -292,23 +320,9 @@ impl Backchannel {
         let rqst = entry.into_foreign().cast::<bindings::rpc_rqst>();
         // SAFETY: The request is the first field of its entry, which is still ours alone.
         let rqst = unsafe { &mut *rqst };
-        *rqst = pin_init::zeroed();
+        *rqst = request(call, reply);
         rqst.rq_xprt = raw;
         rqst.rq_xid = xid.to_be();
-        // sunrpc then sends the reply before all calls that wait for a credit, and without waiting
-        // for one itself: the server may need it to serve the calls that hold all credits (H-74).
-        rqst.rq_cong = 1;
-        rqst.rq_bc_pa_state = 1 << bindings::RPC_BC_PA_IN_USE;
-        // CAST: Both are at most a page.
-        let (len32, reply_len32) = (len as u32, reply_len as u32);
-        rqst.rq_private_buf.len = len32;
-        rqst.rq_rcv_buf.head[0].iov_base = call.cast();
-        rqst.rq_rcv_buf.head[0].iov_len = len;
-        rqst.rq_rcv_buf.len = len32;
-        rqst.rq_rcv_buf.buflen = len32;
-        rqst.rq_snd_buf.head[0].iov_base = reply.cast();
-        rqst.rq_snd_buf.head[0].iov_len = reply_len;
-        rqst.rq_snd_buf.buflen = reply_len32;
         self.delivering.store(current_task(), Relaxed);
         // SAFETY: The request is complete. sunrpc takes a reference to the transport, which it can
         // get, and gives the request back once.

@@ -74,6 +74,14 @@ pub(super) unsafe fn peer(args: &bindings::xprt_create) -> Result<SocketAddr> {
     unsafe { socket_address(args.dstaddr) }.ok_or(EAFNOSUPPORT)
 }
 
+/// The address in hexadecimal digits.
+fn hex(address: IpAddr) -> Result<Memory> {
+    match address {
+        IpAddr::V4(ip) => Memory::text(fmt!("{:08x}", u32::from(ip))),
+        IpAddr::V6(ip) => Memory::text(fmt!("{:032x}", u128::from(ip))),
+    }
+}
+
 /// Fills in the address of a transport to `server`, from `args`, and its strings, of a class with
 /// these names.
 ///
@@ -114,13 +122,7 @@ pub(super) unsafe fn fill_in(
         (ADDR, Memory::text(fmt!("{addr}"))?),
         (PORT, Memory::text(fmt!("{port}"))?),
         (HEX_PORT, Memory::text(fmt!("{port:4x}"))?),
-        (
-            HEX_ADDR,
-            match server.ip() {
-                IpAddr::V4(ip) => Memory::text(fmt!("{:08x}", u32::from(ip))),
-                IpAddr::V6(ip) => Memory::text(fmt!("{:032x}", u128::from(ip))),
-            }?,
-        ),
+        (HEX_ADDR, hex(server.ip())?),
     ];
     let owned = owned.map(|(which, text)| (which, text.into_raw()));
     let constant = [

@@ -65,8 +65,9 @@ impl MrState for Invalidated {
 
 /// Registrations in the same state, for one message: at least one.
 ///
-/// A single pointer, since a list has many owners one after the other from its registration to its
-/// invalidation.
+/// A single pointer, from which the pool is found, too: a place for kept registrations exchanges
+/// lists atomically, and a posted invalidation leaves its list to the device, whose completion
+/// leads to a registration alone.
 ///
 /// # Invariants
 ///

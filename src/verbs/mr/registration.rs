@@ -172,6 +172,25 @@ pub(crate) struct Mr {
 // SAFETY: A registration has no thread affinity.
 unsafe impl Send for Mr {}
 
+/// A list of `pages` entries, at least one.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn entries(pages: u32) -> Result<KVec<bindings::scatterlist>> {
+    // CAST: Widening.
+    let len = pages as usize;
+    let mut sg = KVec::with_capacity(len, GFP_KERNEL)?;
+
+    // SAFETY: The capacity is `pages` entries, at least one: a pool has no registrations of none.
+    // The call initialises them all.
+    unsafe {
+        bindings::sg_init_table(sg.as_mut_ptr(), pages);
+        sg.inc_len(len);
+    }
+    Ok(sg)
+}
+
 impl Mr {
     pub(super) fn new(
         callbacks: &MrCallbacks,
@@ -179,14 +198,7 @@ impl Mr {
         pages: u32,
         reg_cqe: *mut bindings::ib_cqe,
     ) -> Result<KBox<Self>> {
-        let mut sg = KVec::with_capacity(pages as usize, GFP_KERNEL)?;
-        // SAFETY: The capacity is `pages` entries, at least one: a pool has no registrations of
-        // none. The call initialises them all.
-        unsafe {
-            bindings::sg_init_table(sg.as_mut_ptr(), pages);
-            sg.inc_len(pages as usize);
-        }
-
+        let sg = entries(pages)?;
         // SAFETY: By its type invariants the domain is valid.
         let raw = from_err_ptr(unsafe {
             bindings::ib_alloc_mr(pd.as_ptr(), bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, pages)

@@ -102,6 +102,20 @@ where
     }
 }
 
+/// Fills in what all objects of the class have, and the `longest` message, in bytes.
+fn init<L: Listener>(fields: &mut bindings::rpc_xprt, longest: u32)
+where
+    L::Connection: CallsBack,
+{
+    fields.ops = const { &ops::<L::Connection>() };
+    fields.xprt_class = L::Connection::class().as_ptr();
+    fields.timeout = const { &TIMEOUT };
+    // CAST: Widening.
+    fields.max_payload = longest as usize;
+    // CAST: The same bits.
+    fields.prot = ident::<L>() as c_int;
+}
+
 /// Makes an object for the connection in `args`.
 ///
 /// # Safety
@@ -122,16 +136,10 @@ where
     // SAFETY: The object gets the methods below.
     let handle = unsafe { Callbacks::alloc(net, L::Connection::MOST_CALLS) }?;
     let xprt = handle.as_ptr();
-
     // SAFETY: The object is ours until it is returned.
     let fields = unsafe { &mut *xprt };
-    fields.ops = const { &ops::<L::Connection>() };
-    fields.xprt_class = L::Connection::class().as_ptr();
-    fields.timeout = const { &TIMEOUT };
-    // CAST: Widening.
-    fields.max_payload = connection.longest_callback() as usize;
-    // CAST: The same bits.
-    fields.prot = ident::<L>() as c_int;
+
+    init::<L>(fields, connection.longest_callback());
     fields.bc_xprt = args.bc_xprt;
     // SAFETY: The arguments are sunrpc's; nothing else uses the object yet.
     unsafe {
