@@ -15,6 +15,7 @@
 //! | [`call_header`] | the header of a call, before it is written |
 //! | [`incoming`] | the kind of a message that a client received |
 //! | [`reply`], [`returned`] | whether a reply keeps to the chunks that its call offered |
+//! | [`responder`] | the arguments of a call that a server has received, and the plan of its reply |
 //! | [`wire`] | all of these in the version that a connection speaks: **the door for other rooms** |
 //! | [`prefix`], [`error`] | the first words of a message and `RDMA_ERROR`, alike in all versions |
 //! | [`chunk`], [`segments`] | segments and their lists, and how many a transfer takes |
@@ -88,6 +89,8 @@ pub(crate) mod plan;
 pub(crate) mod prefix;
 pub(crate) mod private_data;
 pub(crate) mod reply;
+#[allow(dead_code, reason = "the tests alone use some of it")]
+pub(crate) mod responder;
 pub(crate) mod returned;
 pub(crate) mod rpc;
 pub(crate) mod segments;

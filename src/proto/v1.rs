@@ -12,7 +12,7 @@ pub(crate) mod header;
 pub(crate) mod lists;
 pub(crate) mod message;
 pub(crate) mod plan;
+pub(crate) mod reply_header;
 pub(crate) mod requester;
-#[allow(dead_code, reason = "a server's; until then the tests alone use it")]
 pub(crate) mod responder;
 pub(crate) mod usual;

@@ -4,7 +4,8 @@
 //!
 //! No other room names a version. The types on this side of the door have none: a call is a
 //! [`Shape`] before it is planned and a [`CallHeader`] before it is written, and a message that was
-//! received is a [`Reply`], or another [`Incoming`], whatever its header looks like.
+//! received is a [`Reply`], or another [`Incoming`], whatever its header looks like. At a server, a
+//! message is a [`Received`], and a reply a [`ReplyPlan`].
 
 use super::{
     call_header::{
@@ -23,8 +24,19 @@ use super::{
         Shape,
         Sole, //
     },
+    responder::{
+        offer::Offer,
+        received::Received,
+        reply::{
+            Refusal,
+            ReplyLimits,
+            ReplyPlan,
+            ReplyShape, //
+        }, //
+    },
     rpc::Program,
-    v1, //
+    v1,
+    xdr::NoRoom, //
 };
 
 /// The version of the protocol that a connection speaks, chosen once.
@@ -35,6 +47,13 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
+    /// The version word of messages.
+    pub(crate) const fn version(self) -> u32 {
+        match self {
+            Self::V1 => v1::header::VERSION,
+        }
+    }
+
     /// Bytes of a header without chunks.
     pub(crate) const fn header_len(self) -> usize {
         match self {
@@ -99,9 +118,9 @@ impl Wire {
         }
     }
 
-    /// Writes the header of a reply in the reverse direction and returns its length in bytes.
-    /// `grant` is the number of reverse calls that the client can serve together, at least 1 (RFC
-    /// 8167, section 4.1).
+    /// Writes the header of a message in the reverse direction and returns its length in bytes.
+    /// `credits` is the number of reverse calls that the client can serve together in its reply, and
+    /// of those that a server asks for in its call, at least 1 (RFC 8167, section 4.1).
     ///
     /// # Errors
     ///
@@ -109,11 +128,11 @@ impl Wire {
     pub(crate) fn encode_reverse(
         self,
         xid: u32,
-        grant: u32,
+        credits: u32,
         out: &mut [u8],
     ) -> Result<usize, EncodeError> {
         match self {
-            Self::V1 => v1::encode::encode_bare_header(xid, grant, out),
+            Self::V1 => v1::encode::encode_bare_header(xid, credits, out),
         }
     }
 
@@ -184,6 +203,48 @@ impl Wire {
     pub(crate) fn receive(self, message: &[u8]) -> Incoming<'_> {
         match self {
             Self::V1 => v1::requester::classify(message),
+        }
+    }
+
+    /// Classifies `message`, which a server has received.
+    pub(crate) fn receive_call(self, message: &[u8]) -> Received<'_> {
+        match self {
+            Self::V1 => v1::responder::receive(message),
+        }
+    }
+
+    /// Plans the reply to a call with this offer.
+    ///
+    /// # Errors
+    ///
+    /// See [`Refusal`].
+    pub(crate) fn plan_reply<'a, 'r>(
+        self,
+        offer: &Offer<'a>,
+        shape: &ReplyShape<'r>,
+        limits: &ReplyLimits,
+    ) -> Result<ReplyPlan<'a, 'r>, Refusal> {
+        let header_len = match self {
+            Self::V1 => v1::reply_header::header_len(offer),
+        };
+        ReplyPlan::new(offer, header_len, shape, limits)
+    }
+
+    /// Writes the header of a planned reply to the front of `out` and returns its length in bytes.
+    /// `credits` is the current grant.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`].
+    pub(crate) fn encode_reply(
+        self,
+        plan: &ReplyPlan<'_, '_>,
+        xid: u32,
+        credits: u32,
+        out: &mut [u8],
+    ) -> Result<usize, NoRoom> {
+        match self {
+            Self::V1 => v1::reply_header::encode(plan, xid, credits, out),
         }
     }
 }

@@ -76,7 +76,8 @@ use crate::{
     proto::{
         neutral::Invalidation,
         PrivateData,
-        Thresholds, //
+        Thresholds,
+        Wire, //
     },
     sunrpc::{
         svc::{
@@ -237,6 +238,11 @@ impl Connection {
 
         *self.entry.lock() = Some(entry);
         Ok(())
+    }
+
+    /// The version of the protocol that it speaks.
+    fn wire(&self) -> Wire {
+        Wire::V1
     }
 
     /// The tracer of this connection.

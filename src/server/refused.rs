@@ -18,7 +18,7 @@ use kernel::{
     }, //
 };
 
-use crate::proto::v1::responder::last_words::LastWords;
+use crate::proto::responder::last_words::LastWords;
 
 /// These calls. A refusal ends the connection, and the client sends the call again over the next
 /// one, which is not to end in the same way.

@@ -4,7 +4,7 @@
 
 use super::super::{
     proto::{
-        v1::responder::grant::receives,
+        responder::grant::receives,
         PrivateData, //
     },
     verbs::{

@@ -9,7 +9,7 @@ use kernel::{
 
 use crate::{
     os::Counter,
-    proto::v1::responder::received::Reason, //
+    proto::responder::received::Reason, //
 };
 
 macro_rules! counters {

@@ -454,13 +454,13 @@ RESPONDER = (
         "RDMA_DONE gets an error",
         "V1-116",
         "} => Received::Drop(Reason::Done),",
-        "} => Received::bad_header(0, Defect::Done),",
+        "} => Received::bad_header(0, VERSION, Defect::Done),",
     ),
     of_responder(
         "an undecodable error gets an error",
         "V1-105 V1-114",
         "DecodeError::UndecodableError { .. } => Received::Drop(Reason::UndecodableError),",
-        "DecodeError::UndecodableError { .. } => Received::bad_header(0, Defect::Type),",
+        "DecodeError::UndecodableError { .. } => Received::bad_header(0, VERSION, Defect::Type),",
     ),
     of_responder(
         "a reply in the reverse direction may have chunks",
@@ -669,8 +669,8 @@ RESPONDER = (
     of_responder(
         "an unused Reply chunk returns lengths",
         "V1-101",
-        "let len = if self.long { self.rest } else { 0 };",
-        "let len = self.rest;",
+        "filled(chunk, plan.in_reply_chunk())",
+        "filled(chunk, 1)",
     ),
     of_responder(
         "an unused Write chunk returns lengths",

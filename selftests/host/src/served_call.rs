@@ -7,14 +7,14 @@
 
 use crate::module::proto::{
     neutral::Invalidation,
-    returned::check_chunk,
-    v1::responder::{
+    responder::{
         invalidation,
         offer::{Kept, Offer, OfferLimits},
         rebuild::{form::Form, pieces::Source, ArgumentLimits, Rebuild},
         received::Call,
-        reply::{ReplyLimits, ReplyPlan, ReplyShape},
+        reply::{ReplyLimits, ReplyShape},
     },
+    returned::check_chunk,
     ChunkLists, Incoming, Segment, Wire, WriteChunk,
 };
 
@@ -102,12 +102,17 @@ pub(crate) fn serve(call: &Call<'_>, shape: &ReplyShape<'_>, limits: &ReplyLimit
         exposed.extend(&all);
         assert!(exposed.iter().all(|segment| segment.handle == handle));
     }
-    let Ok(plan) = ReplyPlan::new(&offer, shape, limits) else {
+    let Ok(plan) = Wire::V1.plan_reply(&offer, shape, limits) else {
         return;
     };
     let mut out = vec![0; 8192];
-    let len = plan.encode_header(call.xid, 1, &mut out).unwrap();
-    assert_eq!(len as u64, plan.header_len());
+    let len = Wire::V1.encode_reply(&plan, call.xid, 1, &mut out).unwrap();
+    let inline = if plan.is_long() {
+        0
+    } else {
+        plan.payload().map(|part| u64::from(part.len)).sum()
+    };
+    assert_eq!(len as u64 + inline, plan.message_len());
     assert!(plan.message_len() <= limits.threshold.into());
     let mut placed = 0_u64;
     let mut count = 0;

@@ -17,8 +17,7 @@ use crate::{
     },
     proto::{
         neutral::Invalidation,
-        v1::responder::{
-            call::receive,
+        responder::{
             invalidation,
             offer::{
                 Kept,
@@ -30,7 +29,8 @@ use crate::{
                 Received, //
             },
             reply::Part, //
-        }, //
+        },
+        Wire, //
     },
     verbs::RecvBuffer, //
 };
@@ -48,6 +48,8 @@ const MOST_RESULTS: usize = 8;
 
 /// The data of a call.
 pub(crate) struct Call {
+    /// The version of its message.
+    pub(super) wire: Wire,
     /// Its xid.
     pub(super) xid: u32,
     /// The credits that it requests.
@@ -78,6 +80,7 @@ impl Call {
     ///
     /// `ENOMEM`.
     pub(super) fn new(
+        wire: Wire,
         call: &Message<'_>,
         len: usize,
         form: Form,
@@ -89,6 +92,7 @@ impl Call {
         };
         let payload_len = call.payload.map_or(0, <[u8]>::len);
         let this = Self {
+            wire,
             xid: call.xid,
             credits: call.credits,
             // The arguments are the end of the message.
@@ -166,8 +170,8 @@ impl Call {
     pub(super) fn offer(&self) -> Offer<'_> {
         match &self.chunks {
             Chunks::Kept(kept) => kept.offer(),
-            Chunks::InMessage => match self.message.as_ref().map(|m| receive(m.message())) {
-                Some(Received::Call(call)) => Offer {
+            Chunks::InMessage => match self.wire.receive_call(self.message()) {
+                Received::Call(call) => Offer {
                     write: call.chunks.write,
                     reply: call.chunks.reply,
                 },

@@ -22,13 +22,7 @@ use super::{
     Connection, //
 };
 use crate::{
-    proto::{
-        credits,
-        v1::{
-            encode::encode_bare_header,
-            header::MIN_LEN, //
-        }, //
-    },
+    proto::credits,
     sunrpc::{
         Callback,
         CallbackStatus,
@@ -59,7 +53,7 @@ impl CallsBack for Connection {
 
     fn longest_callback(&self) -> u32 {
         // CAST: A small number.
-        let header = const { MIN_LEN as u32 };
+        let header = self.wire().header_len() as u32;
         self.terms().map_or(0, |terms| {
             let sizes = &terms.thresholds;
             sizes.reply.min(sizes.call).saturating_sub(header)
@@ -82,7 +76,10 @@ impl CallsBack for Connection {
         self.stats.callbacks.inc();
         self.trace().cb_call(call.xid(), body.len());
         let sent = self.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
-            let header = encode_bare_header(call.xid(), MOST_CALLBACKS, out).ok()?;
+            let header = self
+                .wire()
+                .encode_reverse(call.xid(), MOST_CALLBACKS, out)
+                .ok()?;
             let len = body.copy_to(out.get_mut(header..)?, false)?;
             u32::try_from(header).ok()?.checked_add(len)
         });

@@ -19,7 +19,7 @@ use crate::{
         Fifo, //
     },
     proto::{
-        v1::responder::invalidation,
+        responder::invalidation,
         PrivateData,
         Thresholds, //
     },

@@ -28,18 +28,14 @@ use crate::{
         PAGE_SIZE, //
     },
     proto::{
-        v1::{
-            header::VERSION,
-            responder::{
-                call::receive,
-                rebuild::{
-                    pieces::Source,
-                    Rebuild, //
-                },
-                received::Received, //
-            }, //
+        responder::{
+            rebuild::{
+                pieces::Source,
+                Rebuild, //
+            },
+            received::Received, //
         },
-        RdmaError, //
+        Wire, //
     },
     verbs::{
         Failure,
@@ -117,8 +113,8 @@ impl Parts {
     /// # Errors
     ///
     /// `ENOMEM`; `EPROTO` if it is no call that passes the checks.
-    fn of(message: &[u8]) -> Result<Self> {
-        let Received::Call(call) = receive(message) else {
+    fn of(wire: Wire, message: &[u8]) -> Result<Self> {
+        let Received::Call(call) = wire.receive_call(message) else {
             return Err(EPROTO);
         };
         let plan = Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS).map_err(|_| EPROTO)?;
@@ -220,7 +216,7 @@ impl Connection {
         let Some(terms) = self.terms() else {
             return;
         };
-        let parts = match Parts::of(call.message()) {
+        let parts = match Parts::of(call.wire, call.message()) {
             Ok(parts) => parts,
             Err(_) => return self.end_unread(call, CloseReason::NoResources),
         };
@@ -236,7 +232,7 @@ impl Connection {
         let transfer = match parts.reads(terms) {
             Ok(transfer) => transfer,
             Err(error) if error == EMSGSIZE => {
-                let _ = self.reject(call.xid, VERSION, &RdmaError::BadHeader, GFP_KERNEL);
+                let _ = self.reject_call(&call, GFP_KERNEL);
                 return self.end_call(call);
             }
             Err(_) => return self.end_unread(call, CloseReason::NoResources),

@@ -25,25 +25,20 @@ use crate::{
     os::PAGE_SIZE,
     proto::{
         neutral::Invalidation,
-        v1::{
-            encode::encode_error,
-            header::VERSION,
-            responder::{
-                call::receive,
-                offer::{
-                    Offer,
-                    OfferLimits, //
-                },
-                rebuild::{
-                    form::Form,
-                    ArgumentLimits,
-                    Rebuild, //
-                },
-                received,
-                received::{
-                    Reason,
-                    Received, //
-                }, //
+        responder::{
+            offer::{
+                Offer,
+                OfferLimits, //
+            },
+            rebuild::{
+                form::Form,
+                ArgumentLimits,
+                Rebuild, //
+            },
+            received::{
+                self,
+                Reason,
+                Received, //
             }, //
         },
         Defect,
@@ -116,14 +111,17 @@ enum Arrival<'m> {
 impl Connection {
     /// The kind of `message`.
     fn kind<'m>(&self, message: &'m [u8]) -> Arrival<'m> {
-        match receive(message) {
+        let wire = self.wire();
+        match wire.receive_call(message) {
             Received::Call(call) => match check(&call) {
                 Ok(form) => {
                     let terms = self.terms();
                     let permitted = terms.map_or(Invalidation::None, |terms| terms.invalidation);
-                    Arrival::Call(Call::new(&call, message.len(), form, permitted))
+                    Arrival::Call(Call::new(wire, &call, message.len(), form, permitted))
                 }
-                Err(defect) => self.unusable(Received::bad_header(call.xid, defect)),
+                Err(defect) => {
+                    self.unusable(Received::bad_header(call.xid, wire.version(), defect))
+                }
             },
             received => self.unusable(received),
         }
@@ -183,12 +181,7 @@ impl Connection {
             Arrival::Call(Ok(call)) if self.has_ended_another(call.xid) => {
                 self.stats.repeated_calls.inc();
                 self.recycle(buf);
-                let _ = self.reject(
-                    call.xid,
-                    VERSION,
-                    &RdmaError::BadHeader,
-                    GFP_NOWAIT | __GFP_NOWARN,
-                );
+                let _ = self.reject_call(&call, GFP_NOWAIT | __GFP_NOWARN);
             }
             Arrival::Call(Ok(mut call)) => {
                 call.keep(buf);
@@ -265,7 +258,7 @@ impl Connection {
             self.recycle(message);
         }
         let Some(arguments) = arguments else {
-            let _ = self.reject(call.xid, VERSION, &RdmaError::BadHeader, GFP_KERNEL);
+            let _ = self.reject_call(&call, GFP_KERNEL);
             self.end_call(call);
             return None;
         };
@@ -281,12 +274,22 @@ impl Connection {
         Some((arguments, call))
     }
 
+    /// Rejects `call`, whose arguments cannot be had, or whose reply cannot be sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::reject`].
+    pub(super) fn reject_call(&self, call: &Call, flags: Flags) -> Result {
+        let version = call.wire.version();
+        self.reject(call.xid, version, &RdmaError::BadHeader, flags)
+    }
+
     /// Rejects the message with this xid and version because of `error`.
     ///
     /// # Errors
     ///
     /// The reason why the client does not learn of it; the connection ends then.
-    pub(super) fn reject(&self, xid: u32, version: u32, error: &RdmaError, flags: Flags) -> Result {
+    fn reject(&self, xid: u32, version: u32, error: &RdmaError, flags: Flags) -> Result {
         match error {
             RdmaError::Version { .. } => self.stats.version_errors.inc(),
             RdmaError::BadHeader => self.stats.header_errors.inc(),
@@ -294,7 +297,10 @@ impl Connection {
         let most = self.terms().map_or(0, |terms| terms.credits);
         let credits = self.receives.grant(most, most);
         let sent = self.send_message(None, flags, |out| {
-            let len = encode_error(xid, version, credits, error, out).ok()?;
+            let len = self
+                .wire()
+                .encode_error(xid, version, credits, error, out)
+                .ok()?;
             u32::try_from(len).ok()
         });
         self.check_sent(sent)

@@ -9,7 +9,7 @@ use kernel::sync::atomic::{
 
 use crate::{
     os::series::fetch_sub,
-    proto::v1::responder::grant, //
+    proto::responder::grant, //
 };
 
 /// The numbers that a grant is made of.

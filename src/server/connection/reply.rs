@@ -24,16 +24,10 @@ use crate::{
         Shared,
         PAGE_SIZE, //
     },
-    proto::{
-        v1::{
-            header::VERSION,
-            responder::reply::{
-                ReplyLimits,
-                ReplyPlan,
-                ReplyShape, //
-            }, //
-        },
-        RdmaError, //
+    proto::responder::reply::{
+        ReplyLimits,
+        ReplyPlan,
+        ReplyShape, //
     },
     sunrpc::{
         svc::{
@@ -146,7 +140,7 @@ impl Connection {
             pieces: terms.write_elements,
             writes: terms.most_transfers,
         };
-        let sent = match ReplyPlan::new(&offer, &shape, &limits) {
+        let sent = match call.wire.plan_reply(&offer, &shape, &limits) {
             Err(_) => Err(Unsent::Refused(EMSGSIZE)),
             Ok(plan) if plan.writes().next().is_some() => {
                 self.send_written(terms, call, &plan, reply)
@@ -160,7 +154,7 @@ impl Connection {
         };
         // The client cannot take this reply, and could take no other.
         if sent == Err(Unsent::Refused(EMSGSIZE)) {
-            return self.reject(call.xid, VERSION, &RdmaError::BadHeader, GFP_KERNEL);
+            return self.reject_call(call, GFP_KERNEL);
         }
         self.check_sent(sent)
     }
@@ -176,7 +170,7 @@ impl Connection {
         out: &mut [u8],
     ) -> Option<u32> {
         let credits = self.receives.grant_requested(call.credits, terms.credits);
-        let header = plan.encode_header(call.xid, credits, out).ok()?;
+        let header = call.wire.encode_reply(plan, call.xid, credits, out).ok()?;
         let all = out.len();
         let mut left = out.get_mut(header..)?;
 

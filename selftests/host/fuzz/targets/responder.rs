@@ -19,13 +19,13 @@ mod module {
 #[allow(dead_code, reason = "properties use the rest")]
 mod served_call;
 
-use module::proto::v1::{
-    header::Header,
+use module::proto::{
     responder::{
-        call::receive,
         received::{Call, Received},
         reply::{Part, ReplyLimits, ReplyShape},
     },
+    v1::header::Header,
+    Wire,
 };
 
 /// Bytes of the reply before each message.
@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((shape, message)) = bytes.split_first_chunk::<SHAPE_LEN>() else {
         return;
     };
-    match receive(message) {
+    match Wire::V1.receive_call(message) {
         Received::Call(call) => {
             assert!(message.starts_with(&call.xid.to_be_bytes()));
             served_call::rebuild(&call);

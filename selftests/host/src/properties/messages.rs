@@ -7,13 +7,10 @@ use proptest::{collection::vec, prelude::*};
 use super::{lists, read_segment, segment, word, Lists};
 use crate::module::proto::{
     chunk::{read_list_len, reply_chunk_len, write_list_len},
+    responder::received::{Reason, Received},
     v1::{
         header::{Body, DecodeError, Header},
         lists::ListsHeader,
-        responder::{
-            call::receive,
-            received::{Reason, Received},
-        },
     },
     xdr, CallHeader, ChunkLists, Chunks, EncodeError, Incoming, RdmaError, Returned, Wire,
 };
@@ -71,7 +68,7 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
         Incoming::BadReverseCall { version, .. } => prop_assert_eq!(version, 1),
         Incoming::Error { .. } | Incoming::Unusable { .. } | Incoming::Discard(_) => {}
     }
-    match receive(bytes) {
+    match Wire::V1.receive_call(bytes) {
         // V1-114: no reply to an error, valid or not.
         Received::Reject { .. } => prop_assert_ne!(bytes.get(12..16), Some(&[0, 0, 0, 4][..])),
         Received::Drop(reason) => prop_assert_eq!(reason == Reason::Short, bytes.len() < 16),

@@ -11,14 +11,13 @@ use proptest::{collection::vec, prelude::*};
 use super::{lists, word};
 use crate::{
     module::proto::{
-        returned::check_chunk,
-        v1::responder::{
-            call::receive,
+        responder::{
             offer::{Offer, OfferLimits},
             rebuild::{pieces::Source, ArgumentLimits, Rebuild},
             received::Received,
             reply::{Part, ReplyLimits, ReplyPlan, ReplyShape},
         },
+        returned::check_chunk,
         ChunkLists, Incoming, Wire, WriteChunk,
     },
     served_call::{self, segments},
@@ -114,7 +113,7 @@ proptest! {
             bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
         }
         let shape = ReplyShape { len, results: &results, opaque };
-        if let Received::Call(call) = receive(&bytes) {
+        if let Received::Call(call) = Wire::V1.receive_call(&bytes) {
             served_call::rebuild(&call);
             served_call::serve(&call, &shape, &limits);
         }

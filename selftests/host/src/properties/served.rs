@@ -20,7 +20,7 @@ mod completions;
 mod threads;
 
 use crate::figures::{self, walk, Figures};
-use crate::module::proto::v1::responder::{
+use crate::module::proto::responder::{
     life::{CallAction, CallLife},
     room::SendRoom,
 };

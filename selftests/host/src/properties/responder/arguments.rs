@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use super::{super::Lists, receive, ArgumentLimits, Rebuild, Received, Source};
-use crate::module::proto::{ReadSegment, Segment};
+use super::{super::Lists, ArgumentLimits, Rebuild, Received, Source};
+use crate::module::proto::{ReadSegment, Segment, Wire};
 
 /// An item of the arguments that is in a chunk of its own.
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ proptest! {
         if !long {
             message.extend(&whole);
         }
-        let Received::Call(call) = receive(&message) else {
+        let Received::Call(call) = Wire::V1.receive_call(&message) else {
             return Err(TestCaseError::fail("no call"));
         };
         let len = u32::try_from(expected.len()).unwrap();

@@ -8,11 +8,11 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{
     super::{plans, Lists},
-    receive, returned, segments, ArgumentLimits, Offer, OfferLimits, Part, Rebuild, Received,
-    ReplyLimits, ReplyPlan, ReplyShape,
+    returned, segments, ArgumentLimits, Offer, OfferLimits, Part, Rebuild, Received, ReplyLimits,
+    ReplyPlan, ReplyShape,
 };
 use crate::module::proto::{
-    reply, v1::responder::reply::Refusal, CallHeader, CallMode, Checked, Chunks, Incoming, Offered,
+    reply, responder::reply::Refusal, CallHeader, CallMode, Checked, Chunks, Incoming, Offered,
     Placed, ReadSegment, ReplyMode, Segment, Wire,
 };
 
@@ -111,7 +111,7 @@ proptest! {
         }
         .bytes();
         call.extend([0, 0, 0, 9, 0, 0, 0, 0]);
-        let Received::Call(call) = receive(&call) else {
+        let Received::Call(call) = Wire::V1.receive_call(&call) else {
             return Err(TestCaseError::fail("no call"));
         };
         let offer = Offer::of(&call.chunks, &ANY).unwrap();
@@ -130,7 +130,7 @@ proptest! {
 
         let shape = ReplyShape { len, results: &results, opaque };
         let limits = ReplyLimits { threshold, page_size: 4096, pieces: 16, writes: u32::MAX };
-        let plan = match ReplyPlan::new(&offer, &shape, &limits) {
+        let plan = match Wire::V1.plan_reply(&offer, &shape, &limits) {
             Ok(plan) => plan,
             Err(Refusal::Result) => {
                 prop_assert!(!fits && !opaque);
@@ -153,7 +153,7 @@ proptest! {
 
         let memory = write(&plan, &bytes);
         let mut message = vec![0; 8192];
-        let header = plan.encode_header(9, 1, &mut message).unwrap();
+        let header = Wire::V1.encode_reply(&plan, 9, 1, &mut message).unwrap();
         message.truncate(header);
         if !plan.is_long() {
             for part in plan.payload() {
@@ -252,7 +252,7 @@ proptest! {
             message.resize(len + usize::try_from(inline).unwrap(), 0);
         }
         prop_assert!(message.len() <= usize::try_from(limits.thresholds.call).unwrap());
-        let Received::Call(call) = receive(&message) else {
+        let Received::Call(call) = Wire::V1.receive_call(&message) else {
             return Err(TestCaseError::fail("no call"));
         };
         let most = ArgumentLimits { len: shape.send_len + 3, segments: 64 };
@@ -280,9 +280,9 @@ proptest! {
             pieces: 16,
             writes: u32::MAX,
         };
-        let plan = ReplyPlan::new(&offer, &reply_shape, &reply_limits).unwrap();
+        let plan = Wire::V1.plan_reply(&offer, &reply_shape, &reply_limits).unwrap();
         let mut message = vec![0; 65536];
-        let header = plan.encode_header(9, 1, &mut message).unwrap();
+        let header = Wire::V1.encode_reply(&plan, 9, 1, &mut message).unwrap();
         message.truncate(header);
         if !plan.is_long() {
             message.extend([0, 0, 0, 9, 0, 0, 0, 1]);

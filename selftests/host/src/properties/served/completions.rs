@@ -3,7 +3,7 @@
 //! The device, the completion handler and the teardown.
 
 use super::{Access, Call, Completion, Handler, Mistake, Model, Next, Thread, World, READS};
-use crate::module::proto::v1::responder::life::CallLife;
+use crate::module::proto::responder::life::CallLife;
 
 impl Model {
     /// The client sends its calls.

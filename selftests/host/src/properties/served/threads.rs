@@ -3,7 +3,7 @@
 //! The threads of the upper layer, and its cache.
 
 use super::{Access, Call, CallAction, CallLife, Mistake, Model, Next, Thread, World, READS};
-use crate::module::proto::v1::responder::room::Admission;
+use crate::module::proto::responder::room::Admission;
 
 impl Model {
     pub(super) fn thread(&self, world: &World, at: usize, next: &mut Next) -> Result<(), String> {

@@ -6,7 +6,7 @@
 //! A position beyond the payload and arguments longer than the server accepts are found when the
 //! arguments are [rebuilt](super::rebuild).
 
-use super::super::super::{
+use super::super::{
     chunk::ChunkLists,
     defect::Defect,
     rpc, //
@@ -17,7 +17,7 @@ use super::super::super::{
 /// # Errors
 ///
 /// The [`Defect`]; the call is rejected with `ERR_CHUNK`.
-pub(super) fn check(
+pub(crate) fn check(
     xid: u32,
     chunks: &ChunkLists<'_>,
     payload: Option<&[u8]>,
@@ -54,8 +54,10 @@ pub(super) fn check(
 mod tests {
     use super::{
         super::{
-            super::super::vectors::*,
-            call::receive,
+            super::{
+                vectors::*,
+                wire::Wire, //
+            },
             received::{Reason, Received},
         },
         *,
@@ -103,7 +105,7 @@ mod tests {
     }
 
     fn defect(message: &Message) -> Option<Defect> {
-        match receive(message.bytes()) {
+        match Wire::V1.receive_call(message.bytes()) {
             Received::Reject {
                 why: Reason::Defect(defect),
                 ..

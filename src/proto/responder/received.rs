@@ -3,12 +3,9 @@
 //! The kinds of messages that a server receives.
 
 use super::super::{
-    super::{
-        chunk::ChunkLists,
-        defect::Defect,
-        error::RdmaError, //
-    },
-    header::VERSION, //
+    chunk::ChunkLists,
+    defect::Defect,
+    error::RdmaError, //
 };
 
 /// A call. The arguments and the offer for the reply are still to be checked against the limits of
@@ -66,13 +63,13 @@ pub(crate) enum Received<'a> {
 }
 
 impl Received<'_> {
-    /// Rejects a call because of `defect`, which the plans of its arguments and of its reply can
-    /// find, too.
+    /// Rejects a call, in a message with this `version` word, because of `defect`, which the plans
+    /// of its arguments and of its reply can find, too.
     #[cold]
-    pub(crate) const fn bad_header(xid: u32, defect: Defect) -> Self {
+    pub(crate) const fn bad_header(xid: u32, version: u32, defect: Defect) -> Self {
         Self::Reject {
             xid,
-            version: VERSION,
+            version,
             error: RdmaError::BadHeader,
             why: Reason::Defect(defect),
         }

@@ -14,13 +14,12 @@
 //! All chunks are returned as they were offered, with the lengths that were written. "Fits" means
 //! that header and payload do not exceed what the client can receive; equal fits.
 
-mod header;
 pub(crate) mod parts;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
-mod samples;
+pub(crate) mod samples;
 
 use super::{
-    super::super::{
+    super::{
         chunk::WriteChunk,
         segments::most_segments, //
     },
@@ -100,6 +99,7 @@ impl Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplyPlan<'a, 'r> {
     offer: Offer<'a>,
+    header_len: u64,
     shape: ReplyShape<'r>,
     /// Results leave the payload.
     reduced: bool,
@@ -109,19 +109,21 @@ pub(crate) struct ReplyPlan<'a, 'r> {
 }
 
 impl<'a, 'r> ReplyPlan<'a, 'r> {
-    /// Plans the reply to a call with this offer.
+    /// Plans the reply to a call with this offer, which makes a header of `header_len` bytes.
     ///
     /// # Errors
     ///
     /// See [`Refusal`].
     pub(crate) fn new(
         offer: &Offer<'a>,
+        header_len: u64,
         shape: &ReplyShape<'r>,
         limits: &ReplyLimits,
     ) -> Result<Self, Refusal> {
         shape.check()?;
         let mut plan = Self {
             offer: *offer,
+            header_len,
             shape: *shape,
             reduced: true,
             long: false,
@@ -184,7 +186,21 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
     /// Bytes of the Send, header and inline payload.
     pub(crate) fn message_len(&self) -> u64 {
         let inline = if self.long { 0 } else { self.rest };
-        self.header_len().saturating_add(inline.into())
+        self.header_len.saturating_add(inline.into())
+    }
+
+    /// The chunks that the call offers.
+    pub(crate) const fn offer(&self) -> Offer<'a> {
+        self.offer
+    }
+
+    /// Bytes that are written to the Reply chunk.
+    pub(crate) const fn in_reply_chunk(&self) -> u32 {
+        if self.long {
+            self.rest
+        } else {
+            0
+        }
     }
 }
 
@@ -192,7 +208,7 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_reply_plan))]
 mod tests {
     use super::{
-        super::super::super::vectors::*,
+        super::super::vectors::*,
         samples::*,
         *, //
     };

@@ -5,7 +5,7 @@
 //! One Send invalidates one handle, so that a call with several would need local invalidations all
 //! the same. An `RDMA_ERROR` is sent plainly.
 
-use super::super::super::{
+use super::super::{
     chunk::ChunkLists,
     neutral::Invalidation,
     private_data::PrivateData, //
@@ -39,8 +39,10 @@ pub(crate) fn handle(lists: &ChunkLists<'_>, permitted: Invalidation) -> Option<
 mod tests {
     use super::{
         super::{
-            super::super::vectors::*,
-            call::receive,
+            super::{
+                vectors::*,
+                wire::Wire, //
+            },
             received::Received, //
         },
         *, //
@@ -84,7 +86,7 @@ mod tests {
     }
 
     fn handle_of(message: &Message, permitted: Invalidation) -> Option<u32> {
-        match receive(message.bytes()) {
+        match Wire::V1.receive_call(message.bytes()) {
             Received::Call(call) => handle(&call.chunks, permitted),
             _ => None,
         }

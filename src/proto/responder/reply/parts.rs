@@ -61,7 +61,7 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
     }
 
     /// Bytes that are written to Write chunk number `index`.
-    pub(super) fn written(&self, index: usize, chunk: WriteChunk<'_>) -> u32 {
+    pub(crate) fn written(&self, index: usize, chunk: WriteChunk<'_>) -> u32 {
         if !self.reduced || self.shape.opaque || room(chunk) == 0 {
             return 0;
         }
@@ -140,7 +140,7 @@ fn split(chunk: WriteChunk<'_>, skip: u64, part: Part) -> impl Iterator<Item = W
 mod tests {
     use super::{
         super::{
-            super::super::super::vectors::*,
+            super::super::vectors::*,
             samples::*, //
         },
         *, //

@@ -48,8 +48,10 @@ mod tests {
     use super::{
         super::{
             super::{
-                super::super::vectors::*,
-                call::receive,
+                super::{
+                    vectors::*,
+                    wire::Wire, //
+                },
                 received::Received, //
             },
             ArgumentLimits, //
@@ -81,7 +83,7 @@ mod tests {
     }
 
     fn plan(message: &Message) -> Option<(Form, u32)> {
-        let Received::Call(call) = receive(message.bytes()) else {
+        let Received::Call(call) = Wire::V1.receive_call(message.bytes()) else {
             return None;
         };
         let limits = ArgumentLimits {

@@ -6,7 +6,7 @@
 //! refer to the received header. The offers that clients send fit into a [`Kept`]; a call with a
 //! larger one keeps its Receive.
 
-use super::super::super::{
+use super::super::{
     chunk::{
         ChunkLists,
         Segment,
@@ -139,7 +139,7 @@ fn put(out: &mut Writer<'_>, offer: &Offer<'_>) -> Result<(), NoRoom> {
 }
 
 /// Writes a chunk of `count` segments behind the word for its presence.
-pub(super) fn put_segments(
+pub(crate) fn put_segments(
     out: &mut Writer<'_>,
     count: usize,
     segments: impl Iterator<Item = Segment>,
@@ -156,8 +156,10 @@ pub(super) fn put_segments(
 mod tests {
     use super::{
         super::{
-            super::super::vectors::*,
-            call::receive,
+            super::{
+                vectors::*,
+                wire::Wire, //
+            },
             received::Received, //
         },
         *, //
@@ -255,7 +257,7 @@ mod tests {
         limits: &OfferLimits,
         look: impl FnOnce(&Offer<'_>) -> T,
     ) -> Option<T> {
-        let Received::Call(call) = receive(message.bytes()) else {
+        let Received::Call(call) = Wire::V1.receive_call(message.bytes()) else {
             return None;
         };
         Offer::of(&call.chunks, limits)

@@ -19,7 +19,7 @@
 pub(crate) mod form;
 pub(crate) mod pieces;
 
-use super::super::super::{
+use super::super::{
     chunk::{
         ChunkLists,
         ReadList, //
@@ -187,8 +187,10 @@ fn padded(len: u32) -> u64 {
 mod tests {
     use super::{
         super::{
-            super::super::vectors::*,
-            call::receive,
+            super::{
+                vectors::*,
+                wire::Wire, //
+            },
             received::Received, //
         },
         *, //
@@ -272,7 +274,7 @@ mod tests {
     }
 
     fn plan(message: &Message, limits: &ArgumentLimits) -> Option<Result<u32, Defect>> {
-        let Received::Call(call) = receive(message.bytes()) else {
+        let Received::Call(call) = Wire::V1.receive_call(message.bytes()) else {
             return None;
         };
         let plan = Rebuild::plan(&call.chunks, call.payload, limits);

@@ -171,8 +171,10 @@ mod tests {
     use super::{
         super::{
             super::{
-                super::super::vectors::*,
-                call::receive,
+                super::{
+                    vectors::*,
+                    wire::Wire, //
+                },
                 received::Received, //
             },
             ArgumentLimits, //
@@ -259,7 +261,7 @@ mod tests {
     }
 
     fn gives(message: &Message, expected: &[Piece]) -> bool {
-        let Received::Call(call) = receive(message.bytes()) else {
+        let Received::Call(call) = Wire::V1.receive_call(message.bytes()) else {
             return false;
         };
         let limits = ArgumentLimits {

@@ -4,8 +4,10 @@
 
 use super::{
     super::{
-        super::super::vectors::Message,
-        call::receive,
+        super::{
+            vectors::Message,
+            wire::Wire, //
+        },
         received::Received, //
     },
     parts::Write,
@@ -18,7 +20,7 @@ use super::{
 };
 
 /// Limits that most replies keep to.
-pub(super) const LIMITS: ReplyLimits = ReplyLimits {
+pub(crate) const LIMITS: ReplyLimits = ReplyLimits {
     threshold: 1024,
     page_size: 4096,
     pieces: 16,
@@ -26,24 +28,28 @@ pub(super) const LIMITS: ReplyLimits = ReplyLimits {
 };
 
 /// The result of `look` at the plan of a reply with this shape to a call.
-pub(super) fn plan<T>(
+pub(crate) fn plan<T>(
     message: &Message,
     shape: &ReplyShape<'_>,
     limits: &ReplyLimits,
     look: impl FnOnce(&ReplyPlan<'_, '_>) -> T,
 ) -> Option<Result<T, Refusal>> {
-    let Received::Call(call) = receive(message.bytes()) else {
+    let Received::Call(call) = Wire::V1.receive_call(message.bytes()) else {
         return None;
     };
     let offer = Offer {
         write: call.chunks.write,
         reply: call.chunks.reply,
     };
-    Some(ReplyPlan::new(&offer, shape, limits).map(|plan| look(&plan)))
+    Some(
+        Wire::V1
+            .plan_reply(&offer, shape, limits)
+            .map(|plan| look(&plan)),
+    )
 }
 
 /// A reply of `len` bytes with these results.
-pub(super) fn shape(len: u32, results: &[Part]) -> ReplyShape<'_> {
+pub(crate) fn shape(len: u32, results: &[Part]) -> ReplyShape<'_> {
     ReplyShape {
         len,
         results,
@@ -52,12 +58,12 @@ pub(super) fn shape(len: u32, results: &[Part]) -> ReplyShape<'_> {
 }
 
 /// A part, in one line.
-pub(super) fn part(at: u32, len: u32) -> Part {
+pub(crate) fn part(at: u32, len: u32) -> Part {
     Part { at, len }
 }
 
 /// A Write, in one line.
-pub(super) fn write(at: u32, len: u32, handle: u32, offset: u64) -> Write {
+pub(crate) fn write(at: u32, len: u32, handle: u32, offset: u64) -> Write {
     let part = part(at, len);
     Write {
         part,
