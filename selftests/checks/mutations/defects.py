@@ -747,6 +747,40 @@ SERVER = (
         ),
     ),
     Defect(
+        "a thread keeps the pages that the device reads for its reply",
+        "H-121",
+        "test_server: files stay",
+        (
+            (
+                "let page = core::mem::replace(&mut *place, null_mut());",
+                "let page = *place;\n                bindings::page_get(page);",
+            ),
+        ),
+    ),
+    Defect(
+        "room in the send queue never comes back",
+        "H-125",
+        HOST,
+        (("self.budget.left.fetch_add(self.count, Release);", "self.budget.left.fetch_add(0, Release);"),),
+    ),
+    Defect(
+        "a thread keeps the connection to itself",
+        "H-113",
+        "test_server: many calls",
+        (
+            (
+                "unsafe { bindings::svc_xprt_received(xprt) };\n        let (Some(connection), Some(item))",
+                "let _ = xprt;\n        let (Some(connection), Some(item))",
+            ),
+        ),
+    ),
+    Defect(
+        "padding that the client does not send is whatever was in memory",
+        "V1-76",
+        "test_served_calls: arguments",
+        (("Source::Zeros => this.pages.zero(piece.at, piece.len)?,", "Source::Zeros => (),"),),
+    ),
+    Defect(
         "a call that comes with the last one taken is overlooked",
         "H-114",
         "test_server: many calls",
