@@ -4,6 +4,7 @@
 
 mod call;
 mod callback;
+mod calls;
 mod close_reason;
 mod growth;
 mod open;
@@ -39,6 +40,7 @@ pub(super) use self::open::{
 };
 use self::{
     call::Call,
+    calls::Calls,
     close_reason::CloseReason,
     outbox::Outbox,
     read::Reading,
@@ -83,11 +85,9 @@ use crate::{
         svc::{
             self,
             Arguments,
-            Inbox,
             Incoming,
             Outgoing,
-            SvcXprt,
-            Waiting, //
+            SvcXprt, //
         },
         Callbacks,
         Peer, //
@@ -163,9 +163,9 @@ pub(crate) struct Connection {
     /// Set once the client knows that its request is accepted. Calls that come before wait
     /// (H-104).
     is_established: Atomic<bool>,
-    /// Calls that no thread has taken.
+    /// Calls that no thread has taken, and records for more.
     #[pin]
-    calls: Inbox<KBox<Call>>,
+    calls: Calls,
     /// Calls whose arguments are being read.
     #[pin]
     reading: SpinLock<Reading>,
@@ -212,7 +212,7 @@ impl Connection {
                 entry <- new_spinlock!(None, "rpcrdma_rs::Connection::entry"),
                 terms: SetOnce::new(),
                 is_established: Atomic::new(false),
-                calls <- Inbox::new(Waiting::Calls),
+                calls <- Calls::new(),
                 reading <- new_spinlock!(Reading::new(), "rpcrdma_rs::Connection::reading"),
                 outbox <- new_spinlock!(Outbox::new(), "rpcrdma_rs::Connection::outbox"),
                 waiting: Atomic::new(0),
@@ -368,7 +368,7 @@ impl Connection {
         if core::mem::take(&mut call.is_busy) {
             self.receives.ended();
         }
-        if let Some(message) = Call::end(call) {
+        if let Some(message) = self.calls.end(call) {
             self.recycle(message);
         }
     }
@@ -381,9 +381,7 @@ impl Connection {
 
         self.link.tear_down(sends, || (), || ());
         cancel_delayed::<_, 0>(self);
-        while let Some(call) = self.calls.close() {
-            drop(call);
-        }
+        self.calls.close();
         // No RDMA Read is under way: the drain has freed the pages of those that did not complete.
         let reading = self.reading.lock().close();
         drop(reading);
@@ -451,9 +449,7 @@ impl svc::Connection for Connection {
         let waiting = self.outbox.lock().close();
         self.waiting.store(0, Relaxed);
         drop(waiting);
-        while let Some(call) = self.calls.close() {
-            drop(call);
-        }
+        self.calls.close();
         let endpoint = self.link.with_qp(|qp| qp.owner().clone());
         if let Some(endpoint) = endpoint {
             endpoint.disconnect();

@@ -2,14 +2,6 @@
 
 //! The data of a call, from its arrival until the core releases it.
 
-use kernel::{
-    alloc::flags::{
-        GFP_NOWAIT,
-        __GFP_NOWARN, //
-    },
-    prelude::*, //
-};
-
 use crate::{
     os::{
         PageSet,
@@ -75,23 +67,19 @@ pub(crate) struct Call {
 impl Call {
     /// The record for the call `call`, in a message of `len` bytes. `form` is the form of its
     /// arguments, and `permitted` are the handles that replies may invalidate.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn new(
         wire: Wire,
         call: &Message<'_>,
         len: usize,
         form: Form,
         permitted: Invalidation,
-    ) -> Result<KBox<Self>> {
+    ) -> Self {
         let offer = Offer {
             write: call.chunks.write,
             reply: call.chunks.reply,
         };
         let payload_len = call.payload.map_or(0, <[u8]>::len);
-        let this = Self {
+        Self {
             wire,
             xid: call.xid,
             credits: call.credits,
@@ -105,8 +93,7 @@ impl Call {
             invalidate: invalidation::handle(&call.chunks, permitted),
             message: None,
             is_busy: false,
-        };
-        Ok(KBox::new(this, GFP_NOWAIT | __GFP_NOWARN)?)
+        }
     }
 
     /// Keeps the message.
@@ -161,9 +148,10 @@ impl Call {
         self.results.get(..self.results_len).unwrap_or(&[])
     }
 
-    /// Takes the message at the end of the call.
-    pub(super) fn end(mut this: KBox<Self>) -> Option<RecvBuffer> {
-        this.message.take()
+    /// Frees the arguments at the end of the call, and takes the message.
+    pub(super) fn end(&mut self) -> Option<RecvBuffer> {
+        self.read = None;
+        self.message.take()
     }
 
     /// The chunks that the call offers for its reply.

@@ -88,7 +88,8 @@ impl Connection {
         // CAST: Widening.
         let most = own.size.recvs.saturating_add(BEYOND) as usize;
 
-        self.calls.make(most)?;
+        // CAST: Widening.
+        self.calls.make(most, own.credits as usize)?;
         self.open_reading(most)?;
         let waiting = Fifo::new(most)?;
         let terms = self.settle(&mut qp, own)?;

@@ -117,7 +117,8 @@ impl Connection {
                 Ok(form) => {
                     let terms = self.terms();
                     let permitted = terms.map_or(Invalidation::None, |terms| terms.invalidation);
-                    Arrival::Call(Call::new(wire, &call, message.len(), form, permitted))
+                    let call = Call::new(wire, &call, message.len(), form, permitted);
+                    Arrival::Call(self.calls.record(call))
                 }
                 Err(defect) => {
                     self.unusable(Received::bad_header(call.xid, wire.version(), defect))
