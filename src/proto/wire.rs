@@ -119,8 +119,8 @@ impl Wire {
     }
 
     /// Writes the header of a message in the reverse direction and returns its length in bytes.
-    /// `credits` is the number of reverse calls that the client can serve together in its reply, and
-    /// of those that a server asks for in its call, at least 1 (RFC 8167, section 4.1).
+    /// `credits` are the reverse calls that the client can serve together, in its reply, or those
+    /// that the server asks for, in its call: at least 1 (RFC 8167, section 4.1).
     ///
     /// # Errors
     ///

@@ -73,6 +73,18 @@ unsafe_rooms() {
 	}
 }
 
+# Forced inlining is for the two hot routes; architecture.rst has what it saves.
+forced_inlining() {
+	local found
+	found=$(git grep -n 'inline(always)' -- src ':!src/client' ':!src/os' ':!src/proto' ':!src/sunrpc' ':!src/trace.rs' ':!src/verbs' \
+		':!src/client.rs' ':!src/os.rs' ':!src/sunrpc.rs' ':!src/verbs.rs' || true)
+	[ -z "$found" ] || {
+		echo "forced inlining beside the hot routes:"
+		echo "$found"
+		return 1
+	}
+}
+
 # Links of the documentation to files of the kernel.
 srctree_links() {
 	local found
@@ -163,6 +175,7 @@ check "no unsafe code outside the wrapper layers" unsafe_rooms
 check "no room uses one above it" selftests/checks/lint/arrows.py src
 check "no test imports a test, and the map of selftests is whole" selftests/checks/lint/order.py selftests
 check "no room has more indirect words than its limit" selftests/checks/lint/prose.py
+check "forced inlining on the hot routes alone" forced_inlining
 check "links to files of the kernel" srctree_links
 check "no panic paths in kernel code" panic_paths
 check "no calls to panic in the module" panic_calls
