@@ -19,6 +19,7 @@ use crate::{
         Policy,
         Target, //
     },
+    proto::PrivateData,
     sunrpc::{
         svc::address_in,
         Peer, //
@@ -33,6 +34,8 @@ static REFUSED: Last = Last::never();
 pub(super) struct Admission {
     /// The client's address.
     pub(super) client: SocketAddr,
+    /// The client's message in its request, if it has sent one.
+    pub(super) data: Option<PrivateData>,
     /// Our port.
     port: u16,
     /// The device that the request came over.
@@ -56,6 +59,7 @@ impl Admission {
             policy::table::decide(&target(client.ip(), local.port(), device.as_ref(), netns));
         let this = Self {
             client,
+            data: PrivateData::find(request.private_data),
             port: local.port(),
             device,
             netns,

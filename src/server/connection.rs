@@ -12,6 +12,7 @@ mod outbox;
 mod read;
 mod receive;
 mod receives;
+mod refusals;
 mod reply;
 mod show;
 
@@ -21,10 +22,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
+            Atomic, //
         },
         Arc,
         ArcBorrow,
@@ -43,8 +41,8 @@ use self::{
     calls::Calls,
     close_reason::CloseReason,
     outbox::Outbox,
-    read::Reading,
     receives::Receives, //
+    refusals::Refusals,
 };
 use super::{
     admission::Admission,
@@ -151,8 +149,6 @@ pub(crate) struct Connection {
     number: u32,
     /// The client, and the administrator's settings for it.
     admission: Admission,
-    /// The client's message in its request, if it has sent one.
-    peer: Option<PrivateData>,
     /// Its counters.
     stats: Stats,
     /// Its place among all connections.
@@ -160,28 +156,18 @@ pub(crate) struct Connection {
     entry: SpinLock<Option<Entry>>,
     /// The terms; none before the request is accepted.
     terms: SetOnce<Terms>,
-    /// Set once the client knows that its request is accepted. Calls that come before wait
-    /// (H-104).
-    is_established: Atomic<bool>,
-    /// Calls that no thread has taken, and records for more.
+    /// The calls of the client.
     #[pin]
     calls: Calls,
-    /// Calls whose arguments are being read.
-    #[pin]
-    reading: SpinLock<Reading>,
     /// The messages to the client.
     #[pin]
-    outbox: SpinLock<Outbox>,
-    /// The number of messages that wait, for readers without the lock of the outbox.
-    waiting: Atomic<usize>,
+    outbox: Outbox,
     /// The Receives, and the credits that they are good for.
     receives: Receives,
     /// The object that the upper layer calls the client over.
     callbacks: SetOnce<Callbacks>,
     /// Calls that have ended connections.
-    refused: Arc<RefusedCalls>,
-    /// Set if the client's device has refused a request whose transfer has not completed.
-    is_refused: Atomic<bool>,
+    refusals: Refusals,
     /// Allocates more buffers.
     #[pin]
     growth: DelayedWork<Self>,
@@ -197,29 +183,20 @@ impl Connection {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(
-        private_data: &[u8],
-        admission: Admission,
-        refused: Arc<RefusedCalls>,
-    ) -> Result<Arc<Self>> {
+    pub(super) fn new(admission: Admission, refused: Arc<RefusedCalls>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 link <- Link::new(),
                 number: connections::number(),
                 admission,
-                peer: PrivateData::find(private_data),
                 stats: Stats::new(),
                 entry <- new_spinlock!(None, "rpcrdma_rs::Connection::entry"),
                 terms: SetOnce::new(),
-                is_established: Atomic::new(false),
                 calls <- Calls::new(),
-                reading <- new_spinlock!(Reading::new(), "rpcrdma_rs::Connection::reading"),
-                outbox <- new_spinlock!(Outbox::new(), "rpcrdma_rs::Connection::outbox"),
-                waiting: Atomic::new(0),
+                outbox <- Outbox::new(),
                 receives: Receives::new(),
                 callbacks: SetOnce::new(),
-                refused,
-                is_refused: Atomic::new(false),
+                refusals: Refusals::new(refused),
                 growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
                 wants_buffers: Atomic::new(false),
                 ended: SetOnce::new(),
@@ -262,7 +239,7 @@ impl Connection {
 
     /// The client's sizes and abilities.
     fn peer(&self) -> PrivateData {
-        self.peer.unwrap_or_default()
+        self.admission.data.unwrap_or_default()
     }
 
     /// Ends the connection, which its client may make again.
@@ -377,14 +354,13 @@ impl Connection {
     pub(super) fn tear_down(self: &Arc<Self>) {
         let entry = self.entry.lock().take();
         drop(entry);
-        let sends = self.outbox.lock().take_sends();
+        let sends = self.outbox.take_sends();
 
         self.link.tear_down(sends, || (), || ());
         cancel_delayed::<_, 0>(self);
         self.calls.close();
         // No RDMA Read is under way: the drain has freed the pages of those that did not complete.
-        let reading = self.reading.lock().close();
-        drop(reading);
+        self.calls.close_reading();
     }
 }
 
@@ -392,8 +368,7 @@ impl EventHandler for Connection {
     fn event(&self, event: Event<'_>) {
         match event {
             Event::Established(_) => {
-                // Release: the thread that sees it finds the calls that came before.
-                self.is_established.store(true, Release);
+                self.calls.established();
                 self.look_again();
             }
             Event::Failed(_) | Event::Unreachable(_) | Event::Rejected(_) => {
@@ -436,7 +411,7 @@ impl svc::Connection for Connection {
     }
 
     fn has_space(&self) -> bool {
-        self.is_established.load(Acquire) && self.has_room()
+        self.calls.is_established() && self.outbox.has_room()
     }
 
     fn detach(&self) {
@@ -446,9 +421,7 @@ impl svc::Connection for Connection {
         if let Some(why) = self.ended.as_ref() {
             self.log_end(why);
         }
-        let waiting = self.outbox.lock().close();
-        self.waiting.store(0, Relaxed);
-        drop(waiting);
+        self.outbox.close();
         self.calls.close();
         let endpoint = self.link.with_qp(|qp| qp.owner().clone());
         if let Some(endpoint) = endpoint {

@@ -74,7 +74,7 @@ impl RequestHandler for Listener {
             return None;
         }
         let admission = Admission::new(request, self.netns)?;
-        Connection::new(request.private_data, admission, self.refused.clone()).ok()
+        Connection::new(admission, self.refused.clone()).ok()
     }
 
     fn take(&self, incoming: Incoming<Connection>) -> Result<(), Incoming<Connection>> {

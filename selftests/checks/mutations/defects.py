@@ -753,7 +753,8 @@ SERVER = (
         (
             (
                 "let page = core::mem::replace(&mut *place, null_mut());",
-                "let page = *place;\n                bindings::page_get(page);",
+                "let page = *place;\n                bindings::page_get(page);\n"
+                "                (*self.raw.as_ptr()).rq_next_page = (*self.raw.as_ptr()).rq_respages;",
             ),
         ),
     ),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The calls of a connection: those that no thread has taken, and the records of those that have
-//! ended.
+//! The calls of a connection: those that no thread has taken, those whose arguments are being read,
+//! and the records of those that have ended.
 
 use kernel::{
     alloc::flags::{
@@ -10,7 +10,14 @@ use kernel::{
     },
     new_spinlock,
     prelude::*,
-    sync::SpinLock, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Release, //
+        },
+        SpinLock, //
+    }, //
 };
 
 use super::call::Call;
@@ -24,6 +31,68 @@ use crate::{
     verbs::RecvBuffer, //
 };
 
+/// Calls whose arguments are being read, by the number that their RDMA Reads are posted with.
+struct Reading {
+    /// The calls, each with the length of its arguments.
+    calls: KVec<Option<(KBox<Call>, u32)>>,
+    is_open: bool,
+}
+
+impl Reading {
+    /// None.
+    const fn new() -> Self {
+        Self {
+            calls: KVec::new(),
+            is_open: false,
+        }
+    }
+
+    /// The same with `most` places.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn with_places(most: usize) -> Result<Self> {
+        let mut calls = KVec::with_capacity(most, GFP_KERNEL)?;
+
+        for _ in 0..most {
+            calls.push_within_capacity(None)?;
+        }
+        Ok(Self {
+            calls,
+            is_open: true,
+        })
+    }
+
+    /// Takes all calls, to be dropped without the lock, and no others from now on.
+    fn close(&mut self) -> KVec<Option<(KBox<Call>, u32)>> {
+        self.is_open = false;
+        core::mem::replace(&mut self.calls, KVec::new())
+    }
+
+    /// Keeps a call. Returns its number, or the call if there is no place.
+    fn add(&mut self, call: KBox<Call>, len: u32) -> Result<usize, KBox<Call>> {
+        let free = self
+            .calls
+            .iter_mut()
+            .enumerate()
+            .find(|(_, place)| place.is_none());
+
+        match free {
+            Some((number, place)) if self.is_open => {
+                *place = Some((call, len));
+                Ok(number)
+            }
+            _ => Err(call),
+        }
+    }
+
+    /// Takes a call.
+    fn take(&mut self, number: usize) -> Option<(KBox<Call>, u32)> {
+        self.calls.get_mut(number)?.take()
+    }
+}
+
 /// The calls of a connection. A call has the record of an earlier one, so that a connection in
 /// steady use allocates none, and goes on when memory is short.
 #[pin_data]
@@ -34,6 +103,12 @@ pub(super) struct Calls {
     /// Records of calls that have ended.
     #[pin]
     spare: SpinLock<Fifo<KBox<Call>>>,
+    /// Calls whose arguments are being read.
+    #[pin]
+    reading: SpinLock<Reading>,
+    /// Set once the client knows that its request is accepted. Calls that come before wait
+    /// (H-104).
+    is_established: Atomic<bool>,
 }
 
 impl Calls {
@@ -42,21 +117,34 @@ impl Calls {
         pin_init!(Self {
             inbox <- Inbox::new(Waiting::Calls),
             spare <- new_spinlock!(Fifo::none(), "rpcrdma_rs::Calls::spare"),
+            reading <- new_spinlock!(Reading::new(), "rpcrdma_rs::Calls::reading"),
+            is_established: Atomic::new(false),
         })
     }
 
-    /// Makes places for up to `most` calls that no thread has taken, and for the records of
-    /// `credits` that have ended. Called before the first call comes.
+    /// Makes places for up to `most` calls, and for the records of `credits` that have ended. Called before the first call comes.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn make(&self, most: usize, credits: usize) -> Result {
-        let spare = Fifo::new(credits)?;
+        let (spare, reading) = (Fifo::new(credits)?, Reading::with_places(most)?);
 
         self.inbox.make(most)?;
         *self.spare.lock() = spare;
+        *self.reading.lock() = reading;
         Ok(())
+    }
+
+    /// The client knows that its request is accepted.
+    pub(super) fn established(&self) {
+        // Release: the thread that sees it finds the calls that came before.
+        self.is_established.store(true, Release);
+    }
+
+    /// Returns `true` once the client knows that.
+    pub(super) fn is_established(&self) -> bool {
+        self.is_established.load(Acquire)
     }
 
     /// The record of `call`.
@@ -98,6 +186,27 @@ impl Calls {
     /// Takes the call that has waited longest.
     pub(super) fn pop(&self, xprt: &SvcXprt) -> Option<KBox<Call>> {
         self.inbox.pop(xprt)
+    }
+
+    /// Keeps a call while its arguments, of `len` bytes, are being read. Returns its number.
+    ///
+    /// # Errors
+    ///
+    /// The call, if too many are, or no call is kept.
+    pub(super) fn begin_reading(&self, call: KBox<Call>, len: u32) -> Result<usize, KBox<Call>> {
+        self.reading.lock().add(call, len)
+    }
+
+    /// Takes the call with this number, and the length of its arguments.
+    pub(super) fn end_reading(&self, number: usize) -> Option<(KBox<Call>, u32)> {
+        self.reading.lock().take(number)
+    }
+
+    /// Drops the calls whose arguments are being read, and keeps no others from now on.
+    pub(super) fn close_reading(&self) {
+        // Dropped without the lock.
+        let reading = self.reading.lock().close();
+        drop(reading);
     }
 
     /// Takes no call from now on, and drops those that wait.

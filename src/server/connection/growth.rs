@@ -59,10 +59,9 @@ impl Connection {
             // All are there already.
             self.count(0);
         }
-        let mut outbox = self.outbox.lock();
-        if let Some(sends) = outbox.sends() {
+        self.outbox.with_sends(|sends| {
             self.link.with_qp(|qp| qp.fetch_sends(sends));
-        }
+        });
     }
 }
 

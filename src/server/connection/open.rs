@@ -90,7 +90,6 @@ impl Connection {
 
         // CAST: Widening.
         self.calls.make(most, own.credits as usize)?;
-        self.open_reading(most)?;
         let waiting = Fifo::new(most)?;
         let terms = self.settle(&mut qp, own)?;
         self.terms.populate(terms);
@@ -98,7 +97,7 @@ impl Connection {
         self.receives
             .posted(qp.post_first_receives().map_err(|_| EIO)?);
         self.link.set_qp(qp);
-        self.outbox.lock().open(sends, waiting);
+        self.outbox.open(sends, waiting);
         Ok(())
     }
 
@@ -162,7 +161,7 @@ impl Connection {
 
         self.trace().accept(
             Peer::new(&self.admission.client).host(),
-            (sent, self.peer.map_or(0, number)),
+            (sent, self.admission.data.map_or(0, number)),
             (terms.thresholds.call, terms.thresholds.reply),
             terms.credits,
         );

@@ -4,8 +4,15 @@
 
 use kernel::{
     alloc::Flags,
+    new_spinlock,
     prelude::*,
-    sync::atomic::Relaxed, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        SpinLock, //
+    }, //
 };
 
 use super::{
@@ -80,8 +87,62 @@ pub(super) enum Message {
     },
 }
 
-/// The send queue, and the messages that wait for room in it.
+/// The messages of a connection to its client.
+#[pin_data]
 pub(super) struct Outbox {
+    #[pin]
+    queue: SpinLock<Queue>,
+    /// The number of messages that wait, for readers without the lock.
+    waiting: Atomic<usize>,
+}
+
+impl Outbox {
+    /// An outbox that takes no message.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            queue <- new_spinlock!(Queue::new(), "rpcrdma_rs::Outbox"),
+            waiting: Atomic::new(0),
+        })
+    }
+
+    /// Opens it, with room for messages that wait.
+    pub(super) fn open(&self, sends: ConnectionSends, waiting: Fifo<Message>) {
+        self.queue.lock().open(sends, waiting);
+    }
+
+    /// Takes no message from now on, and drops those that wait.
+    pub(super) fn close(&self) {
+        // Dropped without the lock.
+        let waiting = self.queue.lock().close();
+        self.waiting.store(0, Relaxed);
+        drop(waiting);
+    }
+
+    /// Takes the send queue, for the teardown.
+    pub(super) fn take_sends(&self) -> Option<ConnectionSends> {
+        self.queue.lock().take_sends()
+    }
+
+    /// Calls `change` with the send queue, if it is there.
+    pub(super) fn with_sends(&self, change: impl FnOnce(&mut ConnectionSends)) {
+        if let Some(sends) = self.queue.lock().sends() {
+            change(sends);
+        }
+    }
+
+    /// The number of messages that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    /// Returns `true` while few messages wait, so that more calls may be served.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting() < MANY
+    }
+}
+
+/// The send queue, and the messages that wait for room in it.
+struct Queue {
     /// `None` before it is made, and after the teardown has taken it.
     sends: Option<ConnectionSends>,
     /// The message that has waited longest, and those behind it.
@@ -90,9 +151,9 @@ pub(super) struct Outbox {
     is_open: bool,
 }
 
-impl Outbox {
-    /// An outbox that takes no message.
-    pub(super) const fn new() -> Self {
+impl Queue {
+    /// A queue that takes no message.
+    const fn new() -> Self {
         Self {
             sends: None,
             next: None,
@@ -102,7 +163,7 @@ impl Outbox {
     }
 
     /// Opens it.
-    pub(super) fn open(&mut self, sends: ConnectionSends, waiting: Fifo<Message>) {
+    fn open(&mut self, sends: ConnectionSends, waiting: Fifo<Message>) {
         self.sends = Some(sends);
         self.waiting = waiting;
         self.is_open = true;
@@ -110,20 +171,20 @@ impl Outbox {
 
     /// Takes no message from now on. Returns the messages that wait, to be dropped without the
     /// lock.
-    pub(super) fn close(&mut self) -> (Option<Message>, Fifo<Message>) {
+    fn close(&mut self) -> (Option<Message>, Fifo<Message>) {
         self.is_open = false;
         let waiting = core::mem::replace(&mut self.waiting, Fifo::none());
         (self.next.take(), waiting)
     }
 
     /// Takes the send queue, for the teardown.
-    pub(super) fn take_sends(&mut self) -> Option<ConnectionSends> {
+    fn take_sends(&mut self) -> Option<ConnectionSends> {
         self.is_open = false;
         self.sends.take()
     }
 
     /// The send queue.
-    pub(super) fn sends(&mut self) -> Option<&mut ConnectionSends> {
+    fn sends(&mut self) -> Option<&mut ConnectionSends> {
         self.sends.as_mut()
     }
 
@@ -232,7 +293,7 @@ impl Connection {
         flags: Flags,
         write: impl FnOnce(&mut [u8]) -> Option<u32>,
     ) -> Result<(), Unsent> {
-        let posted = self.outbox.lock().try_post(write, invalidate);
+        let posted = self.outbox.queue.lock().try_post(write, invalidate);
         let Some(write) = posted? else {
             return Ok(());
         };
@@ -254,7 +315,7 @@ impl Connection {
     ///
     /// As [`Self::send_message`].
     pub(super) fn send_or_wait(&self, message: Message) -> Result<(), Unsent> {
-        let mut outbox = self.outbox.lock();
+        let mut outbox = self.outbox.queue.lock();
 
         if !outbox.is_open {
             return Err(Unsent::Closed);
@@ -265,7 +326,7 @@ impl Connection {
             drop(message);
             return Err(Unsent::Refused(ENOBUFS));
         }
-        self.waiting.store(outbox.len(), Relaxed);
+        self.outbox.waiting.store(outbox.len(), Relaxed);
         // Store-buffer pattern. Thread: set `waiting`, smp_mb(), look for completed requests.
         // Handler: note a completed request, smp_mb(), test `waiting`.
         smp_mb();
@@ -277,14 +338,14 @@ impl Connection {
     }
 
     /// Posts the messages that wait, as long as there is room.
-    fn flush(&self, outbox: &mut Outbox) -> Result<(), Unsent> {
+    fn flush(&self, outbox: &mut Queue) -> Result<(), Unsent> {
         let flushed = self.post_waiting(outbox);
 
-        self.waiting.store(outbox.len(), Relaxed);
+        self.outbox.waiting.store(outbox.len(), Relaxed);
         flushed
     }
 
-    fn post_waiting(&self, outbox: &mut Outbox) -> Result<(), Unsent> {
+    fn post_waiting(&self, outbox: &mut Queue) -> Result<(), Unsent> {
         while outbox.is_open {
             let Some(message) = outbox.next.take().or_else(|| outbox.waiting.pop()) else {
                 break;
@@ -327,10 +388,10 @@ impl Connection {
     pub(super) fn flush_waiting(&self) {
         // Pairs with the barrier of a thread whose message waits.
         smp_mb();
-        if self.waiting.load(Relaxed) == 0 {
+        if self.outbox.waiting() == 0 {
             return;
         }
-        let mut outbox = self.outbox.lock();
+        let mut outbox = self.outbox.queue.lock();
         let before = outbox.len();
         let flushed = self.flush(&mut outbox);
         let after = outbox.len();
@@ -341,10 +402,5 @@ impl Connection {
         if before >= MANY && after < MANY {
             self.look_again();
         }
-    }
-
-    /// Returns `true` while few messages wait, so that more calls may be served.
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting.load(Relaxed) < MANY
     }
 }

@@ -2,10 +2,7 @@
 
 //! Arguments with parts in the client's memory.
 
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::prelude::*;
 
 use super::{
     call::Call,
@@ -53,51 +50,6 @@ use crate::{
 
 /// Registrations that are allocated at a time.
 const SINKS_GROWTH: u32 = 4;
-
-/// Calls whose arguments are being read, by the number that their RDMA Reads are posted with.
-pub(super) struct Reading {
-    /// The calls, each with the length of its arguments.
-    calls: KVec<Option<(KBox<Call>, u32)>>,
-    is_open: bool,
-}
-
-impl Reading {
-    /// None.
-    pub(super) const fn new() -> Self {
-        Self {
-            calls: KVec::new(),
-            is_open: false,
-        }
-    }
-
-    /// Takes all calls, to be dropped without the lock, and no others from now on.
-    pub(super) fn close(&mut self) -> KVec<Option<(KBox<Call>, u32)>> {
-        self.is_open = false;
-        core::mem::replace(&mut self.calls, KVec::new())
-    }
-
-    /// Keeps a call. Returns its number, or the call if there is no place.
-    fn add(&mut self, call: KBox<Call>, len: u32) -> Result<usize, KBox<Call>> {
-        let free = self
-            .calls
-            .iter_mut()
-            .enumerate()
-            .find(|(_, place)| place.is_none());
-
-        match free {
-            Some((number, place)) if self.is_open => {
-                *place = Some((call, len));
-                Ok(number)
-            }
-            _ => Err(call),
-        }
-    }
-
-    /// Takes a call.
-    fn take(&mut self, number: usize) -> Option<(KBox<Call>, u32)> {
-        self.calls.get_mut(number)?.take()
-    }
-}
 
 /// The arguments of a call as far as they are here, and the RDMA Reads that they lack.
 struct Parts {
@@ -193,23 +145,6 @@ impl Parts {
 }
 
 impl Connection {
-    /// Makes places for `most` calls whose arguments are being read.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn open_reading(&self, most: usize) -> Result {
-        let mut calls = KVec::with_capacity(most, GFP_KERNEL)?;
-
-        for _ in 0..most {
-            calls.push_within_capacity(None)?;
-        }
-        let mut reading = self.reading.lock();
-        reading.calls = calls;
-        reading.is_open = true;
-        Ok(())
-    }
-
     /// Begins to read the parts of a call's arguments that are in the client's memory. A thread
     /// takes the call again when they are here.
     pub(super) fn read_arguments(&self, mut call: KBox<Call>) {
@@ -239,7 +174,7 @@ impl Connection {
         };
         // Its value must not be dropped under the lock.
         let xid = call.xid;
-        let added = self.reading.lock().add(call, len);
+        let added = self.calls.begin_reading(call, len);
         match added {
             Ok(context) => {
                 self.stats.read_segments.add(segments);
@@ -252,15 +187,13 @@ impl Connection {
         }
     }
 
-    /// The RDMA of the call with this xid has failed. If the client's device has refused it, the
-    /// call is rejected when it comes again (V1-118).
+    /// The RDMA of the call with this xid has failed.
     #[cold]
     fn transfer_ended(&self, xid: u32, failure: Failure) {
-        let was_refused = self.is_refused.xchg(false, Relaxed);
+        let client = self.admission.client.ip();
 
-        if was_refused || failure.is_refused() {
+        if self.refusals.transfer_failed(client, xid, failure) {
             self.stats.refused_calls.inc();
-            self.refused.record(self.admission.client.ip(), xid);
         }
     }
 
@@ -298,7 +231,7 @@ impl TransferHandler for Connection {
     }
 
     fn read(&self, context: usize, result: Result<PageSet<Private>, Failure>) {
-        let taken = self.reading.lock().take(context);
+        let taken = self.calls.end_reading(context);
 
         if let (Some((mut call, len)), Some(terms)) = (taken, self.terms()) {
             match result {
@@ -317,10 +250,7 @@ impl TransferHandler for Connection {
     }
 
     fn transfer_failed(&self, failure: Failure) {
-        // Requests complete in order: the transfer of this one is the next that does.
-        if failure.is_refused() {
-            self.is_refused.store(true, Relaxed);
-        }
+        self.refusals.request_failed(failure);
         self.lost(CloseReason::Completion(failure));
     }
 }

@@ -173,7 +173,7 @@ impl Connection {
 
     /// Returns `true`, once, if the client has refused the RDMA of this call before.
     fn has_ended_another(&self, xid: u32) -> bool {
-        self.refused.take(self.admission.client.ip(), xid)
+        self.refusals.take(self.admission.client.ip(), xid)
     }
 
     /// A message of the client has come.

@@ -4,11 +4,7 @@
 
 use kernel::{
     seq_file::SeqFile,
-    seq_print,
-    sync::atomic::{
-        Acquire,
-        Relaxed, //
-    }, //
+    seq_print, //
 };
 
 use super::{
@@ -65,7 +61,7 @@ impl Connection {
         match self.terms() {
             None => "accepting",
             Some(_) if self.is_closed() => "closing",
-            Some(_) if self.is_established.load(Acquire) => "connected",
+            Some(_) if self.calls.is_established() => "connected",
             Some(_) => "unconfirmed",
         }
     }
@@ -90,7 +86,7 @@ impl Connection {
 
     /// Messages that wait to be sent, and the reason.
     fn waiting(&self) -> (usize, &'static str) {
-        match self.waiting.load(Relaxed) {
+        match self.outbox.waiting() {
             0 => (0, "nothing"),
             count => (count, "buffers"),
         }
@@ -155,7 +151,7 @@ impl Connection {
         let sent = Hex(if policy.private_data { &sent } else { &[] });
         seq_print!(seq, "private_data_sent {sent}\n");
         view::meaning(seq, "we", policy.private_data, &terms.own);
-        view::meaning(seq, "client", self.peer.is_some(), &self.peer());
+        view::meaning(seq, "client", self.admission.data.is_some(), &self.peer());
         let (call, reply) = self.thresholds(terms);
         call.print(seq, "inline_call");
         reply.print(seq, "inline_reply");
