@@ -776,12 +776,6 @@ SERVER = (
         ),
     ),
     Defect(
-        "padding that the client does not send is whatever was in memory",
-        "V1-76",
-        "test_served_calls: arguments",
-        (("Source::Zeros => this.pages.zero(piece.at, piece.len)?,", "Source::Zeros => (),"),),
-    ),
-    Defect(
         "a call that comes with the last one taken is overlooked",
         "H-114",
         "test_server: many calls",
