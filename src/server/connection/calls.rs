@@ -216,3 +216,74 @@ impl Calls {
         }
     }
 }
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_server_calls)]
+mod tests {
+    use super::*;
+    use crate::proto::{
+        neutral::Invalidation,
+        responder::{
+            rebuild::form::Form,
+            received::Received, //
+        },
+        vectors::{
+            Message,
+            TV_V1_1, //
+        },
+        Wire, //
+    };
+
+    fn call() -> Result<Call> {
+        let message = Message::new(&TV_V1_1);
+        let message = message.bytes();
+        let Received::Call(call) = Wire::V1.receive_call(message) else {
+            return Err(EINVAL);
+        };
+
+        Ok(Call::new(
+            Wire::V1,
+            &call,
+            message.len(),
+            Form::Inline,
+            Invalidation::None,
+        ))
+    }
+
+    /// Calls that have ended leave their records to later ones, as many as there are places.
+    #[test]
+    fn records() -> Result {
+        let calls = KBox::pin_init(Calls::new(), GFP_KERNEL)?;
+        calls.make(4, 1)?;
+
+        let (first, second) = (calls.record(call()?)?, calls.record(call()?)?);
+        let place: *const Call = &raw const *first;
+        assert!(calls.end(first).is_none());
+        assert!(calls.end(second).is_none());
+        let third = calls.record(call()?)?;
+        assert!(core::ptr::eq(&raw const *third, place));
+        assert!(calls.spare.lock().is_empty());
+        Ok(())
+    }
+
+    /// A call whose arguments are being read is found by its number, once; none is kept after the
+    /// end.
+    #[test]
+    fn reading() -> Result {
+        let calls = KBox::pin_init(Calls::new(), GFP_KERNEL)?;
+        assert!(calls.begin_reading(calls.record(call()?)?, 7).is_err());
+        calls.make(2, 2)?;
+
+        let first = calls.begin_reading(calls.record(call()?)?, 7);
+        let second = calls.begin_reading(calls.record(call()?)?, 9);
+        assert!(calls.begin_reading(calls.record(call()?)?, 11).is_err());
+        let number = first.map_err(|_| EINVAL)?;
+        let found = calls.end_reading(number);
+        assert!(found.is_some_and(|(_, len)| len == 7));
+        assert!(calls.end_reading(number).is_none());
+        calls.close_reading();
+        assert!(calls.end_reading(second.map_err(|_| EINVAL)?).is_none());
+        assert!(calls.begin_reading(calls.record(call()?)?, 7).is_err());
+        Ok(())
+    }
+}
