@@ -359,7 +359,7 @@ impl Connection {
         self.link.tear_down(sends, || (), || ());
         cancel_delayed::<_, 0>(self);
         self.calls.close();
-        // No RDMA Read is under way: the drain has freed the pages of those that did not complete.
+        // No RDMA Read is under way: the drain has freed the pages of all that did not complete.
         self.calls.close_reading();
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     view, //
 };
 
-/// The connections, and the sums of the counters of those that have ended.
+/// The connections, and the sums of the counters of ended ones.
 struct Connections {
     /// By their numbers. `None` while none exists: a static value is not freed when the module is
     /// unloaded.

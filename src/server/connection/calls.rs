@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The calls of a connection: those that no thread has taken, those whose arguments are being read,
-//! and the records of those that have ended.
+//! The calls of a connection: untaken calls, calls whose arguments are being read, and the records
+//! of ended ones.
 
 use kernel::{
     alloc::flags::{
@@ -70,7 +70,7 @@ impl Reading {
         core::mem::replace(&mut self.calls, KVec::new())
     }
 
-    /// Keeps a call. Returns its number, or the call if there is no place.
+    /// Keeps a call. Returns its number, or the call without a free place.
     fn add(&mut self, call: KBox<Call>, len: u32) -> Result<usize, KBox<Call>> {
         let free = self
             .calls
@@ -122,7 +122,8 @@ impl Calls {
         })
     }
 
-    /// Makes places for up to `most` calls, and for the records of `credits` that have ended. Called before the first call comes.
+    /// Makes places for up to `most` calls, and for the records of `credits` ended ones. Called
+    /// before the first call comes.
     ///
     /// # Errors
     ///
@@ -209,7 +210,7 @@ impl Calls {
         drop(reading);
     }
 
-    /// Takes no call from now on, and drops those that wait.
+    /// Takes no call from now on, and drops all untaken ones.
     pub(super) fn close(&self) {
         while let Some(call) = self.inbox.close() {
             drop(call);
@@ -250,7 +251,7 @@ mod tests {
         ))
     }
 
-    /// Calls that have ended leave their records to later ones, as many as there are places.
+    /// Ended calls leave their records to later ones, up to the number of places.
     #[test]
     fn records() -> Result {
         let calls = KBox::pin_init(Calls::new(), GFP_KERNEL)?;

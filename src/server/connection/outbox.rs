@@ -42,7 +42,7 @@ use crate::{
 /// Messages that wait before the connection takes no more calls.
 const MANY: usize = 16;
 
-/// Messages of the outbox beyond one for each credit: those of calls that threads have taken from a
+/// Messages of the outbox beyond one for each credit: replies to calls that threads have taken from a
 /// client with more calls than its credits.
 pub(super) const BEYOND: u32 = 64;
 
@@ -110,7 +110,7 @@ impl Outbox {
         self.queue.lock().open(sends, waiting);
     }
 
-    /// Takes no message from now on, and drops those that wait.
+    /// Takes no message from now on, and drops all that wait.
     pub(super) fn close(&self) {
         // Dropped without the lock.
         let waiting = self.queue.lock().close();
@@ -145,7 +145,7 @@ impl Outbox {
 struct Queue {
     /// `None` before it is made, and after the teardown has taken it.
     sends: Option<ConnectionSends>,
-    /// The message that has waited longest, and those behind it.
+    /// The message that has waited longest, and the others behind it.
     next: Option<Message>,
     waiting: Fifo<Message>,
     is_open: bool,
@@ -337,7 +337,7 @@ impl Connection {
         flushed
     }
 
-    /// Posts the messages that wait, as long as there is room.
+    /// Posts the messages that wait, until the queue is full.
     fn flush(&self, outbox: &mut Queue) -> Result<(), Unsent> {
         let flushed = self.post_waiting(outbox);
 
