@@ -782,12 +782,6 @@ SERVER = (
         (("        if queue.items.is_empty() {\n            xprt.clear", "        if true {\n            xprt.clear"),),
     ),
     Defect(
-        "requests of a closed listener are kept",
-        "H-101",
-        "test_server: requests",
-        (("        drop(listening);\n        self.close_requests();\n", "        drop(listening);\n"),),
-    ),
-    Defect(
         "replies are as long as the server can send",
         "PD-15",
         "test_server_sizes: private data of the request: none",
