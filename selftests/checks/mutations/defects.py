@@ -669,8 +669,8 @@ RESPONDER = (
     of_responder(
         "an unused Reply chunk returns lengths",
         "V1-101",
-        "filled(chunk, plan.in_reply_chunk())",
-        "filled(chunk, 1)",
+        "        if self.long {\n            self.rest\n        } else {\n            0\n        }\n",
+        "        self.rest\n",
     ),
     of_responder(
         "an unused Write chunk returns lengths",

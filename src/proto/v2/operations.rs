@@ -20,7 +20,10 @@ use super::{
         Set,
         Subset, //
     },
-    defect::Defect, //
+    defect::{
+        Defect,
+        Discard, //
+    }, //
 };
 
 /// The operations that are known here (XC-29).
@@ -133,6 +136,24 @@ pub(crate) enum Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
+    /// The operation with the code `word` in a received message: known, in a direction that it may
+    /// have, well-formed.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is none of these.
+    pub(crate) fn receive(
+        word: u32,
+        direction: Direction,
+        info: &'a [u8],
+    ) -> Result<Self, Discard> {
+        let code = Code::from_word(word).ok_or(Discard::Operation)?;
+        if !code.may_come(direction) {
+            return Err(Discard::Direction);
+        }
+        Self::decode(code, info).map_err(Discard::Defect)
+    }
+
     /// Takes `info`, the `rdma_optinfo` of an operation, apart, and checks all of it (XC-10).
     ///
     /// # Errors

@@ -28,10 +28,7 @@ use super::{
         Header, //
     },
     later::Later,
-    operations::{
-        Code,
-        Operation, //
-    }, //
+    operations::Operation, //
 };
 
 /// The knowledge of the version of a connection.
@@ -142,7 +139,7 @@ fn classify(side: Side, header: Header<'_>) -> Received<'_> {
             operation,
             info,
             payload,
-        } => match control(operation, direction, info) {
+        } => match Operation::receive(operation, direction, info) {
             Ok(operation) => Received::Message(Incoming::Control {
                 xid,
                 credits,
@@ -219,15 +216,6 @@ fn defective(
     }
 }
 
-/// Looks into an operation: known, in a direction that it may have, well-formed.
-fn control(word: u32, direction: Direction, info: &[u8]) -> Result<Operation<'_>, Discard> {
-    let code = Code::from_word(word).ok_or(Discard::Operation)?;
-    if !code.may_come(direction) {
-        return Err(Discard::Direction);
-    }
-    Operation::decode(code, info).map_err(Discard::Defect)
-}
-
 fn rpc_message(side: Side, direction: Direction, message: Rpc<'_>) -> Received<'_> {
     match check(side, direction, &message) {
         Err(defect) => defective(side, message.xid, Some(direction), Request::Call, defect),
@@ -242,6 +230,7 @@ mod tests {
     use super::{
         super::{
             super::vectors::*,
+            operations::Code,
             vectors::*, //
         },
         *, //

@@ -168,10 +168,10 @@ impl Calls {
     /// Ends a call. Returns its message, if it has it still.
     pub(super) fn end(&self, mut call: KBox<Call>) -> Option<RecvBuffer> {
         let message = call.end();
-        // What finds no place is freed without the lock.
-        let kept = self.spare.lock().push(call);
+        // A record without a free place is freed without the lock.
+        let left = self.spare.lock().push(call);
 
-        drop(kept);
+        drop(left);
         message
     }
 
