@@ -42,8 +42,8 @@ use crate::{
 /// Messages that wait before the connection takes no more calls.
 const MANY: usize = 16;
 
-/// Messages of the outbox beyond one for each credit: replies to calls that threads have taken from a
-/// client with more calls than its credits.
+/// Messages of the outbox beyond one for each credit: replies to calls that threads have taken from
+/// a client with more calls than its credits.
 pub(super) const BEYOND: u32 = 64;
 
 /// The reason why a message was not sent.
