@@ -154,8 +154,8 @@ deb: ## Build the Debian package of the module, for DKMS, under out/deb
 test-package: setup deb ## Install the package on a bare Debian machine and boot that in a guest (root, 15 minutes)
 	@$(selftests)/setup/package/run.sh
 
-bench: modules $(if $(ROWS),,setup-native) ## Compare the module with the in-tree client, in instructions per operation and by the clock (60 minutes)
-	@$(selftests)/bench/run.sh --kernel $(KERNEL) $(ROWS)
+bench: modules $(if $(ROWS),,setup-native) ## Compare the module with the in-tree one, in instructions per operation and by the clock (SIDE=server: the server; 60 minutes)
+	@$(selftests)/bench/run.sh --kernel $(KERNEL) $(if $(SIDE),--side $(SIDE)) $(ROWS)
 
 lint: modules ## Check format, lints and style of everything
 	@$(enter) selftests/checks/lint/lint.sh "$$($(setup) --path linux)" "$(kernel-build)" out/$(KERNEL)

@@ -16,22 +16,23 @@ from guests.harness import accel, klog, network
 from guests.harness.awake import awake
 from guests.harness.config import OUR_MODULE, REPO
 
-from . import clients, document, loads, speed, table
+from . import builds, document, loads, speed, table
 from .lab import BUILT, BenchOptions, Lab, counted
 from .measure import Measurement, clock
-from .rows import select
-
-RESULTS = BUILT / "results.csv"
-FUNCTIONS = BUILT / "functions.csv"
+from .rows import Row, select, select_served
+from .sides import CLIENT_SIDE, SERVER_SIDE, Side
 
 
 def arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(prog="bench", description="Compares our client transport with the in-tree one.")
+    parser = argparse.ArgumentParser(prog="bench", description="Compares our transport with the in-tree one.")
     parser.add_argument(
         "pattern",
         nargs="*",
         help="count only rows whose name contains one of these; with --only speed, the same for loads",
+    )
+    parser.add_argument(
+        "--side", choices=(CLIENT_SIDE, SERVER_SIDE), default=CLIENT_SIDE, help="the side whose transports are compared"
     )
     parser.add_argument(
         "--more",
@@ -49,8 +50,10 @@ def arguments() -> argparse.Namespace:
         default="native",
         help="that of guests that are measured by the clock",
     )
-    parser.add_argument("--clients", default="ours,in-tree,repaired", help="the clients to count instructions of")
-    parser.add_argument("--timed", default="ours,in-tree,control", help="the clients to measure by the clock")
+    parser.add_argument(
+        "--builds", help="those to count instructions of; by default ours,in-tree, and at the client repaired as well"
+    )
+    parser.add_argument("--timed", default="ours,in-tree,control", help="the builds to measure by the clock")
     parser.add_argument(
         "--other", action="append", default=[], metavar="NAME=FILE", help="one more, another build of ours"
     )
@@ -75,23 +78,37 @@ def started(lab: Lab) -> Iterator[Lab]:
         lab.stop()
 
 
-def compared(names: str, args: argparse.Namespace, options: BenchOptions) -> list[clients.Client]:
-    """The clients that the command line names; the guests boot with ours, the first."""
-    found = clients.chosen(names.split(","), BUILT / "repaired/rpcrdma.ko", options.module, args.other)
-    if missing := [client.name for client in found if client.module and not client.module.exists()]:
+def compared(names: str, args: argparse.Namespace, options: BenchOptions) -> list[builds.Build]:
+    """The builds that the command line names; the guests boot with ours, the first."""
+    found = builds.chosen(names.split(","), BUILT / "repaired/rpcrdma.ko", options.module, args.other)
+    if missing := [build.name for build in found if build.file and not build.file.exists()]:
         sys.exit(f"error: there is no module of {' or '.join(missing)}")
-    if [client.name for client in found[:1]] != [clients.OURS]:
-        sys.exit("error: the first client is ours")
+    if [build.name for build in found[:1]] != [builds.OURS]:
+        sys.exit("error: the first build is ours")
     return found
 
 
-def count(args: argparse.Namespace) -> str:
+def rows_of(args: argparse.Namespace) -> list[Row]:
+    """The rows that the command line names."""
+    return select_served(args.pattern) if args.side == SERVER_SIDE else select(args.pattern, args.more)
+
+
+def results(side: Side) -> tuple[Path, Path, Path]:
+    """The files for the samples, the profile and the page of a side."""
+    there = BUILT / side.name if side.serves else BUILT
+    there.mkdir(exist_ok=True)
+    return there / "results.csv", there / "functions.csv", there / document.name_of(side)
+
+
+def count(args: argparse.Namespace, side: Side) -> str:
     """Measures the rows that count instructions; returns the version of the kernel."""
     options = BenchOptions(accel=accel.choose(BenchOptions()))
     options.module = args.module or options.module
-    options, counting = counted(options)
-    with started(Lab(options, compared(args.clients, args, options), counting)) as lab:
-        Measurement(lab, select(args.pattern, args.more), args.visits, RESULTS, FUNCTIONS).run()
+    options, counting = counted(options, side)
+    names = args.builds or ("ours,in-tree" if side.serves else "ours,in-tree,repaired")
+    samples, functions, _ = results(side)
+    with started(Lab(options, side, compared(names, args, options), counting)) as lab:
+        Measurement(lab, rows_of(args), args.visits, samples, functions).run()
         return lab.client.run("uname -r").out.strip()
 
 
@@ -117,19 +134,34 @@ def timed(args: argparse.Namespace) -> BenchOptions:
     )
 
 
-def by_the_clock(args: argparse.Namespace, options: BenchOptions) -> speed.Values:
+def by_the_clock(args: argparse.Namespace, side: Side, options: BenchOptions) -> speed.Values:
     """Measures by the clock."""
     options.memory = speed.CROWD_GUEST
     options.module = args.module or options.module
-    with started(Lab(options, compared(args.timed, args, options))) as lab:
+    with started(Lab(side.options(options), side, compared(args.timed, args, options))) as lab:
         return speed.Speed(lab, args.speed_visits, args.pattern, args.only == "memory", args.more).run()
+
+
+def report(args: argparse.Namespace, side: Side, kernel: str, values: speed.Values) -> None:
+    """Prints the tables of the counts, and writes the profile and the page."""
+    samples, by_function, page = results(side)
+    records, functions = table.read_csv(samples), table.read_csv(by_function)
+    profile = table.profile(records, functions)
+    (page.parent / "profile.txt").write_text(profile + "\n")
+    if args.profile:
+        print(profile)
+    print("\n\n".join(filter(None, (table.table(records), table.tuned(records), table.summary(records)))))
+    command = document.command_of(side, args.more, args.pattern)
+    native = args.timed_kernel == "native"
+    page.write_text(document.page(side, records, functions, values, kernel, native, command))
 
 
 def main() -> int:
     """Runs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args = arguments()
-    found = [row.name for row in select(args.pattern, args.more)]
+    side = Side(args.side)
+    found = [row.name for row in rows_of(args)]
     if args.only == "speed":
         found = [name for load in loads.select(args.pattern, args.more) for name in load.names]
     if args.list:
@@ -147,25 +179,17 @@ def main() -> int:
     kernel, values = "", {}
     with awake():
         if counts:
-            kernel = count(args)
+            kernel = count(args, side)
         if timed_options:
-            values = by_the_clock(args, timed_options)
+            values = by_the_clock(args, side, timed_options)
     print()
     if kernel:
-        records = table.read_csv(RESULTS)
-        profile = table.profile(records, table.read_csv(FUNCTIONS))
-        (BUILT / "profile.txt").write_text(profile + "\n")
-        if args.profile:
-            print(profile)
-        print("\n\n".join(filter(None, (table.table(records), table.tuned(records), table.summary(records)))))
-        words = [*(["--more"] if args.more else []), *args.pattern]
-        command = " ".join(["make bench", *([f'ROWS="{" ".join(words)}"'] if words else [])])
-        (BUILT / "performance.rst").write_text(
-            document.page(records, table.read_csv(FUNCTIONS), values, kernel, args.timed_kernel == "native", command)
-        )
+        report(args, side, kernel, values)
     if values:
-        print("\n" + speed.table(values) + "\n\n" + speed.summary(values))
-    print(f"\ntook {clock(time.monotonic() - start)}; samples, profile, plots and a summary are in out/bench")
+        print("\n" + speed.table(values) + "\n\n" + speed.summary(values, side))
+    print(
+        f"\ntook {clock(time.monotonic() - start)}; samples, profile, plots and a summary are in {results(side)[0].parent.relative_to(REPO)}"
+    )
     return 0
 
 

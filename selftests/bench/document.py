@@ -6,54 +6,30 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from dataclasses import dataclass
 
 from . import rows, speed, table
+from .sides import Side
 
 PAGE = """.. SPDX-License-Identifier: GPL-2.0
 
-===========
-Performance
-===========
+{line}
+{title}
+{line}
 
-``make bench`` runs the same operations over this module and over the in-tree one, in the same client guest and against
-the same in-tree server, and counts the instructions that the client executes: kernel and user space, drivers and
-soft-RoCE included. Such figures do not depend on the load of the machine. They do not cover time spent waiting (see
-`By the clock`_) or real RDMA hardware, which does in silicon much of the work counted here.
+{intro}
 
 This page was made on {date} by ``{command}`` with Linux {kernel}. Ratios are ours / in-tree, of medians; the spread is
 the distance between the smallest and the largest sample. A row is measured again unless most of its samples agree.
 
-The in-tree module intends to signal one Send in many; once it has registered memory, a counting bug makes it signal
-every second Send, or every Send. The column ``/ repaired`` compares with the same module without the bug (one line,
-which ``make bench`` changes in a copy). ``its host`` compares the host parts of both.
-
-Each of the following lines has a limit, and lists the rows outside of it with their figures, the worst first. The limit
-of the own instructions is {small:.2f} for calls without payload or with up to 8 KiB of it, and of 1 MiB in contiguous
-memory, {large:.2f} for all others. No two successive pages of the RPC rows are adjacent in memory, unless the row is
-named contiguous; NFS rows use the pages that the allocator returns.
+{limits}
 
 {verdict}
 
 Instructions
 ============
 
-The host part leaves out the work for the software adapter and its network, by context: all instructions between the
-call of a function of soft-RoCE, an interrupt of a device or the poll of the network adapter's queue, and the return
-from it. It still includes the switches to and from the workers of soft-RoCE, thousands of instructions that hardware
-does not need, and lacks the wake-up of the handler of completions, which hardware leaves to the host. The column of the
-transport is its code alone.
-
-The stages bound a connection: the work of sunrpc and the transport to send, under the lock of the transport, and their
-work in handlers of completions, both without the adapter. This module has one such handler for each connection; the
-in-tree one has two, for Sends and for Receives, that may run side by side, and the column has their sum. In rows of
-reconnects the handlers of the connection manager are among them.
-
-Locks are the locks that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix.
-Doorbells are counted for the send queue and for the receive queue; ``Sends each`` is the number of Sends for each
-doorbell of the send queue, including doorbells of separately posted local invalidations. A burst is the operations for
-each run of a handler. Doorbells, completions, registrations and bytes are per operation: bytes of registered memory,
-bytes that the transport copies into the buffers of Sends and out of the buffers of Receives, and bytes that the adapter
-copies.
+{columns}
 
 ::
 
@@ -85,6 +61,76 @@ directions.
 """
 
 
+@dataclass(frozen=True)
+class Words:
+    """What the page of one side says."""
+
+    title: str
+    command: str
+    intro: str
+    limits: str
+    columns: str
+
+
+CLIENT = Words(
+    title="Performance",
+    command="make bench",
+    intro="""
+``make bench`` runs the same operations over this module and over the in-tree one, in the same client guest and against
+the same in-tree server, and counts the instructions that the client executes: kernel and user space, drivers and
+soft-RoCE included. Such figures do not depend on the load of the machine. They do not cover time spent waiting (see
+`By the clock`_) or real RDMA hardware, which does in silicon much of the work counted here.
+:doc:`performance-server` has the same of the server.
+""",
+    limits=f"""
+The in-tree module intends to signal one Send in many; once it has registered memory, a counting bug makes it signal
+every second Send, or every Send. The column ``/ repaired`` compares with the same module without the bug (one line,
+which ``make bench`` changes in a copy). ``its host`` compares the host parts of both.
+
+Each of the following lines has a limit, and lists the rows outside of it with their figures, the worst first. The limit
+of the own instructions is {rows.SMALL:.2f} for calls without payload or with up to 8 KiB of it, and of 1 MiB in contiguous
+memory, {rows.LARGE:.2f} for all others. No two successive pages of the RPC rows are adjacent in memory, unless the row is
+named contiguous; NFS rows use the pages that the allocator returns.
+""",
+    columns="""
+The host part leaves out the work for the software adapter and its network, by context: all instructions between the
+call of a function of soft-RoCE, an interrupt of a device or the poll of the network adapter's queue, and the return
+from it. It still includes the switches to and from the workers of soft-RoCE, thousands of instructions that hardware
+does not need, and lacks the wake-up of the handler of completions, which hardware leaves to the host. The column of the
+transport is its code alone.
+
+The stages bound a connection: the work of sunrpc and the transport to send, under the lock of the transport, and their
+work in handlers of completions, both without the adapter. This module has one such handler for each connection; the
+in-tree one has two, for Sends and for Receives, that may run side by side, and the column has their sum. In rows of
+reconnects the handlers of the connection manager are among them.
+
+Locks are the locks that the transport takes itself, sunrpc's included, atomics its instructions with a lock prefix.
+Doorbells are counted for the send queue and for the receive queue; ``Sends each`` is the number of Sends for each
+doorbell of the send queue, including doorbells of separately posted local invalidations. A burst is the operations for
+each run of a handler. Doorbells, completions, registrations and bytes are per operation: bytes of registered memory,
+bytes that the transport copies into the buffers of Sends and out of the buffers of Receives, and bytes that the adapter
+copies.
+""",
+)
+
+SERVER = Words(
+    title="Performance of the server",
+    command="make bench SIDE=server",
+    intro="""
+``make bench SIDE=server`` runs the same operations over this module and over the in-tree one, in the same server guest
+and for the same in-tree client, and counts the instructions that the server executes: nfsd and its file system, which is
+in memory, drivers and soft-RoCE included. :doc:`performance` describes the method and its limits.
+""",
+    limits="""
+Each of the following lines has a limit, and lists the rows outside of it with their figures, the worst first.
+""",
+    columns="""
+The columns are those of :doc:`performance`. The send stage is that of ``svc_send()``, in which an nfsd thread hands its
+reply to the transport, the reply stage the handlers of completions. RDMA Reads and RDMA Writes count as Sends.
+""",
+)
+
+
 TUNED = """
 Inline sizes of 16 KiB, on both sides, compared with 4 KiB. The columns of one client compare it with itself, and
 ``ours/in-tree`` this module with 16 KiB with the in-tree module with 4 KiB; with ``both 16 KiB`` both have the larger
@@ -112,12 +158,12 @@ LEAST = 10
 def own(functions: list[table.Record], row: str) -> str:
     """The cost of the functions of both transports, in two lists."""
     text = []
-    for client in table.PAIR:
+    for build in table.PAIR:
         costs: Counter[str] = Counter()
         for record in functions:
-            if (record["row"], record["client"], record["part"]) == (row, client, "transport"):
+            if (record["row"], record["build"], record["part"]) == (row, build, "transport"):
                 costs[short(str(record["function"]))] += float(record["instructions"])
-        text.append(f"{row}, {client}: {costs.total():,.0f}")
+        text.append(f"{row}, {build}: {costs.total():,.0f}")
         text += [f"{cost:10,.0f} {name}" for name, cost in costs.most_common() if cost >= LEAST]
     return "\n".join(text)
 
@@ -153,7 +199,20 @@ def indented(text: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
 
 
+def name_of(side: Side) -> str:
+    """The file of a side's page."""
+    return "performance-server.rst" if side.serves else "performance.rst"
+
+
+def command_of(side: Side, more: bool, patterns: list[str]) -> str:
+    """The command that measures again."""
+    words = [*(["--more"] if more else []), *patterns]
+    rows_named = [f'ROWS="{" ".join(words)}"'] if words else []
+    return " ".join([(SERVER if side.serves else CLIENT).command, *rows_named])
+
+
 def page(
+    side: Side,
     records: list[table.Record],
     functions: list[table.Record],
     values: speed.Values,
@@ -162,10 +221,14 @@ def page(
     command: str,
 ) -> str:
     """The page's text; `kernel` is the version of the kernel that counted, `native` whether the timed guests were native."""
-    verdict = [*table.summary(records).splitlines(), *(speed.summary(values).splitlines() if values else [])]
+    words = SERVER if side.serves else CLIENT
+    verdict = [*table.summary(records).splitlines(), *(speed.summary(values, side).splitlines() if values else [])]
     return PAGE.format(
-        small=rows.SMALL,
-        large=rows.LARGE,
+        line="=" * len(words.title),
+        title=words.title,
+        intro=words.intro.strip(),
+        limits=words.limits.strip(),
+        columns=words.columns.strip(),
         date=time.strftime("%Y-%m-%d"),
         command=command,
         kernel=kernel,

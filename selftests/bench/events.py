@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The events of an operation, counted in the drivers below the transport: the same way for all transports."""
+"""The events of an operation, counted in the drivers below the transport: the same way for all builds of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from .counter import Tally
 
-# The callers that invalidate for a work request of the client itself; all others do it for the server.
+# The callers that invalidate for a work request of the guest itself; all others do it for its peer.
 LOCAL = ("rxe_requester", "rxe_do_local_ops", "rxe_sender")
 
 
@@ -62,6 +62,8 @@ EVENTS: dict[str, Callable[[Tally], float]] = {
     "polls": entries_of("rxe_poll_cq"),
     "interrupts": entries_of("vring_interrupt"),
     "timer ticks": entries_of("update_process_times"),
+    "calls served": entries_of("svc_process"),
+    "page allocations": entries_of("get_page_from_freelist", "alloc_pages_bulk_noprof"),
     "task switches": entries_of("__switch_to"),
     "frames sent": entries_of("rxe_xmit_packet"),
     "frames received": entries_of("rxe_rcv"),

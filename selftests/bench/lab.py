@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The two guests of a comparison: one server, and a client that changes from one transport to the other and back."""
+"""The two guests of a comparison, of which one changes from one build of the transport to the other and back."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from guests.lib import corpus, rpcload
 from guests.lib.rules import ROOT
 
 from . import rows
-from .clients import Client
+from .builds import Build
 from .counter import Counting, Tally
 from .listing import Listing
 from .lockstep import Lockstep
+from .sides import SERVICE, Side
 from .symbols import Symbols, return_sites
 
 BUILT = REPO / "out/bench"
@@ -51,14 +52,21 @@ INLINE = "for way in read write; do echo {size} >/proc/sys/sunrpc/rdma_max_inlin
 SERVER_INLINE = "echo {size} >/proc/sys/sunrpc/svc_rdma/max_req_size"
 DEFAULT_INLINE = 4096
 
+# The load program runs at the client, which has its marks executed here.
+MARKS_UP = f"setsid {LOAD} marks </dev/null >/dev/null 2>&1 &"
+
 DELAY = "modprobe sch_netem; tc qdisc replace dev eth0 root netem delay {delay}us limit 10000"
 
-# Files that are only read belong in the client's memory, where reading costs no network. A thread that feeds the random number
-# generator runs often in a guest's first minutes. The entry of a neighbour expires, and each frame to it is dearer then.
-CLIENT_DATA = """
-ip neigh replace {server.ipv4} lladdr {server.mac} nud permanent dev eth0
+# A thread that feeds the random number generator runs often in a guest's first minutes. The entry of a neighbour expires, and
+# each frame to it is dearer then.
+QUIET = """
+ip neigh replace {other.ipv4} lladdr {other.mac} nud permanent dev eth0
 echo none >/sys/class/misc/hw_random/rng_current || true
 cp /share/load {load}
+"""
+
+# Files that are only read belong in the client's memory, where reading costs no network.
+CLIENT_DATA = """
 mkdir {tree}
 cd {tree}
 tar -xf /share/tree.tar
@@ -76,18 +84,21 @@ class BenchOptions(Options):
 class Lab:
     """A started pair of guests."""
 
-    def __init__(self, options: Options, clients: list[Client], counting: Counting | None = None):
-        self.clients = clients
+    def __init__(self, options: Options, side: Side, builds: list[Build], counting: Counting | None = None):
+        self.side = side
+        self.builds = builds
         self.counting = counting
         self.lockstep: Lockstep | None = None
         self.pair = Pair(options)
         self.client = self.pair.client
         self.server = self.pair.server
-        shutil.copy(BUILT / "load", self.client.share / "load")
-        self._current = self.clients[0]
+        self.compared, self._other = side.guests(self.pair)
+        for guest in self.pair.guests:
+            shutil.copy(BUILT / "load", guest.share / "load")
+        self._current = self.builds[0]
         self._listings: dict[str, Listing] = {}
-        for client in clients:
-            client.place(self.pair)
+        for build in builds:
+            build.place(self.compared)
         modules = rpcload.modules(options)
         shutil.copy(modules[rpcload.CLIENT], self.client.share)
         shutil.copy(modules[rpcload.SERVICE], self.server.share)
@@ -103,31 +114,28 @@ class Lab:
     def start(self) -> None:
         """Boots both guests and makes their data."""
         self.pair.start()
-        self.server.run(SERVER_DATA + "insmod /share/rpcload_echo.ko", 120)
-        self.client.run(
-            CLIENT_DATA.format(
-                server=SERVER, load=LOAD, tree=rows.TREE, files=rows.FILES, directories=rows.DIRECTORIES
-            ),
-            120,
-        )
+        for guest, end in zip((self.compared, self._other), reversed(self.side.ends), strict=True):
+            guest.run(QUIET.format(other=end, load=LOAD))
+        self.server.run(f"{SERVER_DATA}insmod /share/{SERVICE}.ko", 120)
+        self.client.run(CLIENT_DATA.format(tree=rows.TREE, files=rows.FILES, directories=rows.DIRECTORIES), 120)
         if self.counting:
-            self.lockstep = Lockstep(self.client, self.server)
+            self.lockstep = Lockstep(self.compared, self._other, *(end.tap for end in self.side.ends))
+            if self.side.serves:
+                self.server.run(MARKS_UP)
 
     def stop(self) -> None:
         """Ends both guests."""
         self.pair.stop()
 
-    def turns(self, visit: int) -> list[Client]:
-        """The clients in the order of a visit, A B B A: a drift in the course of a run hits all of them."""
-        return self.clients if visit % 2 == 0 else self.clients[::-1]
+    def turns(self, visit: int) -> list[Build]:
+        """The builds in the order of a visit, A B B A: a drift in the course of a run hits all of them."""
+        return self.builds if visit % 2 == 0 else self.builds[::-1]
 
-    def use(self, client: Client) -> None:
-        """Changes the client's transport; nothing may be mounted."""
-        if client != self._current:
-            self.pair.unload_module()
-            self.pair.options = replace(self.pair.options, client=client.family)
-            client.load(self.pair)
-            self._current = client
+    def use(self, build: Build) -> None:
+        """Changes the transport of the compared guest; nothing may be mounted."""
+        if build != self._current:
+            self.side.change(self.pair, self._current, build)
+            self._current = build
 
     @contextmanager
     def setting(self, setting: rows.Setting) -> Iterator[None]:
@@ -167,26 +175,27 @@ class Lab:
     def _note_modules(self) -> None:
         """Modules land at other addresses each time they are loaded."""
         if self.counting:
-            self.client.run("grep -F '[' /proc/kallsyms >/share/kallsyms")
-            self.counting.symbols.load_modules((self.client.share / "kallsyms").read_text())
+            self.compared.run("grep -F '[' /proc/kallsyms >/share/kallsyms")
+            self.counting.symbols.load_modules((self.compared.share / "kallsyms").read_text())
             self.counting.follow()
             self.counting.transport = self._listing(self._current)
             self.counting.take()
 
-    def _listing(self, client: Client) -> Listing:
-        """The instructions of a client's module."""
-        if client.name not in self._listings:
+    def _listing(self, build: Build) -> Listing:
+        """The instructions of a module."""
+        if build.name not in self._listings:
             options = self.pair.options
-            ours = options.module if client.family == "ours" else next(options.modules.rglob("rpcrdma.ko*"))
-            self._listings[client.name] = Listing(client.module or ours)
-        return self._listings[client.name]
+            present = options.module if build.family == "ours" else next(options.modules.rglob("rpcrdma.ko*"))
+            self._listings[build.name] = Listing(build.file or present)
+        return self._listings[build.name]
 
     def count(self, words: str, timeout: float = 300.0) -> Tally:
         """Runs the load program under the counting emulator."""
         if self.counting is None or self.lockstep is None:
             raise RuntimeError("this pair does not count")
         with self.lockstep.running():
-            done = self.client.run(f"{LOAD} {words}", timeout)
+            marks = f"MARKS={SERVER.ipv4} " if self.side.serves else ""
+            done = self.client.run(f"{marks}{LOAD} {words}", timeout)
         tallies = self.counting.take()
         if len(tallies) != 1:
             raise RuntimeError(f"{len(tallies)} counts of: load {words}")
@@ -194,8 +203,8 @@ class Lab:
         return tallies[0]
 
 
-def counted(options: Options) -> tuple[Options, Counting]:
-    """Options with a client guest that counts.
+def counted(options: Options, side: Side) -> tuple[Options, Counting]:
+    """Options with a guest that counts, the one of a side.
 
     Its time is made of instructions (-icount), so that the number of timer ticks follows from the work, however slow the
     emulator is: eight nanoseconds each, about its real speed, and short enough for the kernel's calibration of its
@@ -207,7 +216,7 @@ def counted(options: Options) -> tuple[Options, Counting]:
     driver = next(options.modules.rglob("rdma_rxe.ko*"))
     symbols = Symbols(options.kernel, image_symbols(options))
     counting = Counting(BUILT / "count.so", options.work, symbols, return_sites(driver, "rxe_invalidate_mr"))
-    client: dict[str, object] = {
+    guest: dict[str, object] = {
         "accel": "tcg",
         "smp": 1,
         "cpu": "max,-erms,-fsrm,-fsrs,la57=off",
@@ -215,7 +224,7 @@ def counted(options: Options) -> tuple[Options, Counting]:
         "qemu": (*counting.qemu(), "-icount", "shift=3"),
         "kernel_parameters": "virtio_net.napi_tx=0 nokaslr",
     }
-    return replace(options, client_guest=client), counting
+    return side.options(options, guest), counting
 
 
 def image_symbols(options: Options) -> str:

@@ -2,7 +2,9 @@
 /*
  * The load that a guest puts on its NFS mount, between marks for the counting
  * emulator (mark.h). Start-up and warm-up lie outside the marks; at a depth
- * above one, both marks come while that many requests are on their way.
+ * above one, both marks come while that many requests are on their way. Where
+ * the server counts, MARKS has its address: "load marks" executes the marks there,
+ * each at the word of a datagram, which it answers.
  *
  *	load getattr FILE WARM COUNT		attributes, from the server each time
  *	load lookup DIR WARM COUNT		names file-00001 and following
@@ -14,10 +16,12 @@
  *						of r and w (4 KiB), R and W (1 MiB)
  *	load put FILE TEXT			write a text into a control file
  *	load run COMMAND...			any command
+ *	load marks				execute the marks of programs elsewhere
  *
  * Prints the number of operations between the marks.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <err.h>
 #include <fcntl.h>
@@ -26,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -36,6 +41,59 @@
 #define MAX_DEPTH 256
 #define MAX_STEPS 16
 #define HUGE_PAGE (2ul << 20)
+
+#define MARKS_PORT 7575
+
+static const char start = '<', stop = '>';
+
+static void execute_mark(char which)
+{
+	if (which == start)
+		mark_start();
+	else
+		mark_stop();
+}
+
+/* Executes a mark, here or at the server. */
+static void mark(char which)
+{
+	static int peer = -1;
+	const char *where = getenv("MARKS");
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(MARKS_PORT) };
+
+	if (!where) {
+		execute_mark(which);
+		return;
+	}
+	if (peer < 0) {
+		peer = socket(AF_INET, SOCK_DGRAM, 0);
+		if (!inet_aton(where, &addr.sin_addr) || peer < 0 ||
+		    connect(peer, (struct sockaddr *)&addr, sizeof(addr)))
+			err(1, "marks at %s", where);
+	}
+	if (send(peer, &which, 1, 0) != 1 || recv(peer, &which, 1, 0) != 1)
+		err(1, "a mark at %s", where);
+}
+
+/* For the peers of mark(), without an end. */
+static void marks(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(MARKS_PORT) };
+	int own = socket(AF_INET, SOCK_DGRAM, 0);
+	char which;
+
+	if (own < 0 || bind(own, (struct sockaddr *)&addr, sizeof(addr)))
+		err(1, "marks");
+	for (;;) {
+		socklen_t size = sizeof(addr);
+
+		if (recvfrom(own, &which, 1, 0, (struct sockaddr *)&addr, &size) != 1)
+			continue;
+		execute_mark(which);
+		if (sendto(own, &which, 1, 0, (struct sockaddr *)&addr, size) != 1)
+			err(1, "a mark");
+	}
+}
 
 static void getattr(int fd)
 {
@@ -72,7 +130,7 @@ static void names(const char *what, int fd, long warm, long count)
 {
 	for (long i = 0; i < warm + count; i++) {
 		if (i == warm)
-			mark_start();
+			mark(start);
 		if (*what == 'g')
 			getattr(fd);
 		else if (*what == 'l')
@@ -80,7 +138,7 @@ static void names(const char *what, int fd, long warm, long count)
 		else
 			create(fd, i);
 	}
-	mark_stop();
+	mark(stop);
 	printf("%ld\n", count);
 }
 
@@ -91,10 +149,10 @@ static void readdir_all(const char *path)
 
 	if (!dir)
 		err(1, "%s", path);
-	mark_start();
+	mark(start);
 	while (readdir(dir))
 		count++;
-	mark_stop();
+	mark(stop);
 	printf("%ld\n", count);
 }
 
@@ -196,9 +254,9 @@ static void direct(struct blocks *blocks, int fd, long warm, long count, int dep
 		blocks->cbs[i].aio_buf = (uintptr_t)(memory + i * blocks->size);
 	}
 	move(blocks, warm);
-	mark_start();
+	mark(start);
 	move(blocks, count);
-	mark_stop();
+	mark(stop);
 	syscall(SYS_io_destroy, blocks->context);
 	printf("%ld\n", count);
 }
@@ -210,9 +268,9 @@ static void put(const char *path, const char *text)
 
 	if (fd < 0)
 		err(1, "%s", path);
-	mark_start();
+	mark(start);
 	done = write(fd, text, strlen(text));
-	mark_stop();
+	mark(stop);
 	if (done != (ssize_t)strlen(text))
 		err(1, "%s into %s", text, path);
 	printf("1\n");
@@ -223,14 +281,14 @@ static void run(char **command)
 	int status;
 	pid_t pid;
 
-	mark_start();
+	mark(start);
 	pid = fork();
 	if (!pid) {
 		execvp(command[0], command);
 		err(1, "%s", command[0]);
 	}
 	waitpid(pid, &status, 0);
-	mark_stop();
+	mark(stop);
 	if (status)
 		errx(1, "%s failed", command[0]);
 	printf("1\n");
@@ -274,7 +332,9 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "";
 
-	if (!strcmp(what, "run"))
+	if (argc == 2 && !strcmp(argv[1], "marks"))
+		marks();
+	else if (!strcmp(what, "run"))
 		run(argv + 2);
 	else if (!strcmp(what, "readdir"))
 		readdir_all(argv[2]);

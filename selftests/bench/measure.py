@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the rows, transport by transport and back again, and records the cost of each."""
+"""Runs the rows, build by build and back again, and records the cost of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sample:
     """One measurement of a row, per operation."""
 
     row: Row
-    transport: str
+    build: str
     visit: int
     repeat: int
     tally: Tally
@@ -37,7 +37,7 @@ class Sample:
         return {
             "row": self.row.name,
             "kind": self.row.kind,
-            "client": self.transport,
+            "build": self.build,
             "visit": self.visit,
             "repeat": self.repeat,
             "own limit": self.row.own,
@@ -49,8 +49,8 @@ class Sample:
 
 def functions(samples: list[Sample]) -> Iterator[dict[str, str | float]]:
     """The lines of the profile: instructions of each function per operation, the mean of a row's samples."""
-    for (row, transport), some in groupby(
-        sorted(samples, key=lambda s: (s.row.name, s.transport)), key=lambda s: (s.row.name, s.transport)
+    for (row, build), some in groupby(
+        sorted(samples, key=lambda s: (s.row.name, s.build)), key=lambda s: (s.row.name, s.build)
     ):
         tallies = [sample.tally for sample in some]
         total: Counter[Function] = Counter()
@@ -60,7 +60,7 @@ def functions(samples: list[Sample]) -> Iterator[dict[str, str | float]]:
             if count / len(tallies) >= LEAST:
                 yield {
                     "row": row,
-                    "client": transport,
+                    "build": build,
                     "part": function.part,
                     "module": function.module,
                     "function": function.name,
@@ -90,7 +90,7 @@ def clock(seconds: float) -> str:
 
 
 class Measurement:
-    """All rows, `visits` times per transport; rows whose samples then disagree, a few times more."""
+    """All rows, `visits` times per build; rows whose samples then disagree, a few times more."""
 
     def __init__(self, lab: Lab, rows: list[Row], visits: int, results: Path, by_function: Path):
         self.lab = lab
@@ -99,7 +99,7 @@ class Measurement:
         self.results = results
         self.functions = by_function
         self.samples: list[Sample] = []
-        self.progress = Progress(sum(min(row.visits or visits, visits) for row in rows) * len(lab.clients))
+        self.progress = Progress(sum(min(row.visits or visits, visits) for row in rows) * len(lab.builds))
 
     def run(self) -> list[Sample]:
         """All visits."""
@@ -111,17 +111,17 @@ class Measurement:
                 break
             print(f"once more, since samples do not agree: {len(names)} rows", flush=True)
             again = [row for row in self.rows if row.name in names]
-            self.progress.total += len(again) * len(self.lab.clients)
+            self.progress.total += len(again) * len(self.lab.builds)
             self._visit(visit, again)
         return self.samples
 
     def _visit(self, visit: int, rows: list[Row]) -> None:
-        for client in self.lab.turns(visit):
-            self.lab.use(client)
+        for build in self.lab.turns(visit):
+            self.lab.use(build)
             for setting, some in groupby(rows, key=lambda row: row.setting):
                 with self.lab.setting(setting):
                     for row in some:
-                        self._row(row, client.name, visit)
+                        self._row(row, build.name, visit)
                 # The samples so far are kept, should the run be ended before its time.
                 table.write_csv(self.results, self._records())
                 table.write_csv(self.functions, list(functions(self.samples)))
@@ -129,17 +129,17 @@ class Measurement:
     def _records(self) -> list[table.Record]:
         return [sample.record() for sample in self.samples]
 
-    def _row(self, row: Row, transport: str, visit: int) -> None:
+    def _row(self, row: Row, build: str, visit: int) -> None:
         start = time.monotonic()
         if row.rehearsal:
             self._prepare(row)
             self.lab.count(row.rehearsal)
         totals = []
         for repeat, tally in enumerate(self._repeats(row)):
-            self.samples.append(Sample(row, transport, visit, repeat, tally))
+            self.samples.append(Sample(row, build, visit, repeat, tally))
             totals.append(f"{tally.total:,.0f}")
         took = time.monotonic() - start
-        self.progress.step(f"{transport:7} {row.name}: {' '.join(totals)} ({took:.1f} s)")
+        self.progress.step(f"{build:7} {row.name}: {' '.join(totals)} ({took:.1f} s)")
 
     def _repeats(self, row: Row) -> Iterator[Tally]:
         for _ in range(row.repeats):

@@ -33,7 +33,7 @@ def ratios(lines: list[table.Line], path: Path) -> None:
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(lines)), [line.name for line in lines], fontsize=7)
     axes.set_ylim(len(lines) - 0.5, -0.5)
-    axes.set_xlabel("instructions per operation in the client, ours / in-tree (grey: range of the in-tree samples)")
+    axes.set_xlabel("instructions per operation, ours / in-tree (grey: range of the in-tree samples)")
     axes.grid(axis="x", linewidth=0.3)
     save(figure, path)
 
@@ -44,11 +44,11 @@ def parts(lines: list[table.Line], path: Path) -> None:
     colors = pyplot.get_cmap("tab20").colors
     for at, line in enumerate(lines):
         whole = line.middle("in-tree")
-        for transport, offset in (("ours", -0.2), ("in-tree", 0.2)):
+        for build, offset in (("ours", -0.2), ("in-tree", 0.2)):
             left = 0.0
             for number, part in enumerate(PARTS):
-                width = 100 * line.middle(transport, part) / whole
-                label = part if at == 0 and transport == "ours" else None
+                width = 100 * line.middle(build, part) / whole
+                label = part if at == 0 and build == "ours" else None
                 axes.barh(at + offset, width, 0.36, left, color=colors[number % len(colors)], label=label)
                 left += width
     axes.set_yticks(range(len(lines)), [line.name for line in lines], fontsize=7)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT
@@ -260,6 +260,31 @@ MORE: list[Row] = [
 ]
 
 
+# The rows without NFS that are counted at the server, too.
+SERVED = (
+    "RPC NULL, depth 1",
+    "RPC NULL, depth 64",
+    "RPC inline 1000 both ways",
+    *(f"RPC {mode} {amount}" for mode in MODES for amount in ("16 KiB", "1 MiB", "16 KiB, depth 64")),
+    "RPC reconnect",
+)
+
+
+def served() -> list[Row]:
+    """The rows whose instructions are those of the server."""
+    return [
+        *(row for row in transport() if row.name in SERVED),
+        *(names(setting, "GETATTR", f"getattr {DATA} 20", 400) for setting in (NFS3, NFS42)),
+        *(
+            direct(what, setting, bytes, depth)
+            for setting, sizes in ((NFS3, (4 * KIB, 64 * KIB, MIB)), (NFS42, (4 * KIB,)))
+            for bytes in sizes
+            for depth in (1, 64)
+            for what in ("read", "write")
+        ),
+    ]
+
+
 def select(patterns: list[str], more: bool = False) -> list[Row]:
     """The rows whose names contain one of the patterns, of all rows; without any, all that are measured by default.
 
@@ -270,3 +295,9 @@ def select(patterns: list[str], more: bool = False) -> list[Row]:
     found = {row.name for row in [*ROWS, *MORE] if any(pattern.lower() in row.name.lower() for pattern in patterns)}
     found |= {untuned(name) for name in found}
     return [row for row in [*ROWS, *MORE] if row.name in found]
+
+
+def select_served(patterns: list[str]) -> list[Row]:
+    """Likewise, of the rows of the server, whose limit for the transport's own instructions is one."""
+    found = [replace(row, own=LARGE) for row in served()]
+    return [row for row in found if not patterns or any(pattern.lower() in row.name.lower() for pattern in patterns)]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Compares the transport under test with the in-tree one: builds the counting plugin, the load and a third client, runs the
-# comparison, draws its plots. Usage: run.sh [PATTERN...] (run.sh --help lists the options)
+# Compares the transport under test with the in-tree one: builds the counting plugin, the load and a third build for the client,
+# runs the comparison, draws its plots. Usage: run.sh [PATTERN...] (run.sh --help lists the options)
 
 set -euo pipefail
 
@@ -15,12 +15,15 @@ case " $* " in
 esac
 "$enter" selftests/bench/tools.sh
 case " $* " in
+*" --list "* | *" --help "* | *" -h "* | *" --side server "*) ;;
 *" --kernel test "* | *" --kernel=test "*) "$selftests/bench/repaired.sh" test ;;
-*" --list "* | *" --help "* | *" -h "*) ;;
 *) "$selftests/bench/repaired.sh" stock ;;
 esac
 PACKAGE=bench "$selftests/guests/run.sh" "$@"
 case " $* " in
 *" --list "* | *" --help "* | *" -h "*) exit ;;
 esac
-"$enter" selftests/bench/tools.sh plots
+case " $* " in
+*" --side server "*) "$enter" selftests/bench/tools.sh plots out/bench/server ;;
+*) "$enter" selftests/bench/tools.sh plots out/bench ;;
+esac

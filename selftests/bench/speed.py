@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Measures by the clock: operations in a second and their latency, connection times, memory of a connection.
 
-These depend on the machine and its other load, so only ratios mean anything. The clients take turns: in each visit every
-client is loaded, has every load for two seconds, and is unloaded; the next visit takes the clients backwards.
+These depend on the machine and its other load, so only ratios mean anything. The builds take turns: in each visit every
+build is loaded, has every load for two seconds, and is unloaded; the next visit takes the builds backwards.
 
 Two ways inside one module could alternate in slices of 300 ms within one run of fio. Two modules cannot. sunrpc takes one
 transport of an identifier at a time, whatever the network namespace, and a mount holds the module of its connections,
@@ -42,10 +42,11 @@ from guests.lib import resources
 
 from . import rows
 from . import table as tables
-from .clients import CONTROL
+from .builds import CONTROL
 from .lab import LOAD, Lab, numbers
 from .loads import Load, select
 from .measure import Progress
+from .sides import CLIENT_SIDE, SERVER_SIDE, Side
 
 CONNECTIONS = 15  # besides the first, nconnect's most
 RECONNECTS = 4
@@ -67,7 +68,7 @@ MEMORY_VISITS = 2
 LEAST_IOPS = 0.98  # ours / in-tree: no load may lie below it with its whole interval
 LEAST_MEAN = 1.02  # ours / in-tree, the mean of all loads
 ERROR = 0.01  # most that ours / ours may differ from 1
-MOST_MEMORY = 0.15  # ours / in-tree, of an idle connection
+MOST_MEMORY = {CLIENT_SIDE: 0.15, SERVER_SIDE: 0.35}  # ours / in-tree, of an idle connection
 # At the beginning of a value's name.
 IDLE_MEMORY = "memory of an idle connection"
 BUSY_MEMORY = "memory of a busy connection"
@@ -75,7 +76,7 @@ FEWEST = 4  # turns that an interval needs
 CHANCE = 0.95  # that the true ratio lies in it
 
 
-Values = dict[str, dict[str, list[float]]]  # by what, then by transport
+Values = dict[str, dict[str, list[float]]]  # by what, then by build
 
 
 class Speed:
@@ -90,110 +91,110 @@ class Speed:
         self.crowds = [CROWD, *((size,) for size in BUSY_CROWDS if more)]
         self.values: Values = {}
         # A thousand connections share the error of one measurement, so these do without the control.
-        self.crowded = [client.name for client in lab.clients if client.name != CONTROL]
-        steps = len(lab.clients) * (self.visits * len(self.loads))
+        self.crowded = [build.name for build in lab.builds if build.name != CONTROL]
+        steps = len(lab.builds) * (self.visits * len(self.loads))
         if not self.loads_only:
-            steps += len(lab.clients) * (self.visits + MEMORY_VISITS * len(self.mounts))
+            steps += len(lab.builds) * (self.visits + MEMORY_VISITS * len(self.mounts))
             steps += len(self.crowded) * CROWD_VISITS * len(self.crowds)
         self.progress = Progress(steps)
 
     def run(self) -> Values:
         """All visits, in short turns; memory does not depend on how busy the machine is."""
         for visit in range(self.visits):
-            for client in self.lab.turns(visit):
-                self.lab.use(client)
+            for build in self.lab.turns(visit):
+                self.lab.use(build)
                 for setting, some in groupby(self.loads, key=lambda load: load.setting):
                     with self.lab.setting(setting):
                         for load in some:
-                            self._fio(load, client.name)
+                            self._fio(load, build.name)
                 if not self.loads_only:
-                    self._others(visit, client.name)
+                    self._others(visit, build.name)
         return self.values
 
-    def _others(self, visit: int, transport: str) -> None:
-        self._connections(transport)
+    def _others(self, visit: int, build: str) -> None:
+        self._connections(build)
         if visit < MEMORY_VISITS:
             for mount in self.mounts:
-                self._memory(mount, transport)
-        if visit < CROWD_VISITS and transport in self.crowded:
+                self._memory(mount, build)
+        if visit < CROWD_VISITS and build in self.crowded:
             for crowd in self.crowds:
-                self._crowd(crowd, transport)
+                self._crowd(crowd, build)
 
-    def _note(self, what: str, transport: str, value: float) -> None:
-        self.values.setdefault(what, {client.name: [] for client in self.lab.clients})[transport].append(value)
+    def _note(self, what: str, build: str, value: float) -> None:
+        self.values.setdefault(what, {build.name: [] for build in self.lab.builds})[build].append(value)
 
-    def _fio(self, load: Load, transport: str) -> None:
+    def _fio(self, load: Load, build: str) -> None:
         text = self.lab.client.run(load.command, 30).out
         results = json.loads(text[text.index("{") :])["jobs"]
         told = []
         for name, job, result in zip(load.names, load.jobs, results, strict=True):
             ways = ("read", "write") if job.rw == "mixed" else (job.rw,)
             iops = sum(result[way]["iops"] for way in ways)
-            self._note(name + IOPS, transport, iops)
+            self._note(name + IOPS, build, iops)
             percentiles = result[ways[0]]["clat_ns"]["percentile"]
             for which in ("50.000000", "99.000000"):
-                self._note(f"{name}: p{which[:2]} us", transport, percentiles[which] / 1000)
+                self._note(f"{name}: p{which[:2]} us", build, percentiles[which] / 1000)
             told.append(f"{name}: {iops:.0f} IOPS")
-        self.progress.step(f"{transport:7} {'; '.join(told)}")
+        self.progress.step(f"{build:7} {'; '.join(told)}")
 
-    def _connections(self, transport: str) -> None:
+    def _connections(self, build: str) -> None:
         with self.lab.setting(rows.ECHO):
-            self._note("connect us", transport, numbers(self.lab)["connect_ns"] / 1000)
+            self._note("connect us", build, numbers(self.lab)["connect_ns"] / 1000)
             for _ in range(RECONNECTS):
                 self.lab.client.run(f"echo reconnect >{rows.CONTROL}")
-                self._note("reconnect us", transport, numbers(self.lab)["connect_ns"] / 1000)
-        self.progress.step(f"{transport:7} connections")
+                self._note("reconnect us", build, numbers(self.lab)["connect_ns"] / 1000)
+        self.progress.step(f"{build:7} connections")
 
-    def _memory(self, mount: rows.Setting, transport: str) -> None:
+    def _memory(self, mount: rows.Setting, build: str) -> None:
         """The memory of each of many connections: idle, and after it was busy in both directions."""
         one, many = (self._held(mount, connections) for connections in (1, 1 + CONNECTIONS))
         sizes = f", {rows.TUNED.strip()}" if mount.inline else ""
         for name, before, after in zip((IDLE_MEMORY, BUSY_MEMORY), one, many, strict=True):
-            self._note(f"{name}{sizes}, KiB", transport, (after - before) / CONNECTIONS)
-        self.progress.step(f"{transport:7} memory")
+            self._note(f"{name}{sizes}, KiB", build, (after - before) / CONNECTIONS)
+        self.progress.step(f"{build:7} memory")
 
-    def _crowd(self, sizes: tuple[int, ...], transport: str) -> None:
+    def _crowd(self, sizes: tuple[int, ...], build: str) -> None:
         """Memory of each of many connections, how long it takes to make them, and to end them."""
         control = f"echo '{{}}' >{rows.CONTROL}"
         most = sizes[-1]
-        self.lab.client.run(FREE_LISTS.format(FEW))
+        self.lab.compared.run(FREE_LISTS.format(FEW))
         with self.lab.setting(rows.ECHO):
-            before = sum(resources.memory(self.lab.client).values())
-            pairs = resources.rdma(self.lab.client)["qp"]
+            before = sum(resources.memory(self.lab.compared).values())
+            pairs = resources.rdma(self.lab.compared)["qp"]
             made = 0
             for fewer, size in zip((0, *sizes), sizes, strict=False):
                 self.lab.client.run(control.format(f"crowd clients={size - fewer}"), 600)
                 made += numbers(self.lab)["connect_ns"]
-                self._note_held(IDLE_MEMORY, size, before, transport)
-            self._note(f"{most} connections: made, us each", transport, made / 1000 / most)
+                self._note_held(IDLE_MEMORY, size, before, build)
+            self._note(f"{most} connections: made, us each", build, made / 1000 / most)
             self.lab.client.run(control.format(BUSY_CROWD), 900)
-            self._note_held(BUSY_MEMORY, most, before, transport)
+            self._note_held(BUSY_MEMORY, most, before, build)
             start = time.monotonic()
             self.lab.client.run(control.format("close"), 600)
             # sunrpc ends them on its work queues; nothing else is to be measured beside that.
-            wait_until(lambda: resources.rdma(self.lab.client)["qp"] < pairs, "queue pairs are left", 600)
-            self._note(f"{most} connections: ended, us each", transport, (time.monotonic() - start) * 1e6 / most)
+            wait_until(lambda: resources.rdma(self.lab.compared)["qp"] < pairs, "queue pairs are left", 600)
+            self._note(f"{most} connections: ended, us each", build, (time.monotonic() - start) * 1e6 / most)
             self.lab.client.run(control.format(rows.ECHO.client))
-        self.lab.client.run(FREE_LISTS.format(0))
-        self.progress.step(f"{transport:7} {most} connections")
+        self.lab.compared.run(FREE_LISTS.format(0))
+        self.progress.step(f"{build:7} {most} connections")
 
-    def _note_held(self, what: str, connections: int, before: int, transport: str) -> None:
+    def _note_held(self, what: str, connections: int, before: int, build: str) -> None:
         """Notes the memory of each of a number of connections."""
-        held = sum(resources.memory(self.lab.client).values()) - before
-        self._note(connections_of(what, connections), transport, held / connections)
+        held = sum(resources.memory(self.lab.compared).values()) - before
+        self._note(connections_of(what, connections), build, held / connections)
 
     def _held(self, mount: rows.Setting, connections: int) -> tuple[int, int]:
-        """KiB that the client holds with a number of connections, before and after they were busy."""
-        self.lab.client.run(FREE_LISTS.format(FEW))
+        """KiB that the compared guest holds with a number of connections, before and after they were busy."""
+        self.lab.compared.run(FREE_LISTS.format(FEW))
         with self.lab.setting(replace(mount, options=f"nconnect={connections}")):
             # A connection is made when it is first used, which is in turn.
             self.lab.client.run(f"{LOAD} getattr {rows.DATA} 1 {4 * connections}")
-            idle = resources.memory(self.lab.client)
+            idle = resources.memory(self.lab.compared)
             depth = BUSY * connections
             for what in ("read", "write"):
                 self.lab.client.run(f"{LOAD} {what} {rows.DATA} {depth} {depth} {rows.MIB} {depth}", 120)
-            busy = resources.memory(self.lab.client)
-        self.lab.client.run(FREE_LISTS.format(0))
+            busy = resources.memory(self.lab.compared)
+        self.lab.compared.run(FREE_LISTS.format(0))
         return sum(idle.values()), sum(busy.values())
 
 
@@ -204,7 +205,7 @@ def connections_of(what: str, connections: int) -> str:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ours / another client's, and its interval with a confidence of 95 %."""
+    """Ours / another build's, and its interval with a confidence of 95 %."""
 
     value: float
     low: float
@@ -249,7 +250,7 @@ def student(freedom: int, steps: int = 100_000) -> float:
 def overall(values: Values, other: str = "in-tree") -> Ratio | None:
     """The mean of all loads. All loads of a turn count as one sample, since they share the state of the machine then."""
     loads = [each for what, each in values.items() if what.endswith(IOPS)]
-    turns = min((len(each[client]) for each in loads for client in ("ours", other) if client in each), default=0)
+    turns = min((len(each[build]) for each in loads for build in ("ours", other) if build in each), default=0)
     if not turns or any(other not in each for each in loads):
         return None
     return mean([fmean(math.log(each["ours"][n] / each[other][n]) for each in loads) for n in range(turns)])
@@ -259,13 +260,13 @@ def table(values: Values) -> str:
     """Medians, and the ratios of the turns; also the ratio of ours to itself, which ought to be 1."""
     text = [f"{'by the clock':54} {'ours':>10} {'in-tree':>10} {'ratio (95 %)':>23} {'ours / ours':>23}"]
     for what, both in values.items():
-        ours, theirs = (median(both[client]) for client in ("ours", "in-tree"))
+        ours, theirs = (median(both[build]) for build in ("ours", "in-tree"))
         found, control = ratio(both), ratio(both, CONTROL)
         text.append(f"{what:54} {ours:10,.0f} {theirs:10,.0f} {found or '-'!s:>23} {control or ''!s:>23}")
     return "\n".join(text)
 
 
-def summary(values: Values) -> str:
+def summary(values: Values, side: Side) -> str:
     """The verdict on the measurements by the clock."""
     text = []
     loads = {what: found for what, both in values.items() if what.endswith(IOPS) and (found := ratio(both))}
@@ -283,5 +284,5 @@ def summary(values: Values) -> str:
     memory = {what: both for what, both in values.items() if what.startswith(IDLE_MEMORY) and what not in few}
     idle = {what: found.value for what, both in memory.items() if (found := ratio(both))}
     if idle:
-        text += tables.judged("memory of an idle connection, ours / in-tree", idle, MOST_MEMORY)
+        text += tables.judged("memory of an idle connection, ours / in-tree", idle, MOST_MEMORY[side.name])
     return "\n".join(text)

@@ -32,9 +32,11 @@ MODULES = {
     "rpcrdma": "transport",
     "rpcrdma_rs": "transport",
     "rpcload": "rpcload",
+    "rpcload_echo": "rpcload",
     "rdma_rxe": "rxe",
     "siw": "rxe",
     "sunrpc": "sunrpc",
+    "auth_rpcgss": "sunrpc",
     "ib_core": "RDMA core",
     "rdma_cm": "RDMA core",
     "iw_cm": "RDMA core",
@@ -43,6 +45,7 @@ MODULES = {
     "nfsv3": "NFS",
     "nfsv4": "NFS",
     "nfs_acl": "NFS",
+    "nfsd": "NFS",
     "lockd": "NFS",
     "grace": "NFS",
 }
@@ -70,13 +73,14 @@ DIRECTORIES = [
 
 # The functions that begin a context (context.c): the software adapter with its network, the work of a connection under the
 # lock that serializes its sends, its work for completions; and the functions that change and end tasks. All of the
-# adapter's module belongs to the first.
+# adapter's module belongs to the first. A server sends under no lock of sunrpc.
 CONTEXTS = {
     "__common_interrupt": "adapter",
     "net_rx_action": "adapter",
     "net_tx_action": "adapter",
     "call_transmit": "send",
     "call_bc_transmit": "send",
+    "svc_send": "send",
     "ib_cq_poll_work": "reply",
     "__switch_to": "switch",
     "do_exit": "exit",

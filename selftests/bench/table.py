@@ -23,8 +23,8 @@ TUNED = "inline 16 KiB "  # in the name of a row whose inline sizes are larger t
 
 # The limits of each row; the limit of the own instructions comes with the row.
 HOST_PART = 0.95  # ours / in-tree
-HOST_PART_OF_OTHERS = 1.00  # ours / another client
-TOTAL = 1.005  # ours / any client
+HOST_PART_OF_OTHERS = 1.00  # ours / another build
+TOTAL = 1.005  # ours / any build
 LOCKS = 3  # that a call may take
 WIDTH = 116  # of the lines that name rows
 NAME = 42  # of the column of names
@@ -46,34 +46,34 @@ def read_csv(path: Path) -> list[Record]:
 
 @dataclass(frozen=True)
 class Line:
-    """One row with the samples of all clients."""
+    """One row with the samples of all builds."""
 
     name: str
     kind: str
     samples: dict[str, list[Record]]
 
-    def values(self, transport: str, column: str) -> list[float]:
+    def values(self, build: str, column: str) -> list[float]:
         """All samples of a column."""
-        return [float(record[column]) for record in self.samples[transport]]
+        return [float(record[column]) for record in self.samples[build]]
 
-    def middle(self, transport: str, column: str = "instructions") -> float:
+    def middle(self, build: str, column: str = "instructions") -> float:
         """The median of a column."""
-        return median(self.values(transport, column))
+        return median(self.values(build, column))
 
-    def spread(self, transport: str, column: str = "instructions") -> float:
+    def spread(self, build: str, column: str = "instructions") -> float:
         """The distance between the extreme samples, as a part of their median."""
-        values = self.values(transport, column)
+        values = self.values(build, column)
         return (max(values) - min(values)) / median(values) if median(values) else 0.0
 
-    def agrees(self, transport: str) -> bool:
+    def agrees(self, build: str) -> bool:
         """True when most samples, and two at least, lie near to one another."""
-        values = sorted(self.values(transport, "instructions"))
+        values = sorted(self.values(build, "instructions"))
         most = len(values) // 2 + 1
         nearest = min(high - low for low, high in zip(values, values[most - 1 :], strict=False))
         return nearest <= NEAR * median(values)
 
     def ratio(self, other: str = "in-tree", column: str = "instructions") -> float | None:
-        """Ours / another client's; nothing if theirs is zero."""
+        """Ours / another build's; nothing if theirs is zero."""
         theirs = self.middle(other, column)
         return self.middle("ours", column) / theirs if theirs else None
 
@@ -88,12 +88,12 @@ class Line:
 
     @property
     def others(self) -> list[str]:
-        """The clients besides the pair."""
+        """The builds besides the pair."""
         return [name for name in self.samples if name not in PAIR]
 
     def both(self, column: str, digits: int = 0) -> str:
         """The medians of a column, ours / in-tree."""
-        return "/".join(f"{self.middle(transport, column):,.{digits}f}" for transport in PAIR)
+        return "/".join(f"{self.middle(build, column):,.{digits}f}" for build in PAIR)
 
     def shown(self, other: str = "in-tree", column: str = "instructions") -> str:
         """The ratio, for people."""
@@ -102,23 +102,23 @@ class Line:
 
     def spreads(self) -> str:
         """The spread of the samples of both."""
-        return " ".join(f"{100 * self.spread(transport):.1f}%" for transport in PAIR)
+        return " ".join(f"{100 * self.spread(build):.1f}%" for build in PAIR)
 
     def invalidations(self) -> str:
         """Local + remote ones, ours / in-tree."""
         return "/".join(
-            "+".join(f"{self.middle(transport, f'{where} invalidations'):.1f}" for where in ("local", "remote"))
-            for transport in PAIR
+            "+".join(f"{self.middle(build, f'{where} invalidations'):.1f}" for where in ("local", "remote"))
+            for build in PAIR
         )
 
     def sends(self) -> str:
         """Sends for each doorbell of the send queue, ours / in-tree."""
-        pairs = ((self.middle(client, "sends posted"), self.middle(client, "send doorbells")) for client in PAIR)
+        pairs = ((self.middle(build, "sends posted"), self.middle(build, "send doorbells")) for build in PAIR)
         return "/".join(f"{sends / doorbells:.2f}" if doorbells else "-" for sends, doorbells in pairs)
 
     def burst(self) -> str:
         """Operations for each run of a handler of completions, ours / in-tree."""
-        runs = (self.middle(transport, "reply runs") for transport in PAIR)
+        runs = (self.middle(build, "reply runs") for build in PAIR)
         return "/".join(f"{1 / run:.1f}" if run else "-" for run in runs)
 
 
@@ -164,22 +164,24 @@ HAPPENED = [
     Column("into Sends", 13, lambda line: line.both("bytes copied into sends")),
     Column("from Receives", 13, lambda line: line.both("bytes copied from receives")),
     Column("copied by adapter", 21, lambda line: line.both("bytes copied by rxe")),
+    Column("allocations", 13, lambda line: line.both("page allocations", 1)),
+    Column("task switches", 13, lambda line: line.both("task switches", 1)),
 ]
 
 
 def lines(records: list[Record]) -> list[Line]:
-    """Samples by row, in their order; rows that one of the clients does not have yet are left out."""
-    clients = dict.fromkeys([*PAIR, *(str(record["client"]) for record in records)])
+    """Samples by row, in their order; rows that one of the builds does not have yet are left out."""
+    builds = dict.fromkeys([*PAIR, *(str(record["build"]) for record in records)])
     found: dict[str, Line] = {}
     for record in records:
-        name, kind, client = (str(record[column]) for column in ("row", "kind", "client"))
-        found.setdefault(name, Line(name, kind, {name: [] for name in clients})).samples[client].append(record)
+        name, kind, build = (str(record[column]) for column in ("row", "kind", "build"))
+        found.setdefault(name, Line(name, kind, {name: [] for name in builds})).samples[build].append(record)
     return [line for line in found.values() if all(line.samples.values())]
 
 
 def table(records: list[Record]) -> str:
     """The terminal's tables. Where a value has a / it is ours / in-tree; the columns at the end of the first are ours / another
-    client's."""
+    build's."""
     all_lines = lines(records)
     others = all_lines[0].others if all_lines else []
     return "\n\n".join(
@@ -201,7 +203,7 @@ def untuned(name: str) -> str:
     return name.replace(TUNED, "", 1)
 
 
-# Ours with larger inline sizes / ours with the default, the same of the in-tree client, and ours / in-tree.
+# Ours with larger inline sizes / ours with the default, the same of the in-tree build, and ours / in-tree.
 TUNED_RATIOS = (("ours", "ours"), ("in-tree", "in-tree"), ("ours", "in-tree"))
 
 
@@ -244,18 +246,18 @@ def profile(records: list[Record], functions: list[Record]) -> str:
 
 def by_function(records: list[Record]) -> list[str]:
     """The profile of one row."""
-    costs: dict[str, dict[str, float]] = {client: {} for client in PAIR}
+    costs: dict[str, dict[str, float]] = {build: {} for build in PAIR}
     own: set[str] = set()
     for record in records:
-        client, name = str(record["client"]), str(record["function"])
-        if client not in costs:
+        build, name = str(record["build"]), str(record["function"])
+        if build not in costs:
             continue
-        costs[client][name] = float(record["instructions"])
+        costs[build][name] = float(record["instructions"])
         if record["part"] == "transport":
             own.add(name)
     text = []
-    for client, functions in costs.items():
-        text.append(f"    functions of the transport, {client}:")
+    for build, functions in costs.items():
+        text.append(f"    functions of the transport, {build}:")
         text += [f"        {cost:10,.1f} {name}" for name, cost in functions.items() if name in own]
     differences = {
         name: costs["ours"].get(name, 0.0) - costs["in-tree"].get(name, 0.0)
@@ -269,7 +271,7 @@ def by_function(records: list[Record]) -> list[str]:
 
 def apart(records: list[Record]) -> list[str]:
     """The rows whose samples do not agree."""
-    return [line.name for line in lines(records) if not all(line.agrees(transport) for transport in line.samples)]
+    return [line.name for line in lines(records) if not all(line.agrees(build) for build in line.samples)]
 
 
 def judged(what: str, figures: dict[str, float], limit: float, digits: int = 3) -> list[str]:
@@ -292,7 +294,7 @@ def named(what: str, names: list[str]) -> list[str]:
 
 
 def ratios(lines: list[Line], other: str, column: str) -> dict[str, float]:
-    """Ours / another client's, by row; rows without a figure of theirs are left out."""
+    """Ours / another build's, by row; rows without a figure of theirs are left out."""
     return {line.name: ratio for line in lines if (ratio := line.ratio(other, column)) is not None}
 
 
@@ -300,7 +302,7 @@ def summary(records: list[Record]) -> str:
     """The verdict: the number of rows within each limit, the rows outside, and the quality of the measurement."""
     all_lines = lines(records)
     if not all_lines:
-        return "no row has samples of both clients"
+        return "no row has samples of both builds"
     text = []
     for limit in sorted({line.own_limit for line in all_lines}):
         some = [line for line in all_lines if line.own_limit == limit]

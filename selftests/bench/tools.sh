@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Inside the tree: builds the programs of the comparison, and gets the library that draws. Usage: tools.sh [plots]
+# Inside the tree: builds the programs of the comparison, and gets the library that draws. Usage: tools.sh [plots DIRECTORY]
 
 set -euo pipefail
 
@@ -11,10 +11,10 @@ venv=/cache/bench-$(sha256sum $here/requirements.txt | cut -c1-12)
 
 if [ "${1:-}" = plots ]; then
 	# No plots without the library, or when nothing was counted.
-	if [ ! -e "$venv/.complete" ] || [ ! -e $out/results.csv ]; then
+	if [ ! -e "$venv/.complete" ] || [ ! -e "$2/results.csv" ]; then
 		exit 0
 	fi
-	PYTHONPATH=selftests PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -m bench.plots $out
+	PYTHONPATH=selftests PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -m bench.plots "$2"
 	exit
 fi
 

@@ -6,9 +6,11 @@ from guests.harness.pair import NFS_PORT
 PORTLIST = "/proc/fs/nfsd/portlist"
 
 # Threads come with the listeners that are there already.
-RESTART = f"""
-rpc.nfsd 0
+START = f"""
 echo 'rdma {NFS_PORT}' >{PORTLIST}
 rpc.nfsd 8
 grep -q 'rdma {NFS_PORT}' {PORTLIST}
 """
+
+RESTART = f"""
+rpc.nfsd 0{START}"""
