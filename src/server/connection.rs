@@ -16,14 +16,13 @@ mod refusals;
 mod reply;
 mod show;
 
+use core::ops::Deref;
+
 use kernel::{
     new_delayed_work,
     new_spinlock,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic, //
-        },
         Arc,
         ArcBorrow,
         SetOnce,
@@ -42,7 +41,6 @@ use self::{
     close_reason::CloseReason,
     outbox::Outbox,
     receives::Receives, //
-    refusals::Refusals,
 };
 use super::{
     admission::Admission,
@@ -71,6 +69,7 @@ use crate::{
     },
     os::{
         cancel_delayed,
+        series::ENOTCONN,
         Last, //
     },
     proto::{
@@ -139,7 +138,8 @@ struct Terms {
     invalidation: Invalidation,
 }
 
-/// One connection of a client. Completions and events of the connection manager hold this.
+/// One connection of a client. Completions and events of the connection manager hold this. What it
+/// does once it has terms is done by [`Accepted`].
 #[pin_data]
 pub(crate) struct Connection {
     /// The part that is the same at both ends.
@@ -166,15 +166,26 @@ pub(crate) struct Connection {
     receives: Receives,
     /// The object that the upper layer calls the client over.
     callbacks: SetOnce<Callbacks>,
-    /// Calls that have ended connections.
-    refusals: Refusals,
     /// Allocates more buffers.
     #[pin]
     growth: DelayedWork<Self>,
-    /// Set if more buffers are wanted.
-    wants_buffers: Atomic<bool>,
     /// The reason of its end.
     ended: SetOnce<CloseReason>,
+}
+
+/// A connection with its terms: all that serves calls and sends messages.
+#[derive(Clone, Copy)]
+struct Accepted<'c> {
+    connection: &'c Connection,
+    terms: &'c Terms,
+}
+
+impl Deref for Accepted<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
 }
 
 impl Connection {
@@ -192,13 +203,11 @@ impl Connection {
                 stats: Stats::new(),
                 entry <- new_spinlock!(None, "rpcrdma_rs::Connection::entry"),
                 terms: SetOnce::new(),
-                calls <- Calls::new(),
+                calls <- Calls::new(refused),
                 outbox <- Outbox::new(),
                 receives: Receives::new(),
                 callbacks: SetOnce::new(),
-                refusals: Refusals::new(refused),
                 growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
-                wants_buffers: Atomic::new(false),
                 ended: SetOnce::new(),
             }),
             GFP_KERNEL,
@@ -247,10 +256,15 @@ impl Connection {
         self.lost(CloseReason::Rule);
     }
 
-    /// The terms; `None` before the request is accepted.
+    /// The connection with its terms; `None` before the request is accepted.
     #[inline]
-    fn terms(&self) -> Option<&Terms> {
-        self.terms.as_ref()
+    fn accepted(&self) -> Option<Accepted<'_>> {
+        let terms = self.terms.as_ref()?;
+
+        Some(Accepted {
+            connection: self,
+            terms,
+        })
     }
 
     /// Logs the end of a connection, loudly unless the client or the administrator wanted it.
@@ -274,15 +288,15 @@ impl Connection {
 
     /// Makes a thread look for calls.
     fn look_again(&self) {
-        if let Some(terms) = self.terms() {
-            terms.xprt.enqueue();
+        if let Some(accepted) = self.accepted() {
+            accepted.terms.xprt.enqueue();
         }
     }
 
     /// Asks the core to close the connection.
     fn close(&self) {
-        if let Some(terms) = self.terms() {
-            terms.xprt.close();
+        if let Some(accepted) = self.accepted() {
+            accepted.terms.xprt.close();
         }
     }
 
@@ -312,12 +326,24 @@ impl Connection {
         }
     }
 
+    /// Takes the connection down, and frees all that depends on the queue pair.
+    pub(super) fn tear_down(self: &Arc<Self>) {
+        let entry = self.entry.lock().take();
+        drop(entry);
+        let sends = self.outbox.take_sends();
+
+        self.link.tear_down(sends, || (), || ());
+        cancel_delayed::<_, 0>(self);
+        self.calls.close();
+        // No RDMA Read is under way: the drain has freed the pages of all that did not complete.
+        self.calls.close_reading();
+    }
+}
+
+impl Accepted<'_> {
     /// Takes back a Receive whose message has been read, and posts a batch of them when it is full.
     fn recycle(&self, buf: RecvBuffer) {
-        let Some(terms) = self.terms() else {
-            return;
-        };
-        if terms.receives.recycle(buf) {
+        if self.terms.receives.recycle(buf) {
             self.post_held();
         }
     }
@@ -349,19 +375,6 @@ impl Connection {
             self.recycle(message);
         }
     }
-
-    /// Takes the connection down, and frees all that depends on the queue pair.
-    pub(super) fn tear_down(self: &Arc<Self>) {
-        let entry = self.entry.lock().take();
-        drop(entry);
-        let sends = self.outbox.take_sends();
-
-        self.link.tear_down(sends, || (), || ());
-        cancel_delayed::<_, 0>(self);
-        self.calls.close();
-        // No RDMA Read is under way: the drain has freed the pages of all that did not complete.
-        self.calls.close_reading();
-    }
 }
 
 impl EventHandler for Connection {
@@ -387,7 +400,7 @@ impl svc::Connection for Connection {
     type Call = Call;
 
     fn next(&self) -> Option<KBox<Call>> {
-        self.calls.pop(&self.terms()?.xprt)
+        self.calls.pop(&self.terms.as_ref()?.xprt)
     }
 
     fn receive<'r>(
@@ -395,7 +408,16 @@ impl svc::Connection for Connection {
         call: KBox<Call>,
         rqst: Incoming<'r>,
     ) -> Option<(Arguments<'r>, KBox<Call>)> {
-        this.take_call(call, rqst)
+        let accepted = this.accepted()?;
+        let (arguments, call) = accepted.take_call(call, rqst)?;
+
+        if accepted
+            .receives
+            .are_few(call.credits, accepted.terms.credits)
+        {
+            Self::grow(this);
+        }
+        Some((arguments, call))
     }
 
     fn result(&self, call: &mut Call, at: u32, len: u32) {
@@ -403,11 +425,13 @@ impl svc::Connection for Connection {
     }
 
     fn send(&self, call: &mut Call, reply: Outgoing<'_>) -> Result {
-        self.reply(call, reply)
+        self.accepted().ok_or(ENOTCONN)?.reply(call, reply)
     }
 
     fn release(&self, call: KBox<Call>) {
-        self.end_call(call);
+        if let Some(accepted) = self.accepted() {
+            accepted.end_call(call);
+        }
     }
 
     fn has_space(&self) -> bool {

@@ -73,12 +73,13 @@ impl Entry {
         let node = RBTreeNode::new(number, connection.clone(), GFP_KERNEL)?;
         let mut connections = CONNECTIONS.lock().ok_or(ENODEV)?;
         let list = connections.list.get_or_insert_with(RBTree::new);
+        let admission = connection.admission();
         let alike = list
             .values()
-            .filter(|other| other.has_rule_of(connection))
+            .filter(|other| other.admission().rule == admission.rule)
             .fold(0u32, |count, _| count.saturating_add(1));
 
-        if alike >= connection.most_alike() {
+        if alike >= admission.policy.connections {
             return Err(EBUSY);
         }
         // Only after 2^32 connections.
@@ -147,7 +148,7 @@ pub(crate) fn end(pattern: &Pattern) -> Result {
     let mut found = false;
 
     for_each(|connection| {
-        if connection.is_target_of(pattern) {
+        if pattern.matches(&connection.admission().target()) {
             found = true;
             connection.end();
         }

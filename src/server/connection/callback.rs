@@ -19,6 +19,7 @@ use super::{
     },
     close_reason::CloseReason,
     outbox::Unsent,
+    Accepted,
     Connection, //
 };
 use crate::{
@@ -54,13 +55,14 @@ impl CallsBack for Connection {
     fn longest_callback(&self) -> u32 {
         // CAST: A small number.
         let header = self.wire().header_len() as u32;
-        self.terms().map_or(0, |terms| {
+        self.terms.as_ref().map_or(0, |terms| {
             let sizes = &terms.thresholds;
             sizes.reply.min(sizes.call).saturating_sub(header)
         })
     }
 
     fn call_back(&self, call: &Callback<'_>) -> Result<(), CallbackStatus> {
+        let accepted = self.accepted().ok_or(CallbackStatus::NotConnected)?;
         let body = call.body();
         // A call to the client has no chunks (RFC 8167, section 5.2), and no other way is left.
         if body.len() > self.longest_callback() {
@@ -75,7 +77,7 @@ impl CallsBack for Connection {
         }
         self.stats.callbacks.inc();
         self.trace().cb_call(call.xid(), body.len());
-        let sent = self.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
+        let sent = accepted.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
             let header = self
                 .wire()
                 .encode_reverse(call.xid(), MOST_CALLBACKS, out)
@@ -101,7 +103,7 @@ impl CallsBack for Connection {
     }
 }
 
-impl Connection {
+impl Accepted<'_> {
     /// The client replies to a call with `payload`, and can take `credits` calls.
     pub(super) fn called_back(&self, xid: u32, credits: u32, payload: &[u8]) {
         let Some(callbacks) = self.callbacks.as_ref() else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The calls of a connection: untaken calls, calls whose arguments are being read, and the records
-//! of ended ones.
+//! The calls of a connection: untaken calls, calls whose arguments are being read, the records of
+//! ended ones, and the calls that have ended connections.
 
 use kernel::{
     alloc::flags::{
@@ -16,11 +16,16 @@ use kernel::{
             Atomic,
             Release, //
         },
+        Arc,
         SpinLock, //
     }, //
 };
 
-use super::call::Call;
+use super::{
+    super::refused::RefusedCalls,
+    call::Call,
+    refusals::Refusals, //
+};
 use crate::{
     os::Fifo,
     sunrpc::svc::{
@@ -109,16 +114,19 @@ pub(super) struct Calls {
     /// Set once the client knows that its request is accepted. Calls that come before wait
     /// (H-104).
     is_established: Atomic<bool>,
+    /// Calls that have ended connections.
+    pub(super) refusals: Refusals,
 }
 
 impl Calls {
     /// No calls, and no places for any.
-    pub(super) fn new() -> impl PinInit<Self> {
+    pub(super) fn new(refused: Arc<RefusedCalls>) -> impl PinInit<Self> {
         pin_init!(Self {
             inbox <- Inbox::new(Waiting::Calls),
             spare <- new_spinlock!(Fifo::none(), "rpcrdma_rs::Calls::spare"),
             reading <- new_spinlock!(Reading::new(), "rpcrdma_rs::Calls::reading"),
             is_established: Atomic::new(false),
+            refusals: Refusals::new(refused),
         })
     }
 
@@ -254,7 +262,7 @@ mod tests {
     /// Ended calls leave their records to later ones, up to the number of places.
     #[test]
     fn records() -> Result {
-        let calls = KBox::pin_init(Calls::new(), GFP_KERNEL)?;
+        let calls = KBox::pin_init(Calls::new(RefusedCalls::new()?), GFP_KERNEL)?;
         calls.make(4, 1)?;
 
         let (first, second) = (calls.record(call()?)?, calls.record(call()?)?);
@@ -271,7 +279,7 @@ mod tests {
     /// end.
     #[test]
     fn reading() -> Result {
-        let calls = KBox::pin_init(Calls::new(), GFP_KERNEL)?;
+        let calls = KBox::pin_init(Calls::new(RefusedCalls::new()?), GFP_KERNEL)?;
         assert!(calls.begin_reading(calls.record(call()?)?, 7).is_err());
         calls.make(2, 2)?;
 

@@ -6,10 +6,6 @@
 use kernel::{
     impl_has_delayed_work,
     sync::{
-        atomic::{
-            Acquire,
-            Release, //
-        },
         Arc,
         ArcBorrow, //
     },
@@ -18,6 +14,7 @@ use kernel::{
 
 use super::{
     super::size::MOST_CALLBACKS,
+    Accepted,
     Connection, //
 };
 use crate::os;
@@ -28,12 +25,14 @@ const GROWTH: u32 = 32;
 impl Connection {
     /// Queues the allocation of more buffers of both kinds, unless the limit is reached.
     pub(super) fn grow(this: ArcBorrow<'_, Self>) {
-        if !this.wants_buffers.xchg(true, Release) {
+        if this.receives.want() {
             // If it is queued already, that will do.
             let _ = os::transport_queue().enqueue_delayed::<_, 0>(Arc::from(this), 0);
         }
     }
+}
 
+impl Accepted<'_> {
     /// `count` more Receives are posted. Some are kept for replies to calls of the server, before a
     /// grant counts them.
     fn count(&self, count: u32) {
@@ -73,8 +72,8 @@ impl WorkItem for Connection {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if this.wants_buffers.xchg(false, Acquire) {
-            this.make_buffers();
+        if let (true, Some(accepted)) = (this.receives.take_wanted(), this.accepted()) {
+            accepted.make_buffers();
         }
     }
 }

@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use super::{
     super::size::TRANSFERS,
     outbox::BEYOND,
+    Accepted,
     Connection,
     ConnectionQp,
     ConnectionSends,
@@ -93,7 +94,9 @@ impl Connection {
         let waiting = Fifo::new(most)?;
         let terms = self.settle(&mut qp, own)?;
         self.terms.populate(terms);
-        self.trace_terms();
+        if let Some(accepted) = self.accepted() {
+            accepted.trace_terms();
+        }
         self.receives
             .posted(qp.post_first_receives().map_err(|_| EIO)?);
         self.link.set_qp(qp);
@@ -146,12 +149,12 @@ impl Connection {
             invalidation: invalidation::permitted(&data, &self.peer()),
         })
     }
+}
 
+impl Accepted<'_> {
     /// Traces the terms.
     fn trace_terms(&self) {
-        let Some(terms) = self.terms() else {
-            return;
-        };
+        let terms = self.terms;
         let number = |data: PrivateData| u64::from_be_bytes(data.encode());
         let sent = if self.admission.policy.private_data {
             number(terms.own)

@@ -17,7 +17,7 @@ use kernel::{
 
 use super::{
     close_reason::CloseReason,
-    Connection,
+    Accepted,
     ConnectionSends, //
 };
 use crate::{
@@ -279,7 +279,7 @@ impl From<PostError> for Unsent {
     }
 }
 
-impl Connection {
+impl Accepted<'_> {
     /// Sends the message that `write` writes, which invalidates the handle `invalidate`; it returns
     /// the length, or `None` if it has too little room. A message that finds no room in the queue
     /// is written to memory from `flags`, and posted later.
@@ -297,8 +297,8 @@ impl Connection {
         let Some(write) = posted? else {
             return Ok(());
         };
-        let len = self.terms().map_or(0, |terms| terms.send_len);
-        let mut bytes = KVec::from_elem(0u8, len, flags).map_err(|_| Unsent::Refused(ENOMEM))?;
+        let mut bytes = KVec::from_elem(0u8, self.terms.send_len, flags)
+            .map_err(|_| Unsent::Refused(ENOMEM))?;
         let len = write(&mut bytes).ok_or(Unsent::Refused(EMSGSIZE))?;
         // CAST: Widening.
         bytes.truncate(len as usize);
@@ -372,14 +372,13 @@ impl Connection {
         transfer: Transfer<FromPeer>,
         context: usize,
     ) -> Result<Option<Message>, Unsent> {
-        let terms = self.terms().ok_or(Unsent::Closed)?;
         let admitted = match transfer.admit() {
             Ok(admitted) => admitted,
             Err(transfer) => return Ok(Some(Message::Reads { transfer, context })),
         };
         let posted = self
             .link
-            .with_qp(|qp| terms.transfers.post(qp.poster(), admitted, context));
+            .with_qp(|qp| self.terms.transfers.post(qp.poster(), admitted, context));
         posted.ok_or(Unsent::Closed)??;
         Ok(None)
     }

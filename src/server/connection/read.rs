@@ -9,6 +9,7 @@ use super::{
     close_reason::CloseReason,
     outbox::Message,
     receive::ARGUMENTS,
+    Accepted,
     Connection,
     Terms, //
 };
@@ -144,13 +145,10 @@ impl Parts {
     }
 }
 
-impl Connection {
+impl Accepted<'_> {
     /// Begins to read the parts of a call's arguments that are in the client's memory. A thread
     /// takes the call again when they are here.
     pub(super) fn read_arguments(&self, mut call: KBox<Call>) {
-        let Some(terms) = self.terms() else {
-            return;
-        };
         let parts = match Parts::of(call.wire, call.message()) {
             Ok(parts) => parts,
             Err(_) => return self.end_unread(call, CloseReason::NoResources),
@@ -161,10 +159,10 @@ impl Connection {
         let len = parts.len;
         if parts.ranges.is_empty() {
             call.set_read(parts.pages, len);
-            return self.push(terms, call);
+            return self.push(call);
         }
         let (segments, bytes) = parts.size();
-        let transfer = match parts.reads(terms) {
+        let transfer = match parts.reads(self.terms) {
             Ok(transfer) => transfer,
             Err(error) if error == EMSGSIZE => {
                 let _ = self.reject_call(&call, GFP_KERNEL);
@@ -192,7 +190,7 @@ impl Connection {
     fn transfer_ended(&self, xid: u32, failure: Failure) {
         let client = self.admission.client.ip();
 
-        if self.refusals.transfer_failed(client, xid, failure) {
+        if self.calls.refusals.transfer_failed(client, xid, failure) {
             self.stats.refused_calls.inc();
         }
     }
@@ -222,35 +220,36 @@ impl InvalidationHandler for Connection {
 impl TransferHandler for Connection {
     fn written(&self, context: usize, pages: PageSet<Shared>, result: Result<(), Failure>) {
         drop(pages);
-        if let Err(failure) = result {
+        if let (Err(failure), Some(accepted)) = (result, self.accepted()) {
             // CAST: The xid, see `Outbox::post_send`.
-            self.transfer_ended(context as u32, failure);
+            accepted.transfer_ended(context as u32, failure);
             self.lost(CloseReason::Completion(failure));
         }
         // `sent` is called next, and looks for messages that wait.
     }
 
     fn read(&self, context: usize, result: Result<PageSet<Private>, Failure>) {
-        let taken = self.calls.end_reading(context);
+        let Some(accepted) = self.accepted() else {
+            return;
+        };
 
-        if let (Some((mut call, len)), Some(terms)) = (taken, self.terms()) {
+        if let Some((mut call, len)) = self.calls.end_reading(context) {
             match result {
                 Ok(pages) => {
                     call.set_read(pages, len);
-                    self.push(terms, call);
+                    accepted.push(call);
                 }
                 Err(failure) => {
-                    self.transfer_ended(call.xid, failure);
-                    self.end_call(call);
-                    self.lost(CloseReason::Completion(failure));
+                    accepted.transfer_ended(call.xid, failure);
+                    accepted.end_unread(call, CloseReason::Completion(failure));
                 }
             }
         }
-        self.flush_waiting();
+        accepted.flush_waiting();
     }
 
     fn transfer_failed(&self, failure: Failure) {
-        self.refusals.request_failed(failure);
+        self.calls.refusals.request_failed(failure);
         self.lost(CloseReason::Completion(failure));
     }
 }

@@ -10,21 +10,19 @@ use kernel::{
         },
         Flags, //
     },
-    prelude::*,
-    sync::ArcBorrow, //
+    prelude::*, //
 };
 
 use super::{
     call::Call,
     close_reason::CloseReason,
     outbox::Unsent,
-    Connection,
-    Terms, //
+    Accepted,
+    Connection, //
 };
 use crate::{
     os::PAGE_SIZE,
     proto::{
-        neutral::Invalidation,
         responder::{
             offer::{
                 Offer,
@@ -65,7 +63,9 @@ impl CompletionHandler for Connection {
         if let Err(failure) = result {
             self.lost(CloseReason::Completion(failure));
         }
-        self.flush_waiting();
+        if let Some(accepted) = self.accepted() {
+            accepted.flush_waiting();
+        }
     }
 
     fn received(
@@ -78,7 +78,9 @@ impl CompletionHandler for Connection {
         match result {
             Ok(_) => {
                 self.stats.received.inc();
-                self.arrived(buf);
+                if let Some(accepted) = self.accepted() {
+                    accepted.arrived(buf);
+                }
             }
             // Freed here: the queue pair ends.
             Err(failure) => self.lost(CloseReason::Completion(failure)),
@@ -108,15 +110,14 @@ enum Arrival<'m> {
     Nothing,
 }
 
-impl Connection {
+impl Accepted<'_> {
     /// The kind of `message`.
     fn kind<'m>(&self, message: &'m [u8]) -> Arrival<'m> {
         let wire = self.wire();
         match wire.receive_call(message) {
             Received::Call(call) => match check(&call) {
                 Ok(form) => {
-                    let terms = self.terms();
-                    let permitted = terms.map_or(Invalidation::None, |terms| terms.invalidation);
+                    let permitted = self.terms.invalidation;
                     let call = Call::new(wire, &call, message.len(), form, permitted);
                     Arrival::Call(self.calls.record(call))
                 }
@@ -171,15 +172,15 @@ impl Connection {
         }
     }
 
-    /// Returns `true`, once, if the client has refused the RDMA of this call before.
-    fn has_ended_another(&self, xid: u32) -> bool {
-        self.refusals.take(self.admission.client.ip(), xid)
-    }
-
     /// A message of the client has come.
     fn arrived(&self, buf: RecvBuffer) {
         match self.kind(buf.message()) {
-            Arrival::Call(Ok(call)) if self.has_ended_another(call.xid) => {
+            Arrival::Call(Ok(call))
+                if self
+                    .calls
+                    .refusals
+                    .take(self.admission.client.ip(), call.xid) =>
+            {
                 self.stats.repeated_calls.inc();
                 self.recycle(buf);
                 let _ = self.reject_call(&call, GFP_NOWAIT | __GFP_NOWARN);
@@ -216,9 +217,6 @@ impl Connection {
 
     /// Leaves a call to a thread.
     fn enqueue(&self, mut call: KBox<Call>) {
-        let Some(terms) = self.terms() else {
-            return;
-        };
         call.is_busy = true;
         self.stats.calls.inc();
         if ServerTrace::is_call_on() {
@@ -228,14 +226,14 @@ impl Connection {
         if !self.receives.begun() {
             self.stats.excess_calls.inc();
         }
-        self.push(terms, call);
+        self.push(call);
     }
 
     /// Puts a call into the inbox.
-    pub(super) fn push(&self, terms: &Terms, call: KBox<Call>) {
+    pub(super) fn push(&self, call: KBox<Call>) {
         // If it is closed the connection ends anyway. If it is full the client has sent far more
         // calls than it may.
-        if let Err(call) = self.calls.push(&terms.xprt, call) {
+        if let Err(call) = self.calls.push(&self.terms.xprt, call) {
             self.end_call(call);
             self.lost(CloseReason::Overrun);
         }
@@ -243,7 +241,7 @@ impl Connection {
 
     /// Gives the arguments of `call` to a thread. `None` drops the call.
     pub(super) fn take_call<'r>(
-        self: ArcBorrow<'_, Self>,
+        &self,
         mut call: KBox<Call>,
         rqst: Incoming<'r>,
     ) -> Option<(Arguments<'r>, KBox<Call>)> {
@@ -268,10 +266,6 @@ impl Connection {
             self.end_call(call);
             return None;
         }
-        let most = self.terms().map_or(0, |terms| terms.credits);
-        if self.receives.are_few(call.credits, most) {
-            Self::grow(self);
-        }
         Some((arguments, call))
     }
 
@@ -295,7 +289,7 @@ impl Connection {
             RdmaError::Version { .. } => self.stats.version_errors.inc(),
             RdmaError::BadHeader => self.stats.header_errors.inc(),
         }
-        let most = self.terms().map_or(0, |terms| terms.credits);
+        let most = self.terms.credits;
         let credits = self.receives.grant(most, most);
         let sent = self.send_message(None, flags, |out| {
             let len = self

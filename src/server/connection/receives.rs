@@ -3,8 +3,10 @@
 //! The Receives of a connection, and the credits that they are good for.
 
 use kernel::sync::atomic::{
+    Acquire,
     Atomic,
-    Relaxed, //
+    Relaxed,
+    Release, //
 };
 
 use crate::{
@@ -23,6 +25,8 @@ pub(super) struct Receives {
     requested: Atomic<u32>,
     /// Receives that are kept for the replies to calls of the server.
     reserved: Atomic<u32>,
+    /// Set if more are wanted.
+    wanted: Atomic<bool>,
 }
 
 impl Receives {
@@ -34,6 +38,7 @@ impl Receives {
             granted: Atomic::new(1),
             requested: Atomic::new(0),
             reserved: Atomic::new(0),
+            wanted: Atomic::new(false),
         }
     }
 
@@ -104,6 +109,16 @@ impl Receives {
     /// The Receives that are kept so.
     pub(super) fn reserved(&self) -> u32 {
         self.reserved.load(Relaxed)
+    }
+
+    /// Notes that more are wanted. Returns `true` if that was not noted before.
+    pub(super) fn want(&self) -> bool {
+        !self.wanted.xchg(true, Release)
+    }
+
+    /// Returns `true`, once for each [note](Self::want), if more are wanted.
+    pub(super) fn take_wanted(&self) -> bool {
+        self.wanted.xchg(false, Acquire)
     }
 
     /// Returns `true` if more Receives are worth posting.

@@ -10,15 +10,14 @@ use super::{
         Message,
         Unsent, //
     },
-    Connection,
+    Accepted,
     Terms, //
 };
 use crate::{
     os::{
         series::{
             EMSGSIZE,
-            ENOBUFS,
-            ENOTCONN, //
+            ENOBUFS, //
         },
         PageSet,
         Shared,
@@ -111,7 +110,7 @@ impl Writes {
     }
 }
 
-impl Connection {
+impl Accepted<'_> {
     /// Sends the reply of a thread to `call`.
     ///
     /// # Errors
@@ -121,7 +120,6 @@ impl Connection {
         if core::mem::take(&mut call.is_busy) {
             self.receives.ended();
         }
-        let terms = self.terms().ok_or(ENOTCONN)?;
         let offer = call.offer();
         if call.invalidate.is_some() {
             self.stats.remote_invalidates.inc();
@@ -135,18 +133,16 @@ impl Connection {
             self.trace().reply(call.xid, shape.len);
         }
         let limits = ReplyLimits {
-            threshold: terms.thresholds.reply,
+            threshold: self.terms.thresholds.reply,
             page_size: PAGE_SIZE,
-            pieces: terms.write_elements,
-            writes: terms.most_transfers,
+            pieces: self.terms.write_elements,
+            writes: self.terms.most_transfers,
         };
         let sent = match call.wire.plan_reply(&offer, &shape, &limits) {
             Err(_) => Err(Unsent::Refused(EMSGSIZE)),
-            Ok(plan) if plan.writes().next().is_some() => {
-                self.send_written(terms, call, &plan, reply)
-            }
+            Ok(plan) if plan.writes().next().is_some() => self.send_written(call, &plan, reply),
             Ok(plan) => {
-                let sent = self.send_inline(terms, call, &plan, &reply.reply());
+                let sent = self.send_inline(call, &plan, &reply.reply());
                 // On failure, too, nothing refers to its pages.
                 reply.copied();
                 sent
@@ -163,13 +159,14 @@ impl Connection {
     /// little room.
     fn write_message(
         &self,
-        terms: &Terms,
         call: &Call,
         plan: &ReplyPlan<'_, '_>,
         body: &XdrBuf<'_>,
         out: &mut [u8],
     ) -> Option<u32> {
-        let credits = self.receives.grant_requested(call.credits, terms.credits);
+        let credits = self
+            .receives
+            .grant_requested(call.credits, self.terms.credits);
         let header = call.wire.encode_reply(plan, call.xid, credits, out).ok()?;
         let all = out.len();
         let mut left = out.get_mut(header..)?;
@@ -185,13 +182,12 @@ impl Connection {
     /// Sends a reply without RDMA Writes.
     fn send_inline(
         &self,
-        terms: &Terms,
         call: &Call,
         plan: &ReplyPlan<'_, '_>,
         body: &XdrBuf<'_>,
     ) -> Result<(), Unsent> {
         self.send_message(call.invalidate, GFP_KERNEL, |out| {
-            self.write_message(terms, call, plan, body, out)
+            self.write_message(call, plan, body, out)
         })
     }
 
@@ -210,7 +206,6 @@ impl Connection {
     /// Sends a reply with RDMA Writes in front of it.
     fn send_written(
         &self,
-        terms: &Terms,
         call: &Call,
         plan: &ReplyPlan<'_, '_>,
         reply: Outgoing<'_>,
@@ -221,12 +216,12 @@ impl Connection {
         // CAST: Not longer than a message.
         let len = plan.message_len() as usize;
         let mut bytes = KVec::from_elem(0u8, len, GFP_KERNEL).map_err(|_| refused(ENOMEM))?;
-        self.write_message(terms, call, plan, &reply.reply(), &mut bytes)
+        self.write_message(call, plan, &reply.reply(), &mut bytes)
             .ok_or(Unsent::Refused(EMSGSIZE))?;
         // From here on the pages are the transfer's: no thread writes to them, and the device no
         // longer than until the completion of the message.
         let pages = reply.detach().map_err(|_| refused(ENOMEM))?;
-        let transfer = writes.make(terms, pages).map_err(Unsent::Refused)?;
+        let transfer = writes.make(self.terms, pages).map_err(Unsent::Refused)?;
         self.count_written(call.xid, &writes.remotes);
 
         self.send_or_wait(Message::Send {
