@@ -124,8 +124,8 @@ pub(crate) use self::{
     defect::Defect,
     error::RdmaError,
     incoming::{
-        Discard,
         Incoming,
+        Reason,
         Reply,
         Returned, //
     },

@@ -12,9 +12,9 @@ use crate::{
     proto::{
         CallMode,
         Chunks,
-        Discard,
         Plan,
         RdmaError,
+        Reason,
         ReplyMode, //
     },
     sunrpc::{
@@ -32,8 +32,8 @@ macro_rules! counters {
         pub(super) struct Stats {
             $($(#[$known_doc])* pub(super) $known: Counter,)*
             $($(#[$own_doc])* pub(super) $own: Counter,)*
-            /// Messages dropped or taken for a broken reply, by [`Discard::index`].
-            pub(super) discarded: [Counter; Discard::REASONS],
+            /// Messages dropped or taken for a broken reply, by [`Reason::index`].
+            pub(super) discarded: [Counter; Reason::REASONS],
         }
 
         impl Stats {
@@ -42,7 +42,7 @@ macro_rules! counters {
                 Self {
                     $($known: Counter::new(),)*
                     $($own: Counter::new(),)*
-                    discarded: [const { Counter::new() }; Discard::REASONS],
+                    discarded: [const { Counter::new() }; Reason::REASONS],
                 }
             }
 
@@ -50,7 +50,7 @@ macro_rules! counters {
             /// number on each line.
             pub(super) fn print_own(&self, seq: &SeqFile) {
                 $(seq_print!(seq, "{} {}\n", stringify!($own), self.$own.get());)*
-                for (name, counter) in Discard::NAMES.iter().zip(&self.discarded) {
+                for (name, counter) in Reason::NAMES.iter().zip(&self.discarded) {
                     seq_print!(seq, "{} {}\n", *name, counter.get());
                 }
             }

@@ -88,15 +88,15 @@ pub(crate) enum Incoming<'a> {
         /// The xid of the header.
         xid: u32,
         /// The defect.
-        why: Discard,
+        why: Reason,
     },
     /// A message without the words that every message has: it belongs to no call.
-    Discard(Discard),
+    Discard(Reason),
 }
 
 /// The reason why a message cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Discard {
+pub(crate) enum Reason {
     /// Too short for the words that every message has.
     Short,
     /// The version is not ours.
@@ -112,11 +112,11 @@ pub(crate) enum Discard {
     UndecodableError,
 }
 
-impl Discard {
-    /// The number of reasons; [`Discard::index`] is below it.
+impl Reason {
+    /// The number of reasons; [`Reason::index`] is below it.
     pub(crate) const REASONS: usize = 6;
 
-    /// The names of the counters, in the order of [`Discard::index`].
+    /// The names of the counters, in the order of [`Reason::index`].
     pub(crate) const NAMES: [&'static str; Self::REASONS] = [
         "short",
         "version",
@@ -169,14 +169,14 @@ mod tests {
     #[test]
     fn indexes() {
         let reasons = [
-            Discard::Short,
-            Discard::Version,
-            Discard::Type,
-            Discard::XidMismatch,
-            Discard::Defect(Defect::Wraps),
-            Discard::UndecodableError,
+            Reason::Short,
+            Reason::Version,
+            Reason::Type,
+            Reason::XidMismatch,
+            Reason::Defect(Defect::Wraps),
+            Reason::UndecodableError,
         ];
-        assert_eq!(reasons.len(), Discard::REASONS);
+        assert_eq!(reasons.len(), Reason::REASONS);
         for (index, reason) in reasons.iter().enumerate() {
             assert_eq!(reason.index(), index);
         }

@@ -19,7 +19,7 @@ use super::{
     Spent, //
 };
 use crate::{
-    proto::Discard,
+    proto::Reason,
     sunrpc::Pinned,
     verbs::{
         MrList,
@@ -87,18 +87,18 @@ impl<'q> Source<'q> {
     /// The exception is an error that cannot be decoded. The specification wants it dropped
     /// silently, so only the second one about the same call ends that.
     #[cold]
-    pub(super) fn unusable(self, xid: u32, why: Discard) -> Disposition<'q> {
+    pub(super) fn unusable(self, xid: u32, why: Reason) -> Disposition<'q> {
         let connection = self.connection;
 
         self.count_discarded(why);
         if connection.attempt.is_probing()
-            && why != Discard::UndecodableError
+            && why != Reason::UndecodableError
             && connection.probe_failed(xid)
         {
             return Spent::Late.into();
         }
         let Some(mut found) = connection.shared.xprt.find(xid) else {
-            if why == Discard::UndecodableError {
+            if why == Reason::UndecodableError {
                 return self.dropped().into();
             }
             let spent = self.late(xid);
@@ -128,7 +128,7 @@ impl<'q> Source<'q> {
     }
 
     /// Counts a message that cannot be used.
-    pub(super) fn count_discarded(self, why: Discard) {
+    pub(super) fn count_discarded(self, why: Reason) {
         if let Some(counter) = self.connection.shared.stats.discarded.get(why.index()) {
             counter.inc();
         }
@@ -141,12 +141,12 @@ impl<'q> Source<'q> {
 #[allow(clippy::option_option)]
 fn end_unusable(
     pinned: &Pinned<Request>,
-    why: Discard,
+    why: Reason,
     generation: u64,
 ) -> Option<Option<MrList<Registered>>> {
     let mut state = pinned.slot().state.lock();
 
-    if why == Discard::UndecodableError {
+    if why == Reason::UndecodableError {
         // A call that gets one over each connection would be sent for ever (V1-105).
         if state.undecodable == 0 || state.undecodable_on != generation {
             state.undecodable = state.undecodable.saturating_add(1);

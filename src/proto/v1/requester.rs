@@ -13,8 +13,8 @@ use super::{
         chunk::Segment,
         defect::Defect,
         incoming::{
-            Discard,
             Incoming,
+            Reason,
             Reply,
             Returned, //
         },
@@ -134,17 +134,17 @@ fn classify_any(message: &[u8]) -> Incoming<'_> {
 #[cold]
 fn unusable(error: DecodeError) -> Incoming<'static> {
     let (xid, why) = match error {
-        DecodeError::NoPrefix => return Incoming::Discard(Discard::Short),
-        DecodeError::Version { xid, .. } => (xid, Discard::Version),
-        DecodeError::Defect { xid, defect, .. } => (xid, Discard::of(defect)),
-        DecodeError::UndecodableError { xid } => (xid, Discard::UndecodableError),
+        DecodeError::NoPrefix => return Incoming::Discard(Reason::Short),
+        DecodeError::Version { xid, .. } => (xid, Reason::Version),
+        DecodeError::Defect { xid, defect, .. } => (xid, Reason::of(defect)),
+        DecodeError::UndecodableError { xid } => (xid, Reason::UndecodableError),
     };
     Incoming::Unusable { xid, why }
 }
 
 #[cold]
 fn defective(xid: u32, defect: Defect) -> Incoming<'static> {
-    let why = Discard::of(defect);
+    let why = Reason::of(defect);
     Incoming::Unusable { xid, why }
 }
 
@@ -303,18 +303,15 @@ mod tests {
     #[test]
     fn discards() {
         let call = Message::new(&TV_V1_1);
-        assert_eq!(classify(&[]), Incoming::Discard(Discard::Short));
-        let short = Incoming::Discard(Discard::Short);
+        assert_eq!(classify(&[]), Incoming::Discard(Reason::Short));
+        let short = Incoming::Discard(Reason::Short);
         assert_eq!(classify(call.cut(15).bytes()), short);
-        assert_eq!(reason(call.put(4, 2)), Some(Discard::Version));
-        assert_eq!(reason(call.put(12, 2)), Some(Discard::Type));
-        assert_eq!(reason(call.put(12, 3)), Some(Discard::Type));
-        assert_eq!(reason(call.put(12, 5)), Some(Discard::Type));
-        assert_eq!(
-            reason(call.put(28, 0xdead_beef)),
-            Some(Discard::XidMismatch)
-        );
-        let undecodable = Some(Discard::UndecodableError);
+        assert_eq!(reason(call.put(4, 2)), Some(Reason::Version));
+        assert_eq!(reason(call.put(12, 2)), Some(Reason::Type));
+        assert_eq!(reason(call.put(12, 3)), Some(Reason::Type));
+        assert_eq!(reason(call.put(12, 5)), Some(Reason::Type));
+        assert_eq!(reason(call.put(28, 0xdead_beef)), Some(Reason::XidMismatch));
+        let undecodable = Some(Reason::UndecodableError);
         assert_eq!(reason(Message::new(&TV_V1_9).cut(24)), undecodable);
         assert_eq!(reason(Message::new(&TV_V1_10).put(16, 9)), undecodable);
         assert_eq!(reason(Message::new(&TV_V1_10).cut(16)), undecodable);
@@ -336,7 +333,7 @@ mod tests {
             let message = call.put(at, word).cut(len);
             let expected = Incoming::Unusable {
                 xid: 0xa1b2_c301,
-                why: Discard::Defect(defect),
+                why: Reason::Defect(defect),
             };
             assert_eq!(classify(message.bytes()), expected);
         }
@@ -352,7 +349,7 @@ mod tests {
         ChunkLists::decode(bytes).map_or_else(|_| ChunkLists::default(), |(lists, _)| lists)
     }
 
-    fn reason(message: Message) -> Option<Discard> {
+    fn reason(message: Message) -> Option<Reason> {
         match classify(message.bytes()) {
             Incoming::Unusable { why, .. } => Some(why),
             _ => None,

@@ -50,7 +50,7 @@ impl From<defect::Defect> for Defect {
 
 /// The reason why a message cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Discard {
+pub(crate) enum Reason {
     /// Too short for the words that every message has.
     Short,
     /// The type is one that this text does not have (V2-30).
@@ -65,7 +65,7 @@ pub(crate) enum Discard {
     Direction,
 }
 
-impl Discard {
+impl Reason {
     /// The reason in words, for a trace or a log line.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

@@ -22,7 +22,7 @@ use super::{
     },
     defect::{
         Defect,
-        Discard, //
+        Reason, //
     }, //
 };
 
@@ -142,16 +142,12 @@ impl<'a> Operation<'a> {
     /// # Errors
     ///
     /// The reason why it is none of these.
-    pub(crate) fn receive(
-        word: u32,
-        direction: Direction,
-        info: &'a [u8],
-    ) -> Result<Self, Discard> {
-        let code = Code::from_word(word).ok_or(Discard::Operation)?;
+    pub(crate) fn receive(word: u32, direction: Direction, info: &'a [u8]) -> Result<Self, Reason> {
+        let code = Code::from_word(word).ok_or(Reason::Operation)?;
         if !code.may_come(direction) {
-            return Err(Discard::Direction);
+            return Err(Reason::Direction);
         }
-        Self::decode(code, info).map_err(Discard::Defect)
+        Self::decode(code, info).map_err(Reason::Defect)
     }
 
     /// Takes `info`, the `rdma_optinfo` of an operation, apart, and checks all of it (XC-10).

@@ -20,7 +20,7 @@ use super::{
     check::check,
     defect::{
         Defect,
-        Discard, //
+        Reason, //
     },
     header::{
         Body,
@@ -70,7 +70,7 @@ pub(crate) enum Received<'a> {
         /// The error.
         rejection: Rejection,
         /// The reason.
-        why: Discard,
+        why: Reason,
     },
     /// A reply that does not decode; it ends the request of ours with this xid (V2-64, XC-56).
     Malformed {
@@ -79,10 +79,10 @@ pub(crate) enum Received<'a> {
         /// The kind of the request.
         request: Request,
         /// The reason.
-        why: Discard,
+        why: Reason,
     },
     /// It is dropped, and counted.
-    Discard(Discard),
+    Discard(Reason),
     /// It is of another version (V2-18, V2-68).
     Version {
         /// Its xid.
@@ -155,28 +155,28 @@ fn classify(side: Side, header: Header<'_>) -> Received<'_> {
 }
 
 /// A control message that cannot be understood for the reason `why`.
-fn no_control<'a>(side: Side, xid: u32, direction: Direction, why: Discard) -> Received<'a> {
+fn no_control<'a>(side: Side, xid: u32, direction: Direction, why: Reason) -> Received<'a> {
     match why {
-        Discard::Operation if direction == Direction::Call => Received::Reject {
+        Reason::Operation if direction == Direction::Call => Received::Reject {
             xid,
             rejection: Rejection::InvalidOption,
             why,
         },
-        Discard::Defect(defect) => defective(side, xid, Some(direction), Request::Reqxch, defect),
+        Reason::Defect(defect) => defective(side, xid, Some(direction), Request::Reqxch, defect),
         _ => Received::Discard(why),
     }
 }
 
 fn unusable(side: Side, error: DecodeError) -> Received<'static> {
     match error {
-        DecodeError::NoPrefix => Received::Discard(Discard::Short),
+        DecodeError::NoPrefix => Received::Discard(Reason::Short),
         DecodeError::Version { xid, version, .. } => Received::Version { xid, version },
         DecodeError::Type { xid, .. } if side == Side::Server => Received::Reject {
             xid,
             rejection: Rejection::BadHeader,
-            why: Discard::Type,
+            why: Reason::Type,
         },
-        DecodeError::Type { .. } => Received::Discard(Discard::Type),
+        DecodeError::Type { .. } => Received::Discard(Reason::Type),
         DecodeError::Defect {
             xid,
             direction,
@@ -191,7 +191,7 @@ fn unusable(side: Side, error: DecodeError) -> Received<'static> {
             defective(side, xid, direction, request, defect)
         }
         DecodeError::ShortError { .. } | DecodeError::UnknownError { .. } => {
-            Received::Discard(Discard::Error)
+            Received::Discard(Reason::Error)
         }
     }
 }
@@ -204,7 +204,7 @@ fn defective(
     request: Request,
     defect: Defect,
 ) -> Received<'static> {
-    let why = Discard::Defect(defect);
+    let why = Reason::Defect(defect);
     match (side, direction) {
         (_, Some(Direction::Call)) | (Side::Server, None) => Received::Reject {
             xid,

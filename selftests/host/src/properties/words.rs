@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::module::proto::{Defect, Discard, Malformed, PlanError};
+use crate::module::proto::{Defect, Malformed, PlanError, Reason};
 
 /// Fails unless all texts differ and each fits into a line behind the name of a peer.
 fn all_differ<const N: usize>(texts: [&str; N]) {
@@ -33,17 +33,17 @@ fn messages() {
     all_differ(defects.map(Defect::as_str));
     all_differ(
         [
-            Discard::Short,
-            Discard::Version,
-            Discard::Type,
-            Discard::XidMismatch,
-            Discard::Defect(Defect::Wraps),
-            Discard::UndecodableError,
+            Reason::Short,
+            Reason::Version,
+            Reason::Type,
+            Reason::XidMismatch,
+            Reason::Defect(Defect::Wraps),
+            Reason::UndecodableError,
         ]
-        .map(Discard::as_str),
+        .map(Reason::as_str),
     );
     for defect in defects {
-        assert_eq!(Discard::Defect(defect).as_str(), defect.as_str());
+        assert_eq!(Reason::Defect(defect).as_str(), defect.as_str());
     }
 }
 
