@@ -63,6 +63,7 @@ TESTS: list[Test] = []
 # server, which demo and bench exercise as well.
 ORDER = (
     "test_hostile_server",
+    "test_hostile_client",
     "test_server",
     "test_served_calls",
     "test_server_sizes",

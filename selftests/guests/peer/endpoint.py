@@ -68,16 +68,16 @@ class Area:
     _free = []
 
     @classmethod
-    def take(cls, pd, size):
+    def take(cls, pd, size, access=verbs.ACCESS_LOCAL_WRITE):
         """One that a closed connection has left, or a new one."""
         for area in cls._free:
-            if (area.pd, area.size) == (pd, size):
+            if (area.pd, area.size, area.access) == (pd, size, access):
                 cls._free.remove(area)
                 return area
-        return cls(pd, size)
+        return cls(pd, size, access)
 
-    def __init__(self, pd, size, access=verbs.ACCESS_LOCAL_WRITE):
-        self.pd = pd
+    def __init__(self, pd, size, access):
+        self.pd, self.access = pd, access
         self._map = mmap.mmap(-1, size)
         self._view = (ctypes.c_char * size).from_buffer(self._map)
         self.addr = ctypes.addressof(self._view)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Right replies made wrong at random, always the same way for a seed."""
+"""Right messages made wrong at random, always the same way for a seed."""
 
 import random
 import struct

@@ -11,6 +11,7 @@ The orders are a JSON file, an array of connections, each with the words
                     memory, and oooooooooooooooo for its address
     keep            names, each with an array of numbers: in later messages {name} stands for bytes of the last reply of an
                     exchange, by the number of the exchange, the place of the bytes and their length
+    mutated         the seed and the number of mutated calls to send, on as many connections as it takes
     callbacks       for each call of the server, an array of messages to be sent in return; cccccccc in them stands for its
                     xid, dddddddd for another one, and {from-to} for some of its bytes
 
@@ -22,7 +23,8 @@ which has to be a good call. A number in the place of an exchange stands for wai
 come, from the first on; a text for waiting until a file with this name is there; an object with the words `call` and `answers` for sending messages in return to the call with this
 number, from 0 on. For each connection there is a line of output: `private_data` of the accept, the `handle` of the memory,
 for each exchange an array of its replies, the number of calls of the server that it has `seen` by the end of each exchange,
-these `calls`, and `memory` as it is after the last exchange; or `failed`, with what came instead of the rest.
+these `calls`, and `memory` as it is after the last exchange; or `failed`, with what came instead of the rest. Of mutated
+calls: how many were `sent`, and how many `good` replies, `errors` and `ended` connections there were.
 """
 
 import ctypes
@@ -36,7 +38,9 @@ from ctypes import byref
 from types import SimpleNamespace
 
 import verbs
+import wire
 from endpoint import Area, Connection
+from mutator import Mutator
 
 STEP_MS = 5000
 SILENCE_SECONDS = 20
@@ -62,7 +66,7 @@ class Requester:
         self._connection = Connection(event, 1, order.get("receives", 64), order.get("size", 4096))
         content = bytes.fromhex(order.get("memory", ""))
         access = verbs.ACCESS_LOCAL_WRITE | verbs.ACCESS_REMOTE_WRITE | verbs.ACCESS_REMOTE_READ
-        self._memory = Area(self._connection.pd, max(len(content), 4096), access)
+        self._memory = Area.take(self._connection.pd, max(len(content), 4096), access)
         self._length = len(content)
         ctypes.memmove(self._memory.addr, content, len(content))
         self._callbacks = order.get("callbacks", [])
@@ -173,6 +177,40 @@ class Requester:
         """Disconnects."""
         self._connection.disconnect()
 
+    def close(self):
+        """Disconnects, and leaves the memory to the next connection."""
+        self.end()
+        self._connection.destroy()
+        self._memory.close()
+        verbs.destroy_event_channel(self._channel)
+
+    def flood(self, messages, last):
+        """Sends the messages and a good call, whose xid is `last`; returns the replies up to its reply."""
+        replies = []
+        for message in [*messages, wire.msg(last, 32, wire.rpc_call(last, NFS, 3, 0))]:
+            self._connection.send(message)
+        while not any(int.from_bytes(reply[:4], "big") == last for reply in replies):
+            replies += self._received(replies)
+        return replies
+
+    def right(self, number):
+        """A right call of NFSv3, with chunks by its number, and the bytes at its end that are RPC's."""
+        xid = number + 1
+        piece = (int(self.handle, 16), 1024, self._memory.addr)
+        payload = wire.rpc_call(xid, NFS, 3, 0)
+        behind = (len(payload), *piece)
+        chunks = (
+            wire.lists(),
+            wire.lists(read=[behind, behind]),
+            wire.lists(write=[[piece, piece], [piece]]),
+            wire.lists(reply=[piece, piece]),
+            wire.lists([behind], [[piece]], [piece]),
+        )
+        kind = number % (len(chunks) + 1)
+        if kind == len(chunks):
+            return wire.msg(xid, 32, b"", proc=wire.RDMA_NOMSG, chunks=wire.lists(read=[(0, *piece), (0, *piece)])), 0
+        return wire.msg(xid, 32, payload, chunks=chunks[kind]), len(payload)
+
 
 def is_call(message):
     """A call of the server begins with its xid behind a header without chunks."""
@@ -188,10 +226,46 @@ def await_file(path):
     raise Failed(f"no file {path}")
 
 
+NFS = 100003
+# Mutated calls that are sent together; the server grants more.
+TOGETHER = 8
+# The xid of the good call behind them, which none of them is likely to have.
+GOOD = 0x600D0000
+
+
+def send_mutated(host, port, order):
+    """Sends calls that are wrong, with good ones between them; begins anew where the server ends the connection."""
+    seed, count = order["mutated"]
+    mutator = Mutator(seed, count)
+    found = {"sent": 0, "good": 0, "errors": 0, "ended": 0}
+    requester = None
+    while mutator.left > 0:
+        if requester is None:
+            requester = Requester(host, port, order)
+        rights = [requester.right(mutator.made + number) for number in range(min(TOGETHER, mutator.left))]
+        wrong = [mutator.mutate(*right) for right in rights]
+        found["sent"] += len(wrong)
+        try:
+            replies = requester.flood(wrong, GOOD)
+            found["errors"] += sum(reply[12:16] == wire.words(wire.RDMA_ERROR) for reply in replies)
+            found["good"] += sum(reply[12:16] != wire.words(wire.RDMA_ERROR) for reply in replies) - 1
+        except Failed as reason:
+            if "silence" in str(reason):
+                raise
+            found["ended"] += 1
+            requester.close()
+            requester = None
+    if requester is not None:
+        requester.close()
+    return found
+
+
 def carry_out(host, port, order):
     """Makes a connection, and the exchanges on it."""
     found = {"exchanges": [], "seen": []}
     try:
+        if "mutated" in order:
+            return {"mutated": send_mutated(host, port, order)}
         requester = Requester(host, port, order)
         found["private_data"], found["handle"] = requester.private_data.hex(), requester.handle
         for exchange in order.get("exchanges", []):

@@ -183,6 +183,7 @@ _cm = ctypes.CDLL("librdmacm.so.1", use_errno=True)
 _ID, _CHANNEL, _EVENT = POINTER(Id), POINTER(EventChannel), POINTER(Event)
 
 create_event_channel = function(_cm, "rdma_create_event_channel", _CHANNEL)
+destroy_event_channel = function(_cm, "rdma_destroy_event_channel", None, _CHANNEL)
 create_id = function(_cm, "rdma_create_id", c_int, _CHANNEL, POINTER(_ID), c_void_p, c_int)
 bind_addr = function(_cm, "rdma_bind_addr", c_int, _ID, POINTER(SockaddrIn))
 listen = function(_cm, "rdma_listen", c_int, _ID, c_int)

@@ -8,9 +8,7 @@ from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
 from guests.harness.registry import test
 from guests.lib import resources
 from guests.lib.nfsd import PORTLIST, RESTART
-from guests.lib.requester import CHUNK, NFS, REFUSES, XID, carried_out, null, rejection, without_credits
-from guests.peer import wire
-from guests.peer.wire import words
+from guests.lib.requester import carried_out, null
 
 CLIENTS = [{"client": client, "by": client} for client in ("ours", "in-tree")]
 MOUNTS = [{**client, "vers": vers} for client in CLIENTS for vers in ("3", "4.0", "4.1", "4.2")]
@@ -193,75 +191,6 @@ def restart(pair: Pair, by: str) -> None:
         assert pair.client.run(f"cat {MOUNT_POINT}/number", 60).out == f"{number}\n"
     pair.client.run(f"rm {MOUNT_POINT}/number")
     pair.umount()
-
-
-BAD_XID = 0x2002
-
-
-def bad(*, proc: int = wire.RDMA_MSG, vers: int = 1, chunks: bytes | None = None, rpc_xid: int = BAD_XID) -> bytes:
-    """A call with the bad xid."""
-    return wire.msg(BAD_XID, 32, wire.rpc_call(rpc_xid, NFS, 3, 0), vers, proc, chunks)
-
-
-VERSION = (wire.ERR_VERS, 1, 1)
-SILENT: tuple[int, ...] = ()
-# Title, requirements, the message, and the body of the error in reply.
-MALFORMED = [
-    ("no bytes", ("V1-15",), b"", SILENT),
-    ("4 bytes", ("V1-15",), words(BAD_XID), SILENT),
-    ("15 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0)[:15], SILENT),
-    ("16 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0), CHUNK),
-    ("27 bytes", ("V1-15",), words(BAD_XID, 1, 32, 0, 0, 0, 0)[:27], CHUNK),
-    ("version 0", ("V1-104", "V1-106"), bad(vers=0), VERSION),
-    ("version 2", ("V1-104", "V1-106"), bad(vers=2), VERSION),
-    ("version 0xffffffff of type 5", ("V1-104", "V1-106"), bad(vers=0xFFFFFFFF, proc=5), VERSION),
-    ("an error of version 2", ("V1-114",), bad(vers=2, proc=wire.RDMA_ERROR), SILENT),
-    ("RDMA_MSGP", ("V1-9", "V1-116"), bad(proc=wire.RDMA_MSGP), CHUNK),
-    ("type 5", ("V1-9", "V1-107"), bad(proc=5), CHUNK),
-    ("type 0xffffffff", ("V1-9",), bad(proc=0xFFFFFFFF), CHUNK),
-    ("RDMA_DONE", ("V1-116",), bad(proc=wire.RDMA_DONE), SILENT),
-    ("an error", ("V1-114",), wire.error(BAD_XID, 32, wire.ERR_CHUNK), SILENT),
-    ("an error that is cut", ("V1-105", "V1-114"), wire.error(BAD_XID, 32), SILENT),
-    ("another xid in the payload", ("V1-7", "V1-107"), bad(rpc_xid=BAD_XID + 1), CHUNK),
-    ("RDMA_NOMSG without chunks", ("V1-11", "V1-107"), bad(proc=wire.RDMA_NOMSG), CHUNK),
-    (
-        "RDMA_NOMSG with a Write list alone",
-        ("V1-107",),
-        bad(proc=wire.RDMA_NOMSG, chunks=wire.lists(write=[[(1, 4096, 0)]])),
-        CHUNK,
-    ),
-    ("a segment at position 0", ("V1-79",), bad(chunks=wire.lists(read=[(0, 1, 100, 0)])), CHUNK),
-    ("position 2", ("V1-71",), bad(chunks=wire.lists(read=[(2, 1, 100, 0)])), CHUNK),
-    ("a position past the payload", ("V1-79",), bad(chunks=wire.lists(read=[(400, 1, 100, 0)])), CHUNK),
-    ("a segment past 2^64", ("V1-79",), bad(chunks=wire.lists(read=[(40, 1, 2, 2**64 - 1)])), CHUNK),
-    ("2 for the presence of a list", ("V1-18", "V1-107"), bad(chunks=words(2, 0, 0)), CHUNK),
-    ("a chunk of 0xffffffff segments", ("V1-19", "V1-107"), bad(chunks=words(0, 1, 0xFFFFFFFF, 0, 0)), CHUNK),
-    ("a chunk of 0x10000001 segments", ("V1-19", "V1-107"), bad(chunks=words(0, 0, 1, 0x10000001)), CHUNK),
-    ("a message that is neither call nor reply", ("V1-107", "BI-29"), wire.msg(BAD_XID, 32, words(BAD_XID, 2)), CHUNK),
-    ("a reply that nobody waits for", ("BI-29",), wire.msg(BAD_XID, 32, wire.rpc_reply(BAD_XID)), SILENT),
-]
-
-
-@test(
-    "malformed messages, each followed by a call on the same connection",
-    *("V1-2", "V1-3", "V1-5", "V1-8", "V1-12", "V1-20", "V1-40", "V1-103", "V1-139"),
-    *sorted({requirement for _, requirements, _, _ in MALFORMED for requirement in requirements}),
-    server="ours",
-)
-def malformed(pair: Pair) -> None:
-    """Each gets the error that RFC 8166 names for it, or none, and the connection stays."""
-    order = {"private_data": REFUSES, "exchanges": [[m.hex(), null().hex()] for _, _, m, _ in MALFORMED]}
-    (found,) = carried_out(pair, order)
-    assert "failed" not in found, found
-    for (title, _, message, body), exchange in zip(MALFORMED, found["exchanges"], strict=True):
-        *replies, good = map(bytes.fromhex, exchange)
-        version = int.from_bytes(message[4:8])
-        expected = [rejection(BAD_XID, version, *body)] if body else []
-        assert [without_credits(reply) for reply in replies] == expected, f"{title}: {exchange}"
-        assert all(32 <= int.from_bytes(reply[8:12]) <= 128 for reply in replies), f"{title}, its grant: {exchange}"
-        header, payload = wire.decode(good)
-        found = [header[word] for word in ("xid", "vers", "credits", "proc")]
-        assert (found, payload) == ([XID, 1, 32, wire.RDMA_MSG], wire.rpc_reply(XID)), f"{title}: {exchange}"
 
 
 @test("credits: no more than requested, and at least one", "V1-23", "V1-24", "V1-37", server="ours")

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A client that breaks the protocol: it can do no more than use the service, and hurts nobody but itself.
+
+Each message is followed by a good call on the same connection; after each family the server holds nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
+from guests.harness.registry import test
+from guests.lib import resources
+from guests.lib.hostile_calls import FAMILIES
+from guests.lib.requester import (
+    CHUNK,
+    NFS,
+    READ_RESULTS,
+    REFUSES,
+    WRITE,
+    XID,
+    call,
+    carried_out,
+    handle_of,
+    header,
+    null,
+    opaque,
+    read_list,
+    read_of,
+    rejection,
+    segment,
+    status,
+    without_credits,
+)
+from guests.peer import wire
+from guests.peer.wire import words
+
+# The server's device, about RDMA that the client's has refused.
+REFUSALS = (r"rxe0: .*", r"make_send_cqe: .*")
+SLACK = 2048  # KiB of memory that a server at work may take or give back meanwhile
+
+
+def connections(pair: Pair) -> int:
+    """The connections that the server has accepted."""
+    shown = pair.server.run(f"rdma resource show cm_id | grep -c 'state CONNECT.*:{NFS_PORT}' || true").out
+    return int(shown)
+
+
+@contextmanager
+def nothing_left(pair: Pair) -> Iterator[None]:
+    """After the block the server has the connections, objects of RDMA and memory that it had before."""
+    # The first connection of a boot fills caches.
+    carried_out(pair, {"exchanges": [[null().hex()]]})
+    wait_until(lambda: not connections(pair), "a connection is left", 20 * pair.options.slowness)
+    objects, memory = resources.rdma(pair.server), resources.memory(pair.server)
+    yield
+    wait_until(lambda: not connections(pair), "a connection is left", 20 * pair.options.slowness)
+    wait_until(lambda: resources.rdma(pair.server) == objects, "objects are left", 20 * pair.options.slowness)
+    after = resources.memory(pair.server)
+    grown = {kind: after[kind] - memory[kind] for kind in memory}
+    assert all(kib < SLACK for kib in grown.values()), f"the server holds more: {grown} KiB"
+
+
+@test(
+    "malformed messages: {family}",
+    *("V1-2", "V1-3", "V1-5", "V1-8", "V1-12", "V1-20", "V1-40", "V1-103", "V1-139"),
+    *sorted({requirement for family in FAMILIES.values() for bad in family() for requirement in bad.requirements}),
+    server="ours",
+    cases=[{"family": family} for family in FAMILIES],
+)
+def malformed(pair: Pair, family: str) -> None:
+    """Each gets the error that RFC 8166 names for it, or none, and the connection stays."""
+    bad = list(FAMILIES[family]())
+    with nothing_left(pair):
+        order = {"private_data": REFUSES, "exchanges": [[each.message, null().hex()] for each in bad]}
+        (found,) = carried_out(pair, order)
+        assert "failed" not in found, found
+    for each, exchange in zip(bad, found["exchanges"], strict=True):
+        *replies, good = map(bytes.fromhex, exchange)
+        expected = [rejection(*each.head, *each.body)] if each.body else []
+        assert [without_credits(reply) for reply in replies] == expected, f"{each.title}: {exchange}"
+        assert all(32 <= int.from_bytes(reply[8:12]) <= 128 for reply in replies), (
+            f"{each.title}, its grant: {exchange}"
+        )
+        header, payload = wire.decode(good)
+        head = [header[word] for word in ("xid", "vers", "credits", "proc")]
+        assert (head, payload) == ([XID, 1, 32, wire.RDMA_MSG], wire.rpc_reply(XID)), f"{each.title}: {exchange}"
+
+
+# RPC's own errors (RFC 5531, section 9): the transport carries them like any reply.
+DENIED, RPC_MISMATCH, AUTH_ERROR, AUTH_BADCRED = 1, 0, 1, 1
+UNKNOWN_PROGRAM, UNKNOWN_FLAVOUR = 0x20000001, 77
+RPC_ERRORS = {
+    "a version of RPC": (words(XID, 0, 3, NFS, 3, 0, 0, 0, 0, 0), words(DENIED, RPC_MISMATCH, 2, 2)),
+    "a program": (wire.rpc_call(XID, UNKNOWN_PROGRAM, 3, 0), words(0, 0, 0, wire.PROG_UNAVAIL)),
+    "a version of the program": (wire.rpc_call(XID, NFS, 77, 0), words(0, 0, 0, wire.PROG_MISMATCH)),
+    "a procedure": (wire.rpc_call(XID, NFS, 3, 77), words(0, 0, 0, wire.PROC_UNAVAIL)),
+    "a flavour": (words(XID, 0, 2, NFS, 3, 0, UNKNOWN_FLAVOUR, 0, 0, 0), words(DENIED, AUTH_ERROR, AUTH_BADCRED)),
+}
+
+
+@test("calls that RPC refuses", "V1-109", "V1-107", server="ours")
+def refused(pair: Pair) -> None:
+    """The reply is a message like others, and the connection stays."""
+    calls = [wire.msg(XID, 32, payload).hex() for payload, _ in RPC_ERRORS.values()]
+    with nothing_left(pair):
+        (found,) = carried_out(pair, {"exchanges": [*([call] for call in calls), [null().hex()]]})
+    assert "failed" not in found, found
+    for (title, (_, expected)), (reply,) in zip(RPC_ERRORS.items(), found["exchanges"], strict=False):
+        header, payload = wire.decode(bytes.fromhex(reply))
+        assert header["proc"] == wire.RDMA_MSG, f"{title}: {header}"
+        assert payload.startswith(words(XID, wire.REPLY) + expected), f"{title}: {payload.hex()}"
+
+
+@test("words that are unusual, and right", "V1-3", "V1-24", "V1-37", server="ours")
+def unusual(pair: Pair) -> None:
+    """Any xid and any number of credits, and an xid that two calls have at a time."""
+    messages = [null(0), null(0xFFFFFFFF), null(0x01000000), null(credits=0), null(credits=0xFFFFFFFF)]
+    twice = [null().hex(), null().hex(), null(XID + 1).hex()]
+    with nothing_left(pair):
+        (found,) = carried_out(pair, {"exchanges": [*([message.hex()] for message in messages), twice]})
+    assert "failed" not in found, found
+    for message, (reply,) in zip(messages, found["exchanges"], strict=False):
+        assert bytes.fromhex(reply)[:4] == message[:4], (message.hex(), reply)
+        assert wire.decode(bytes.fromhex(reply))[1] == wire.rpc_reply(int.from_bytes(message[:4])), reply
+
+
+PAGE = 4096
+NOT_HERS, NOWHERE = segment(PAGE, "0badbad0"), segment(PAGE, at=0)
+
+
+def read_chunk(fh: bytes, wrong: str) -> str:
+    """A WRITE of bytes that have to be read."""
+    start = call(WRITE, fh + words(0, 0, PAGE, 2, PAGE))
+    return header(read_list((len(start), wrong)) + words(0, 0).hex()) + start.hex()
+
+
+def long_call(fh: bytes, wrong: str) -> str:
+    """A call that has to be read as a whole."""
+    del fh
+    return header(read_list((0, wrong)) + words(0, 0).hex(), wire.RDMA_NOMSG)
+
+
+def write_chunk(fh: bytes, wrong: str) -> str:
+    """A READ with its data in a Write chunk."""
+    return header(words(0, 1, 1).hex() + wrong + words(0, 0).hex()) + read_of(fh, PAGE - 4).hex()
+
+
+def reply_chunk(fh: bytes, wrong: str) -> str:
+    """A READ with its reply in a Reply chunk."""
+    return header(words(0, 0, 1, 1).hex() + wrong) + read_of(fh, PAGE - READ_RESULTS).hex()
+
+
+# Calls that have to be read from, or replied to, in memory that the client does not give.
+NOT_GIVEN = {
+    "a Read chunk with a handle that it never had": (read_chunk, NOT_HERS),
+    "a Read chunk at address 0": (read_chunk, NOWHERE),
+    "a Read chunk of more than its memory": (read_chunk, segment(PAGE + 4)),
+    "a Long call with a handle that it never had": (long_call, NOT_HERS),
+    "a Long call at address 0": (long_call, NOWHERE),
+    "a Write chunk with a handle that it never had": (write_chunk, NOT_HERS),
+    "a Write chunk at address 0": (write_chunk, NOWHERE),
+    "a Reply chunk with a handle that it never had": (reply_chunk, NOT_HERS),
+    "a Reply chunk at address 0": (reply_chunk, NOWHERE),
+}
+
+
+@test(
+    "memory that the client does not give: {title}",
+    *("V1-118", "V1-157", "H-150"),
+    server="ours",
+    allowed=REFUSALS,
+    cases=[{"title": title} for title in NOT_GIVEN],
+)
+def not_given(pair: Pair, title: str) -> None:
+    """Its connection ends, the call is not executed, and rejected when it comes again."""
+    pair.server.run("yes | head -c 9000 >/export/chunks; cp /export/chunks /export/before")
+    # So that nfsd knows the client.
+    pair.mount("3")
+    pair.umount()
+    fh = opaque(handle_of(pair, "/export/chunks"))
+    make, wrong = NOT_GIVEN[title]
+    message = make(fh, wrong)
+    with nothing_left(pair):
+        first, again = carried_out(
+            pair, *[{"memory": bytes(PAGE).hex(), "exchanges": [[message], [null(XID + 1).hex()]]}] * 2
+        )
+    assert "failed" in first and not first["exchanges"], first
+    assert "failed" not in again, again
+    rejected, (reply,) = again["exchanges"]
+    assert [without_credits(bytes.fromhex(each)) for each in rejected] == [rejection(XID, 1, *CHUNK)], again
+    assert status(reply)[0] == wire.SUCCESS, again
+    pair.server.run("cmp /export/chunks /export/before; rm /export/before")
+
+
+@test("mutated calls beside a good client", "V1-103", "V1-139", "H-105", server="ours", limit=300, allowed=REFUSALS)
+def mutated(pair: Pair) -> None:
+    """Calls with words changed at random, cut, or with others put in; a mount on the same server reads its data meanwhile."""
+    count = pair.options.scaled(20_000, 2_000)
+    pair.mount("3")
+    pair.client.run(f"head -c 4M /dev/urandom >{MOUNT_POINT}/good")
+    digest = pair.client.run(f"sha256sum <{MOUNT_POINT}/good").out
+    pair.umount()
+    with nothing_left(pair):
+        pair.mount("3")
+        reader = pair.client.spawn(
+            f"""
+            until [ -e /share/mutated ]; do
+                echo 3 >/proc/sys/vm/drop_caches
+                [ "$(sha256sum <{MOUNT_POINT}/good)" = "{digest.strip()}" ] || exit 1
+                echo read
+            done
+            """
+        )
+        (pair.client.share / "mutated").unlink(missing_ok=True)
+        (found,) = carried_out(pair, {"private_data": REFUSES, "memory": bytes(4096).hex(), "mutated": [1, count]})
+        (pair.client.share / "mutated").touch()
+        assert "read" in pair.client.finish(reader, "the reader", 60).out
+        pair.client.run(f"rm {MOUNT_POINT}/good")
+        pair.umount()
+    assert "failed" not in found, found
+    done = found["mutated"]
+    # All were sent, most were answered, and the server has ended some connections.
+    assert done["sent"] == count and done["good"] >= count // 100 and done["errors"] >= count // 100, done
