@@ -23,11 +23,27 @@ masked() {
 	[ -e "$file" ] && ! grep -q '^install rpcrdma ' "$file"
 }
 
+# Before 7.2 the module is a client only.
+client_only() {
+	case "$(uname -r)" in
+	[0-6].* | 7.[01].*) return 0 ;;
+	*) return 1 ;;
+	esac
+}
+
+serves() {
+	grep -qs '^rdma' /proc/fs/nfsd/portlist ||
+		grep -qsE '^[[:space:]]*rdma[[:space:]]*=[[:space:]]*(y|1|t|on)' /etc/nfs.conf /etc/nfs.conf.d/*.conf
+}
+
 to_rust() {
 	# The kernel that runs may be one without a build, or not this root's at all.
 	has rpcrdma_rs || return 0
 	if masked; then
 		say "/etc/modprobe.d/rpcrdma-rs.conf masks the module: the in-tree one goes on serving RDMA"
+	elif client_only && serves; then
+		say "this machine serves NFS over RDMA, which needs the in-tree module before Linux 7.2: keep it with"
+		echo "    echo blacklist rpcrdma_rs >/etc/modprobe.d/rpcrdma-rs.conf"
 	elif loaded rpcrdma_rs; then
 		renew
 	elif ! loaded rpcrdma; then

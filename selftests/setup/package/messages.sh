@@ -397,6 +397,36 @@ is "that is told in one line" grep -qE '^note: .*enforces signatures' "$fake/std
 program modinfo "case \"\$*\" in *sunrpc*) echo '$release SMP preempt mod_unload modversions ' ;; *) echo '$release SMP preempt mod_unload ' ;; esac"
 expect "another vermagic" 1 'its vermagic is .*built for another kernel' packaging/check-module.sh "$module"
 
+# The module that takes the place of the in-tree one, when a package is installed.
+switch() { expect "switch: $1" 0 '' packaging/switch.sh rpcrdma_rs; }
+said() { is "switch: $1" grep -qE "$2" "$fake/stdout"; }
+all_well
+program modprobe ':'
+program rmmod 'rmdir "/sys/module/$1" 2>/dev/null || rm -r "/sys/module/$1"'
+rm -f /etc/modprobe.d/rpcrdma-rs.conf /etc/nfs.conf
+program uname 'echo 7.0.0-44-generic'
+echo 'rdma=y' >/etc/nfs.conf
+switch "Linux 7.0, a server"
+said "it is told to keep the in-tree module" '^rpcrdma-rs: this machine serves .* before Linux 7.2'
+sed -i 's/y/n/' /etc/nfs.conf
+switch "Linux 7.0, no server"
+said "the next mount takes the module" 'the next mount with proto=rdma loads it'
+program uname 'echo 7.2.1'
+sed -i 's/n$/y/' /etc/nfs.conf
+switch "Linux 7.2, a server"
+said "the module serves, too" 'the next mount with proto=rdma loads it'
+mkdir /sys/module/rpcrdma
+echo 1 >/sys/module/rpcrdma/refcnt
+switch "the in-tree module is in use"
+said "the next boot takes the module" 'the in-tree rpcrdma is in use'
+echo 0 >/sys/module/rpcrdma/refcnt
+switch "the in-tree module is idle"
+said "the module is in its place" 'loaded in the place of the in-tree rpcrdma'
+echo blacklist rpcrdma_rs >/etc/modprobe.d/rpcrdma-rs.conf
+switch "a mask"
+said "the mask is named" 'masks the module'
+rm -r /etc/modprobe.d/rpcrdma-rs.conf /etc/nfs.conf
+
 # What is installed besides the module.
 all_well
 ln -s "$(command -v install)" "$bin/install"
