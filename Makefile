@@ -135,8 +135,8 @@ test-debug-rest: setup-debug ## Run those that native guests cannot, emulated, o
 test-mutations: modules setup-native ## Break the sources in known ways, one by one, and see that tests find each
 	@$(selftests)/checks/mutations/run.sh $(DEFECTS)
 
-soak: setup-native ## Hunt for races in native guests, for MINUTES=10; SEED=number repeats what a finding says
-	@$(selftests)/soak/run.sh --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+soak: setup-native ## Hunt for races in native guests, for MINUTES=10, SERVER=ours as well; SEED=number repeats what a finding says
+	@$(selftests)/soak/run.sh --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER))
 
 test-vng: modules ## Run the test of 'make vng'
 	@$(selftests)/run.sh vng

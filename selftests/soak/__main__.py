@@ -35,6 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="that of the first cycle; the others follow it (default: drawn)")
     parser.add_argument("--kernel", choices=("native",), default="native")
     parser.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
+    parser.add_argument("--server", choices=("ours", "in-tree"), default="in-tree", help="that of the server guest")
     parser.add_argument("--verbose", action="store_true", help="print the plan of each cycle")
     return parser.parse_args()
 
@@ -92,7 +93,7 @@ def main() -> int:
     """Runs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args = arguments()
-    options = Options(client=args.client, stretch=3)
+    options = Options(client=args.client, server=args.server, stretch=3)
     options.logs = Path(os.environ["RPCRDMA_LOGS"]) if "RPCRDMA_LOGS" in os.environ else None
     network.make()
     options.accel = accel.choose(options)
