@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Boots the disk of a machine with the package and looks which module its mounts use.
 
-Usage: python3 -m setup.package DIRECTORY RELEASE OTHER-RELEASE OLD-RELEASE
+Usage: python3 -m setup.package DIRECTORY RELEASE OTHER-RELEASE [OLD-RELEASE]
 DIRECTORY has disk and the kernels; RELEASE and OTHER-RELEASE have got the module, OLD-RELEASE has no Rust. At the
 first boot the lines for modprobe are masked.
 """
@@ -18,7 +18,16 @@ from guests.harness.awake import awake
 from guests.harness.config import Options
 from guests.harness.guest import Guest, GuestError, indent
 from guests.harness.network import SERVER
-from guests.harness.pair import EXPORT_IN_MEMORY, NETWORK, NFS_PORT, NO_KERBEROS, SERVER_UP, SHORT_GRACE, wait_until
+from guests.harness.pair import (
+    EXPORT_IN_MEMORY,
+    IN_TREE,
+    NETWORK,
+    NFS_PORT,
+    NO_KERBEROS,
+    SERVER_UP,
+    SHORT_GRACE,
+    wait_until,
+)
 
 from .debian import Debian
 
@@ -86,9 +95,9 @@ def unmount(guest: Guest) -> None:
 class Machine:
     """The machine under test, with the tests in the order of its boots."""
 
-    def __init__(self, directory: Path, releases: tuple[str, str, str], options: Options):
+    def __init__(self, directory: Path, releases: list[str], options: Options):
         self.directory = directory
-        self.new, self.other, self.old = releases
+        self.new, self.other, self.old = [*releases, ""][:3]
         self.options = options
         self.server = Guest("server", options, SERVER.tap, SERVER.mac, NO_KERBEROS + SHORT_GRACE)
         self.client: Debian | None = None
@@ -100,13 +109,16 @@ class Machine:
             self.server.start()
             self.server.wait_ready()
             network_up = NETWORK.format(driver="rdma_rxe", device="rxe", mtu=network.MTU, end=SERVER)
-            self.server.run(network_up + SERVER_UP.format(port=NFS_PORT, export=EXPORT_IN_MEMORY), 40)
+            self.server.run(
+                network_up + SERVER_UP.format(port=NFS_PORT, export=EXPORT_IN_MEMORY, transport=IN_TREE), 40
+            )
             self.boot(
                 self.new,
                 ("masked: rdma-core loads the in-tree module at boot", self.masked),
                 ("its postinst puts the module into the place of an idle in-tree one", self.switched),
             )
-            self.boot(self.old, ("a kernel without Rust mounts with the in-tree module", self.old_kernel))
+            if self.old:
+                self.boot(self.old, ("a kernel without Rust mounts with the in-tree module", self.old_kernel))
             self.boot(
                 self.other,
                 ("rdma-core loads the module at boot on the second kernel", self.at_boot),
@@ -233,12 +245,11 @@ class Machine:
 def main() -> int:
     """Reads the command line."""
     directory, *releases = sys.argv[1:]
-    new, other, old = releases
     network.make()
     options = Options()
     options.accel = accel.choose(options)
     with awake():
-        return Machine(Path(directory), (new, other, old), options).run()
+        return Machine(Path(directory), releases, options).run()
 
 
 sys.exit(main())

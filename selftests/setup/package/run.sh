@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Tests the package that `make deb` made as its users meet it: installs it with apt on a bare Debian machine, then boots that
-# machine's own kernels. The last line is 'N passed, N failed'. Usage: run.sh
+# Tests the package that `make deb` made as its users meet it: installs it with apt on a bare machine, upgrades the kernel, then
+# boots that machine's own kernels. The last line is 'N passed, N failed'. Usage:
+#
+#   run.sh [SUITE]     (trixie, by default, or ubuntu:SUITE)
 #
 # The machine is a root file system in the cache, and the installation, mostly compiling, runs in a copy of it here: an
 # emulated guest takes fifteen times as long. DKMS builds for the kernels that are installed, not for the running one.
@@ -11,6 +13,7 @@
 # shellcheck source=selftests/setup/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
+suite=${1:-$SUITE}
 here=$TOP/selftests/setup/package
 if [ "$(id -u)" -ne 0 ]; then
 	say "root is needed to install packages into the file system of the machine under test: sudo"
@@ -18,21 +21,21 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 version=$(sed -n '1s/.*(\(.*\)).*/\1/p' "$TOP/packaging/debian/changelog")
-bare=$CACHE/package-$({ echo "$SUITE" && cat "$here/root.sh" "$here/chroot.sh"; } | key_of)
+bare=$CACHE/package-${suite/:/-}-$({ echo "$suite" && cat "$here/root.sh" "$here/chroot.sh"; } | key_of)
 deb=$(ls "$TOP"/out/deb/rpcrdma-rs-dkms_*_all.deb 2>/dev/null || true)
 [ -n "$deb" ] || die "no package in out/deb: run 'make deb'"
 
 make_bare() {
-	"$here/root.sh" "$bare"
+	"$here/root.sh" "$suite" "$bare"
 	finish "$bare" releases root/usr/bin/apt-get
 }
 if ! intact "$bare"; then
 	need_space 4 "the bare machine"
-	stage package "making a bare Debian machine with two kernels (1.5 GB)" 120 \
+	stage package "making a bare machine of $suite with its kernels (1.5 GB)" 120 \
 		'du -sm "$bare.partial" | cut -f1 | sed "s/$/ MB of 1500/"' -- make_bare
 fi
-# The kernel of backports, and the release's, which has no Rust.
-{ read -r new && read -r old; } <"$bare/releases"
+# A kernel with Rust, and on Debian the release's, which has none.
+{ read -r new && { read -r old || old=; }; } <"$bare/releases"
 
 need_space 10 "a copy of the machine and its disk"
 work=$(mktemp -d "$CACHE/package-run.XXXXXX")
@@ -66,6 +69,11 @@ check() {
 # The state of the module for a kernel in DKMS: a line that ends with 'installed', or nothing.
 status() { in_machine dkms status rpcrdma-rs | grep -F ", $1, " || true; }
 
+# Ubuntu's DKMS signs on machines with Secure Boot alone, by the key of shim-signed.
+case "$suite" in
+ubuntu:*) key='' ;;
+*) key="DKMS module signing key" ;;
+esac
 has_module() {
 	local release=$1 file signer vermagic
 	status "$release"
@@ -74,7 +82,7 @@ has_module() {
 	signer=$(in_machine modinfo -k "$release" -F signer rpcrdma_rs)
 	vermagic=$(in_machine modinfo -k "$release" -F vermagic rpcrdma_rs)
 	echo "$file, signed by '$signer', for $vermagic"
-	[ "$signer" = "DKMS module signing key" ] && [ "${vermagic%% *}" = "$release" ] &&
+	[ "$signer" = "$key" ] && [ "${vermagic%% *}" = "$release" ] &&
 		[ "$vermagic" = "$(in_machine modinfo -k "$release" -F vermagic rpcrdma)" ]
 }
 
@@ -123,32 +131,37 @@ upgraded() {
 	in_machine dpkg -i /root/package.deb && has_module "$new" && has_module "$other"
 }
 
-# The kernel of backports brings a libelf from there, and apt does not by itself take the libelf-dev that fits it: the package
-# names the command.
-names_missing_packages() {
-	local line
+# names_missing RELEASE PACKAGE...: packages are installed, and what the build for a kernel lacks is named by a command. On Debian
+# the kernel of backports brings a libelf from there, and apt does not by itself take the libelf-dev that fits it; on Ubuntu each
+# kernel has its Rust metadata in a package that no other depends on.
+names_missing() {
+	local release=$1 line
+	shift
 	# To apt a package's scripts speak by a terminal.
-	install_packages /root/package.deb 2>&1 | tr -d '\r' | tee "$work/said" || return 1
-	line=$(sed -n "s/^rpcrdma-rs: not built for $new: .*: apt-get install //p" "$work/said")
+	install_packages "$@" 2>&1 | tr -d '\r' | tee "$work/said" || return 1
+	line=$(sed -n "s/^rpcrdma-rs: not built for $release: .*: apt-get install //p" "$work/said")
 	[ -n "$line" ] || return 0
-	[ -z "$(status "$new")" ] || return 1
+	[ -z "$(status "$release")" ] || return 1
 	# shellcheck disable=SC2086 # words on purpose
-	install_packages $line && in_machine dkms autoinstall --kernelver "$new"
+	install_packages $line && in_machine dkms autoinstall --kernelver "$release"
 }
 
 cp "$deb" "$work/root/root/package.deb"
-check "apt installs the package, which names the missing packages" names_missing_packages
+check "apt installs the package, which names the missing packages" names_missing "$new" /root/package.deb
 check "$new: the module is built, signed and installed" has_module "$new"
 check "$new: all names of the in-tree module lead to it" resolves "$new"
-check "$old, which has no Rust, is skipped, not failed" skipped "$old"
+[ -z "$old" ] || check "$old, which has no Rust, is skipped, not failed" skipped "$old"
 check "the manual pages are without warnings" documented
-check "$new: it is built when the kernel's source comes last" later_source
+[[ $suite == ubuntu:* ]] || check "$new: it is built when the kernel's source comes last" later_source
 
-# Another kernel comes with its headers, and DKMS builds for it as for an update. It is the real-time flavour, since backports
-# carry a single version of the series that the module builds for.
-other=${new%-amd64}-rt-amd64
+# Another kernel comes with its headers, and DKMS builds for it. Debian's is of the real-time flavour, since backports carry a
+# single version of the series that the module builds for; Ubuntu's is its update.
+case "$suite" in
+ubuntu:*) other=$(in_machine apt-cache depends linux-headers-generic | sed -n 's/.*Depends: linux-headers-\([0-9].*\)/\1/p') pocket=${suite#ubuntu:}-updates ;;
+*) other=${new%-amd64}-rt-amd64 pocket=$suite-backports ;;
+esac
 check "another kernel is installed later: $other" \
-	install_packages -t "$SUITE-backports" "linux-image-$other" "linux-headers-$other"
+	names_missing "$other" -t "$pocket" "linux-image-$other" "linux-headers-$other"
 check "$other: the module is built, signed and installed" has_module "$other"
 check "$new: the module is still there" has_module "$new"
 check "the package is upgraded: both kernels have the module" upgraded
@@ -161,14 +174,14 @@ in_machine systemctl -q enable test-rdma.service test-agent.service
 # Nothing is built there, so that the disk can do without the sources; systemd need not look after changes under /usr.
 rm -rf "$work"/root/var/lib/rpcrdma-rs/*/linux "$work"/root/usr/lib/rustlib/src "$work"/root/usr/src/linux-source-*.tar.xz
 touch "$work/root/etc/.updated" "$work/root/var/.updated"
-for release in "$new" "$other" "$old"; do
+for release in "$new" "$other" $old; do
 	cp "$work/root/boot/vmlinuz-$release" "$work/root/boot/initrd.img-$release" "$work/"
 done
 BIND=$work:/mnt "$here/chroot.sh" "$bare/root" mke2fs -q -t ext4 -d /mnt/root /mnt/disk 8G
 rm -rf --one-file-system "$work/root"
 
 guests() {
-	PACKAGE=setup.package "$TOP/selftests/guests/run.sh" "/cache/${work##*/}" "$new" "$other" "$old"
+	PACKAGE=setup.package "$TOP/selftests/guests/run.sh" "/cache/${work##*/}" "$new" "$other" $old
 }
 guests | tee "$work/guests" || true
 line=$(tail -n 1 "$work/guests")
