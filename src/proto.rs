@@ -89,7 +89,6 @@ pub(crate) mod plan;
 pub(crate) mod prefix;
 pub(crate) mod private_data;
 pub(crate) mod reply;
-#[allow(dead_code, reason = "the tests alone use some of it")]
 pub(crate) mod responder;
 pub(crate) mod returned;
 pub(crate) mod rpc;

@@ -7,9 +7,11 @@
 //! - [`accept`]: the steps of accepting a request; [`size`], the size of a connection.
 //! - [`refused`]: the calls that have ended connections, which are rejected when they come again.
 //! - [`connection`]: one connection of a client, from its request to its end. In it
-//!   - `call`: the data of a call, from its arrival until the core releases it;
+//!   - `open`: the terms; `close_reason`: its end;
+//!   - `call`: the data of a call, from its arrival until the core releases it; `calls`: all of
+//!     them; `refusals`: calls that have ended connections;
 //!   - `receive`, `reply`: the two hot paths; `read`, the arguments that are in the client's
-//!     memory; `outbox`, the messages that wait for room;
+//!     memory; `outbox`, the messages that wait for room; `space`, the space for more calls;
 //!   - `callback`: calls to the client;
 //!   - `receives`: the Receives, and the credits that they are good for; `growth`;
 //!   - `show`: its file.
@@ -18,8 +20,8 @@
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no
 //! room in the send queue waits as bytes of its own, and the completion handler posts it.
 //!
-//! Locks: the lock of the outbox before the lock of the queue pair; a lock of sunrpc may be taken
-//! inside any of ours, and none of ours inside one of sunrpc.
+//! Locks: the lock of the outbox before the lock of the queue pair; sunrpc may wake a thread inside
+//! any of ours, and none of ours is taken inside a lock of sunrpc but `transport_lock`.
 
 #![forbid(unsafe_code)]
 

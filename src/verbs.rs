@@ -156,15 +156,10 @@ pub(crate) use recv_queue::{
     RecvQueue,
     SharedRecvQueue, //
 };
-#[allow(
-    unused_imports,
-    reason = "a server's; until then the tests alone use them"
-)]
 pub(crate) use rw::{
     most_requests,
     Admitted,
     FromPeer,
-    NotMade,
     Range,
     Remote,
     ToPeer,

@@ -58,7 +58,6 @@ impl HeldPages {
     /// # Errors
     ///
     /// `ENOMEM`.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn of<K>(set: &PageSet<K>, flags: Flags) -> Result<Arc<Self>> {
         let mut held = Self {
             pages: KVec::with_capacity(set.len(), flags)?,

@@ -2,8 +2,6 @@
 
 //! Pages with one owner.
 
-#![allow(dead_code, reason = "a server's; until then the tests alone use it")]
-
 use core::{
     marker::PhantomData,
     ptr::NonNull, //
@@ -87,6 +85,7 @@ impl<K> PageSet<K> {
     }
 
     /// Returns `true` if it has no pages.
+    #[cfg(CONFIG_KUNIT = "y")]
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -117,25 +116,6 @@ impl<K> PageSet<K> {
     pub(crate) fn pop(&mut self) -> Option<NonNull<bindings::page>> {
         // INVARIANT: The reference is the caller's now.
         self.slots.pop().map(|slot| slot.page)
-    }
-
-    /// Puts `page` in the place of page `index`, and returns that with its reference, which the
-    /// caller has to drop. Returns `page` without a page of that number.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::push`].
-    pub(crate) unsafe fn exchange(
-        &mut self,
-        index: usize,
-        page: NonNull<bindings::page>,
-    ) -> NonNull<bindings::page> {
-        match self.slots.get_mut(index) {
-            // INVARIANT: By the safety requirements of this function the reference to the new page
-            // is the set's now; the previous one is the caller's.
-            Some(slot) => core::mem::replace(&mut slot.page, page),
-            None => page,
-        }
     }
 
     /// The page of that number, which stays the set's.
@@ -169,6 +149,7 @@ impl<K> PageSet<K> {
     /// # Errors
     ///
     /// `EMSGSIZE` if the pages have fewer bytes.
+    #[cfg(CONFIG_KUNIT = "y")]
     pub(crate) fn read(&self, at: u32, to: &mut [u8]) -> Result {
         let (mut at, mut to) = (at, to);
 
@@ -304,6 +285,7 @@ impl PageSet<Private> {
     }
 
     /// Gives up the right to write to the pages.
+    #[cfg(CONFIG_KUNIT = "y")]
     pub(crate) fn into_shared(mut self) -> PageSet<Shared> {
         // INVARIANT: The references move with the pages.
         PageSet {

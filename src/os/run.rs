@@ -48,7 +48,6 @@ pub(crate) struct PageRun<'a> {
 
 impl<'a> PageRun<'a> {
     /// The bytes of `span`.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(super) fn of(span: &PageSpan<'a>) -> Self {
         // INVARIANT: A span is in one page, which is valid during `'a`.
         Self {

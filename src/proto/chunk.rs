@@ -66,10 +66,6 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Returns `true` if its last byte would lie beyond the 64-bit address space.
-    #[allow(
-        dead_code,
-        reason = "a responder's; until there is a server the tests alone use it"
-    )]
     pub(crate) fn wraps(&self) -> bool {
         self.length
             .checked_sub(1)
@@ -108,10 +104,6 @@ pub(crate) struct ReadSegment {
 
 impl ReadSegment {
     #[inline]
-    #[allow(
-        dead_code,
-        reason = "a responder's; until there is a server the tests alone use it"
-    )]
     fn decode(bytes: &[u8; READ_ENTRY_LEN]) -> Self {
         let [_, _, _, _, p0, p1, p2, p3, segment @ ..] = bytes;
         Self {
@@ -148,11 +140,7 @@ impl<'a> ReadList<'a> {
     }
 
     /// The number of segments.
-    #[inline]
-    #[allow(
-        dead_code,
-        reason = "a responder's; until there is a server the tests alone use it"
-    )]
+    #[cfg(any(test, CONFIG_KUNIT = "y"))]
     pub(crate) const fn len(&self) -> usize {
         self.entries.len() / READ_ENTRY_LEN
     }
@@ -165,10 +153,6 @@ impl<'a> ReadList<'a> {
 
     /// The segments in the order of the list.
     #[inline]
-    #[allow(
-        dead_code,
-        reason = "a responder's; until there is a server the tests alone use it"
-    )]
     pub(crate) fn segments(&self) -> impl Iterator<Item = ReadSegment> + 'a {
         self.entries
             .chunks_exact(READ_ENTRY_LEN)

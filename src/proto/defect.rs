@@ -22,28 +22,12 @@ pub(crate) enum Defect {
     /// The message type of the payload is neither call nor reply.
     Direction,
     /// A Read chunk has a position that no item can have.
-    #[allow(
-        dead_code,
-        reason = "a responder's; until there is a server the tests alone use it"
-    )]
     Position,
     /// A segment runs over the end of the 64-bit address space.
-    #[allow(
-        dead_code,
-        reason = "a responder's; until there is a server the tests alone use it"
-    )]
     Wraps,
     /// The chunks or segments are more than the responder takes.
-    #[allow(
-        dead_code,
-        reason = "a responder's; until there is a server the tests alone use it"
-    )]
     TooManySegments,
     /// The arguments are longer than the responder takes.
-    #[allow(
-        dead_code,
-        reason = "a responder's; until there is a server the tests alone use it"
-    )]
     TooLong,
 }
 

@@ -143,7 +143,6 @@ impl Thresholds {
 
     /// The thresholds as a server finds them: `own` is the message in its accept, `peer` the
     /// message in the client's connect.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn for_server(own: &PrivateData, peer: &PrivateData) -> Self {
         Self::for_client(peer, own)
     }

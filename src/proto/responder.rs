@@ -12,8 +12,6 @@
 //! | [`reply`] | the place of each part of a reply, the RDMA Writes, and what the header says of it |
 //! | [`invalidation`] | the handle that the Send of a reply invalidates |
 //! | [`grant`] | the credits that a reply grants |
-//! | [`life`] | the life of a received call, and the party that recycles its record |
-//! | [`room`] | whether a reply is posted, or waits for room in the send queue |
 //! | [`last_words`] | whether a call has ended a connection before, so that it is rejected |
 //!
 //! No message ends the connection: it is dropped, or rejected, or it is a call. A reply or an error
@@ -23,9 +21,7 @@ pub(crate) mod check;
 pub(crate) mod grant;
 pub(crate) mod invalidation;
 pub(crate) mod last_words;
-pub(crate) mod life;
 pub(crate) mod offer;
 pub(crate) mod rebuild;
 pub(crate) mod received;
 pub(crate) mod reply;
-pub(crate) mod room;

@@ -15,6 +15,7 @@ mod receives;
 mod refusals;
 mod reply;
 mod show;
+mod space;
 
 use core::ops::Deref;
 
@@ -108,7 +109,7 @@ pub(super) type ConnectionQp = LinkQp<Connection>;
 /// The send queue of such a queue pair.
 pub(super) type ConnectionSends = LinkSends<Connection>;
 
-/// The terms of a connection, fixed when it is accepted.
+/// The terms of a connection, fixed just before its request is accepted.
 struct Terms {
     /// The object that the core knows the connection by.
     xprt: SvcXprt,
@@ -116,7 +117,7 @@ struct Terms {
     local: (u32, Gid),
     /// Our message to the client.
     own: PrivateData,
-    /// When the request was accepted, in jiffies.
+    /// When the terms were fixed, in jiffies.
     since: usize,
     /// The longest messages.
     thresholds: Thresholds,
@@ -139,7 +140,7 @@ struct Terms {
 }
 
 /// One connection of a client. Completions and events of the connection manager hold this. What it
-/// does once it has terms is done by [`Accepted`].
+/// does once it has terms is done by [`Settled`].
 #[pin_data]
 pub(crate) struct Connection {
     /// The part that is the same at both ends.
@@ -154,7 +155,7 @@ pub(crate) struct Connection {
     /// Its place among all connections.
     #[pin]
     entry: SpinLock<Option<Entry>>,
-    /// The terms; none before the request is accepted.
+    /// The terms; none until they are fixed.
     terms: SetOnce<Terms>,
     /// The calls of the client.
     #[pin]
@@ -175,12 +176,12 @@ pub(crate) struct Connection {
 
 /// A connection with its terms: all that serves calls and sends messages.
 #[derive(Clone, Copy)]
-struct Accepted<'c> {
+struct Settled<'c> {
     connection: &'c Connection,
     terms: &'c Terms,
 }
 
-impl Deref for Accepted<'_> {
+impl Deref for Settled<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -256,12 +257,12 @@ impl Connection {
         self.lost(CloseReason::Rule);
     }
 
-    /// The connection with its terms; `None` before the request is accepted.
+    /// The connection with its terms; `None` until these are fixed.
     #[inline]
-    fn accepted(&self) -> Option<Accepted<'_>> {
+    fn settled(&self) -> Option<Settled<'_>> {
         let terms = self.terms.as_ref()?;
 
-        Some(Accepted {
+        Some(Settled {
             connection: self,
             terms,
         })
@@ -286,17 +287,17 @@ impl Connection {
         self.link.life().is_closed()
     }
 
-    /// Makes a thread look for calls.
-    fn look_again(&self) {
-        if let Some(accepted) = self.accepted() {
-            accepted.terms.xprt.enqueue();
+    /// Asks sunrpc to look for calls.
+    fn ask(&self) {
+        if let Some(settled) = self.settled() {
+            settled.terms.xprt.enqueue();
         }
     }
 
     /// Asks the core to close the connection.
     fn close(&self) {
-        if let Some(accepted) = self.accepted() {
-            accepted.terms.xprt.close();
+        if let Some(settled) = self.settled() {
+            settled.terms.xprt.close();
         }
     }
 
@@ -340,7 +341,7 @@ impl Connection {
     }
 }
 
-impl Accepted<'_> {
+impl Settled<'_> {
     /// Takes back a Receive whose message has been read, and posts a batch of them when it is full.
     fn recycle(&self, buf: RecvBuffer) {
         if self.terms.receives.recycle(buf) {
@@ -381,8 +382,7 @@ impl EventHandler for Connection {
     fn event(&self, event: Event<'_>) {
         match event {
             Event::Established(_) => {
-                self.calls.established();
-                self.look_again();
+                self.outbox.space.establish(|| self.ask());
             }
             Event::Failed(_) | Event::Unreachable(_) | Event::Rejected(_) => {
                 self.lost(CloseReason::Unreachable);
@@ -408,12 +408,12 @@ impl svc::Connection for Connection {
         call: KBox<Call>,
         rqst: Incoming<'r>,
     ) -> Option<(Arguments<'r>, KBox<Call>)> {
-        let accepted = this.accepted()?;
-        let (arguments, call) = accepted.take_call(call, rqst)?;
+        let settled = this.settled()?;
+        let (arguments, call) = settled.take_call(call, rqst)?;
 
-        if accepted
+        if settled
             .receives
-            .are_few(call.credits, accepted.terms.credits)
+            .are_few(call.credits, settled.terms.credits)
         {
             Self::grow(this);
         }
@@ -425,17 +425,17 @@ impl svc::Connection for Connection {
     }
 
     fn send(&self, call: &mut Call, reply: Outgoing<'_>) -> Result {
-        self.accepted().ok_or(ENOTCONN)?.reply(call, reply)
+        self.settled().ok_or(ENOTCONN)?.reply(call, reply)
     }
 
     fn release(&self, call: KBox<Call>) {
-        if let Some(accepted) = self.accepted() {
-            accepted.end_call(call);
+        if let Some(settled) = self.settled() {
+            settled.end_call(call);
         }
     }
 
     fn has_space(&self) -> bool {
-        self.calls.is_established() && self.outbox.has_room()
+        self.outbox.space.is_there()
     }
 
     fn detach(&self) {

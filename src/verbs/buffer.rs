@@ -237,7 +237,6 @@ impl SendBuffer {
 
 impl SendBuffer {
     /// Makes the armed message invalidate `handle` of the peer's.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(super) fn set_invalidate(&mut self, handle: u32) {
         let wr = &mut self.0.wr;
 
@@ -247,7 +246,6 @@ impl SendBuffer {
     }
 
     /// Makes the armed message complete to `cqe`, and returns the way back.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(super) fn lend(&mut self, cqe: *mut bindings::ib_cqe) -> LentSend {
         let inner = &mut *self.0;
 
@@ -268,7 +266,6 @@ pub(super) struct LentSend(NonNull<SendInner>);
 // SAFETY: The pointer is used after the completion only, which any thread may handle.
 unsafe impl Send for LentSend {}
 
-#[allow(dead_code, reason = "a server's; until then the tests alone use it")]
 impl LentSend {
     /// Makes the message complete to its own entry from here on. Returns its number.
     ///

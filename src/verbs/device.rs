@@ -89,7 +89,6 @@ impl Device {
     }
 
     /// The elements that an RDMA Write may have, and an RDMA Read.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn elements(&self) -> (u32, u32) {
         // SAFETY: By the type invariants the device is valid; its attributes do not change while it
         // is registered.
@@ -101,7 +100,6 @@ impl Device {
 
     /// Returns `true` if the peer's device, beyond `port`, needs a registration for memory that an
     /// RDMA Read fills in: on iWARP. The last RDMA Read may invalidate it.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn reads_register(&self, port: u32) -> bool {
         // SAFETY: By the type invariants the device is valid.
         unsafe { bindings::rdma_cap_read_inv(self.as_ptr(), port) }

@@ -285,7 +285,6 @@ impl<O: QpOwner> Qp<O> {
     }
 
     /// The value that takes Receives back from any thread.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn recv_queue(&self) -> SharedRecvQueue
     where
         O::Handler: CompletionHandler<Queue = SharedRecvQueue>,

@@ -61,7 +61,6 @@ impl TakesBack for SharedRecvQueue {
     }
 }
 
-#[allow(dead_code, reason = "a server's; until then the tests alone use it")]
 impl SharedRecvQueue {
     /// As [`RecvQueue::recycle`], for any thread. If several threads take Receives back together,
     /// at least the last one gets `true` if they are enough.

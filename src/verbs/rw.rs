@@ -53,8 +53,6 @@
 //! # }
 //! ```
 
-#![allow(dead_code, reason = "a server's; until then the tests alone use it")]
-
 mod block;
 mod budget;
 mod handler;
@@ -83,6 +81,5 @@ pub(crate) use split::{
 };
 pub(crate) use transfer::{
     Admitted,
-    NotMade,
     Transfer, //
 };

@@ -283,7 +283,6 @@ impl<O: QpOwner> SendQueue<O> {
     /// # Errors
     ///
     /// As [`Self::post`]. What the transfer has is freed after the drain.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn post_with(
         &mut self,
         transfer: Option<(Admitted<ToPeer>, usize)>,

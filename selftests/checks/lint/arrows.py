@@ -35,8 +35,6 @@ MAIN = "rpcrdma_rs_main"
 # The versions of the protocol, and the files that may name both.
 VERSIONS = {("proto", "v1"), ("proto", "v2")}
 DOORS = {("proto",), ("proto", "wire")}
-# A server speaks version 1 alone, and takes the responder's parts from there.
-ONE_VERSION = {"server": ("proto", "v1")}
 
 USE = re.compile(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
 
@@ -128,7 +126,7 @@ def main() -> int:
     passed = {(module, used[-1:]): used for module in modules for public, used in used_by[module] if public}
     bad = 0
     for module, path in modules.items():
-        if not {"proto", *ONE_VERSION} & set(module[:1]) and re.search(r"\bv[12]::", code_of(path)):
+        if module[:1] != ("proto",) and re.search(r"\bv[12]::", code_of(path)):
             print(f"{path.relative_to(src)}: names a version of the protocol")
             bad = 1
         for _, used in used_by[module]:
@@ -137,7 +135,7 @@ def main() -> int:
             if target != module and target != module[: len(target)] and module != target[: len(module)]:
                 arrows[module].add(target)
             version = target[:2] if target[:2] in VERSIONS else None
-            may = module in DOORS or module[:2] == version or ONE_VERSION.get("".join(module[:1])) == version
+            may = module in DOORS or module[:2] == version
             if version and not may:
                 print(f"{path.relative_to(src)}: {'::'.join(used)} is of a version, which proto::wire alone may name")
                 bad = 1

@@ -58,6 +58,10 @@ mod module {
     pub(crate) mod server {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]
+        pub(crate) mod connection {
+            #[cfg(test)]
+            pub(crate) mod space;
+        }
         pub(crate) mod size;
     }
 
@@ -160,6 +164,9 @@ mod growth;
 mod properties;
 #[cfg(test)]
 mod served_call;
+#[cfg(test)]
+#[path = "words/space.rs"]
+mod space;
 #[cfg(test)]
 mod stand_ins;
 

@@ -12,7 +12,6 @@ mod replies;
 mod requests;
 mod responder;
 mod rules;
-mod served;
 mod sizes;
 mod v2;
 mod v2_messages;

@@ -362,3 +362,95 @@ pub(crate) mod stock {
         }
     }
 }
+
+/// sunrpc's object at a server.
+pub(crate) mod svc_xprt {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use crate::explorer::atomic::{Atomic, Full, Relaxed};
+
+    /// Its bits `XPT_DATA`, while a call waits, and `XPT_BUSY`, from when it is given to a thread
+    /// on.
+    pub(crate) struct SvcXprt {
+        data: Atomic<bool>,
+        busy: Atomic<bool>,
+        is_given: AtomicBool,
+    }
+
+    impl SvcXprt {
+        pub(crate) fn new() -> Self {
+            let (data, busy) = (Atomic::new(false), Atomic::new(false));
+            data.load(Relaxed);
+            busy.load(Relaxed);
+            Self {
+                data,
+                busy,
+                is_given: AtomicBool::new(false),
+            }
+        }
+
+        /// `Inbox::push`: set_bit(), svc_xprt_enqueue()
+        pub(crate) fn push(&self, has_space: impl FnOnce() -> bool) {
+            self.data.store(true, Relaxed);
+            self.enqueue(has_space);
+        }
+
+        /// svc_xprt_enqueue()
+        pub(crate) fn enqueue(&self, has_space: impl FnOnce() -> bool) {
+            let is_ready = !self.busy.load(Relaxed) && self.data.load(Relaxed) && has_space();
+            if is_ready && !self.busy.xchg(true, Full) {
+                self.is_given.store(true, SeqCst);
+            }
+        }
+
+        /// Returns `true` if the call was given to a thread.
+        pub(crate) fn is_given(&self) -> bool {
+            self.is_given.load(SeqCst)
+        }
+
+        /// Returns `true` if a call waits.
+        pub(crate) fn has_call(&self) -> bool {
+            self.data.load(Relaxed) && !self.is_given()
+        }
+    }
+}
+
+/// Requests that complete in the order in which they were posted.
+pub(crate) mod completions {
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    use crate::explorer::atomic::{Acquire, Atomic, Release};
+
+    /// The number of completed requests, which one handler counts, and of posted ones, which is
+    /// under a lock of its user.
+    pub(crate) struct Completions {
+        completed: Atomic<u32>,
+        posted: AtomicU32,
+    }
+
+    impl Completions {
+        pub(crate) fn new() -> Self {
+            let completed = Atomic::new(0);
+            completed.load(Acquire);
+            Self {
+                completed,
+                posted: AtomicU32::new(0),
+            }
+        }
+
+        /// One more has completed.
+        pub(crate) fn complete(&self) {
+            let completed = self.completed.load(Acquire);
+            self.completed.store(completed + 1, Release);
+        }
+
+        /// Posts one if there is room.
+        pub(crate) fn post(&self) -> bool {
+            let has_room = self.completed.load(Acquire) > self.posted.load(SeqCst);
+            if has_room {
+                self.posted.fetch_add(1, SeqCst);
+            }
+            has_room
+        }
+    }
+}

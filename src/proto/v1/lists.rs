@@ -46,8 +46,8 @@ pub(super) fn encode_lists(header: &CallHeader<'_>, out: &mut [u8]) -> Result<us
 }
 
 /// A header with any chunk lists, as a responder returns them: several Write chunks, chunks of no
-/// segments.
-#[allow(dead_code, reason = "a server's; until then the tests alone use it")]
+/// segments. For tests, as an encoder beside those of both ends.
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListsHeader<'a> {
     /// The xid of the RPC message.
@@ -64,13 +64,13 @@ pub(crate) struct ListsHeader<'a> {
     pub(crate) reply: Option<&'a [Segment]>,
 }
 
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
 impl ListsHeader<'_> {
     /// Writes the header to the front of `out` and returns its length in bytes.
     ///
     /// # Errors
     ///
     /// See [`EncodeError`]; the content of `out` is then undefined.
-    #[allow(dead_code, reason = "a server's; until then the tests alone use it")]
     pub(crate) fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         if self.long && self.read.is_empty() && self.write.is_empty() && self.reply.is_none() {
             return Err(EncodeError::NoLists);

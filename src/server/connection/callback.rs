@@ -19,8 +19,8 @@ use super::{
     },
     close_reason::CloseReason,
     outbox::Unsent,
-    Accepted,
     Connection, //
+    Settled,
 };
 use crate::{
     proto::credits,
@@ -62,7 +62,7 @@ impl CallsBack for Connection {
     }
 
     fn call_back(&self, call: &Callback<'_>) -> Result<(), CallbackStatus> {
-        let accepted = self.accepted().ok_or(CallbackStatus::NotConnected)?;
+        let settled = self.settled().ok_or(CallbackStatus::NotConnected)?;
         let body = call.body();
         // A call to the client has no chunks (RFC 8167, section 5.2), and no other way is left.
         if body.len() > self.longest_callback() {
@@ -77,7 +77,7 @@ impl CallsBack for Connection {
         }
         self.stats.callbacks.inc();
         self.trace().cb_call(call.xid(), body.len());
-        let sent = accepted.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
+        let sent = settled.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
             let header = self
                 .wire()
                 .encode_reverse(call.xid(), MOST_CALLBACKS, out)
@@ -103,7 +103,7 @@ impl CallsBack for Connection {
     }
 }
 
-impl Accepted<'_> {
+impl Settled<'_> {
     /// The client replies to a call with `payload`, and can take `credits` calls.
     pub(super) fn called_back(&self, xid: u32, credits: u32, payload: &[u8]) {
         let Some(callbacks) = self.callbacks.as_ref() else {

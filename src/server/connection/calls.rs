@@ -11,11 +11,6 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Release, //
-        },
         Arc,
         SpinLock, //
     }, //
@@ -111,9 +106,6 @@ pub(super) struct Calls {
     /// Calls whose arguments are being read.
     #[pin]
     reading: SpinLock<Reading>,
-    /// Set once the client knows that its request is accepted. Calls that come before wait
-    /// (H-104).
-    is_established: Atomic<bool>,
     /// Calls that have ended connections.
     pub(super) refusals: Refusals,
 }
@@ -125,7 +117,6 @@ impl Calls {
             inbox <- Inbox::new(Waiting::Calls),
             spare <- new_spinlock!(Fifo::none(), "rpcrdma_rs::Calls::spare"),
             reading <- new_spinlock!(Reading::new(), "rpcrdma_rs::Calls::reading"),
-            is_established: Atomic::new(false),
             refusals: Refusals::new(refused),
         })
     }
@@ -143,17 +134,6 @@ impl Calls {
         *self.spare.lock() = spare;
         *self.reading.lock() = reading;
         Ok(())
-    }
-
-    /// The client knows that its request is accepted.
-    pub(super) fn established(&self) {
-        // Release: the thread that sees it finds the calls that came before.
-        self.is_established.store(true, Release);
-    }
-
-    /// Returns `true` once the client knows that.
-    pub(super) fn is_established(&self) -> bool {
-        self.is_established.load(Acquire)
     }
 
     /// The record of `call`.

@@ -14,8 +14,8 @@ use kernel::{
 
 use super::{
     super::size::MOST_CALLBACKS,
-    Accepted,
     Connection, //
+    Settled,
 };
 use crate::os;
 
@@ -32,7 +32,7 @@ impl Connection {
     }
 }
 
-impl Accepted<'_> {
+impl Settled<'_> {
     /// `count` more Receives are posted. Some are kept for replies to calls of the server, before a
     /// grant counts them.
     fn count(&self, count: u32) {
@@ -61,6 +61,7 @@ impl Accepted<'_> {
         self.outbox.with_sends(|sends| {
             self.link.with_qp(|qp| qp.fetch_sends(sends));
         });
+        self.flush_waiting();
     }
 }
 
@@ -72,8 +73,8 @@ impl WorkItem for Connection {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if let (true, Some(accepted)) = (this.receives.take_wanted(), this.accepted()) {
-            accepted.make_buffers();
+        if let (true, Some(settled)) = (this.receives.take_wanted(), this.settled()) {
+            settled.make_buffers();
         }
     }
 }

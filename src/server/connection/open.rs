@@ -7,10 +7,10 @@ use kernel::prelude::*;
 use super::{
     super::size::TRANSFERS,
     outbox::BEYOND,
-    Accepted,
     Connection,
     ConnectionQp,
     ConnectionSends,
+    Settled,
     Terms, //
 };
 use crate::{
@@ -94,8 +94,8 @@ impl Connection {
         let waiting = Fifo::new(most)?;
         let terms = self.settle(&mut qp, own)?;
         self.terms.populate(terms);
-        if let Some(accepted) = self.accepted() {
-            accepted.trace_terms();
+        if let Some(settled) = self.settled() {
+            settled.trace_terms();
         }
         self.receives
             .posted(qp.post_first_receives().map_err(|_| EIO)?);
@@ -151,7 +151,7 @@ impl Connection {
     }
 }
 
-impl Accepted<'_> {
+impl Settled<'_> {
     /// Traces the terms.
     fn trace_terms(&self) {
         let terms = self.terms;

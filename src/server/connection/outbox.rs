@@ -6,24 +6,17 @@ use kernel::{
     alloc::Flags,
     new_spinlock,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        SpinLock, //
-    }, //
+    sync::SpinLock, //
 };
 
 use super::{
-    close_reason::CloseReason,
-    Accepted,
-    ConnectionSends, //
+    space::Space,
+    ConnectionSends,
+    Settled, //
 };
 use crate::{
     os::{
         series::{
-            smp_mb,
             EMSGSIZE,
             ENOBUFS,
             ENOTCONN, //
@@ -38,9 +31,6 @@ use crate::{
         Transfer, //
     }, //
 };
-
-/// Messages that wait before the connection takes no more calls.
-const MANY: usize = 16;
 
 /// Messages of the outbox beyond one for each credit: replies to calls that threads have taken from
 /// a client with more calls than its credits.
@@ -92,8 +82,8 @@ pub(super) enum Message {
 pub(super) struct Outbox {
     #[pin]
     queue: SpinLock<Queue>,
-    /// The number of messages that wait, for readers without the lock.
-    waiting: Atomic<usize>,
+    /// The space for more calls.
+    pub(super) space: Space,
 }
 
 impl Outbox {
@@ -101,7 +91,7 @@ impl Outbox {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             queue <- new_spinlock!(Queue::new(), "rpcrdma_rs::Outbox"),
-            waiting: Atomic::new(0),
+            space: Space::new(),
         })
     }
 
@@ -114,7 +104,7 @@ impl Outbox {
     pub(super) fn close(&self) {
         // Dropped without the lock.
         let waiting = self.queue.lock().close();
-        self.waiting.store(0, Relaxed);
+        self.space.flushed(0, 0);
         drop(waiting);
     }
 
@@ -128,16 +118,6 @@ impl Outbox {
         if let Some(sends) = self.queue.lock().sends() {
             change(sends);
         }
-    }
-
-    /// The number of messages that wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.load(Relaxed)
-    }
-
-    /// Returns `true` while few messages wait, so that more calls may be served.
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting() < MANY
     }
 }
 
@@ -189,10 +169,9 @@ impl Queue {
     }
 
     /// The number of messages that wait.
-    fn len(&self) -> usize {
-        self.waiting
-            .len()
-            .saturating_add(usize::from(self.next.is_some()))
+    fn len(&self) -> u32 {
+        // CAST: Few.
+        (self.waiting.len() as u32).saturating_add(u32::from(self.next.is_some()))
     }
 
     /// A free buffer.
@@ -279,7 +258,7 @@ impl From<PostError> for Unsent {
     }
 }
 
-impl Accepted<'_> {
+impl Settled<'_> {
     /// Sends the message that `write` writes, which invalidates the handle `invalidate`; it returns
     /// the length, or `None` if it has too little room. A message that finds no room in the queue
     /// is written to memory from `flags`, and posted later.
@@ -326,23 +305,26 @@ impl Accepted<'_> {
             drop(message);
             return Err(Unsent::Refused(ENOBUFS));
         }
-        self.outbox.waiting.store(outbox.len(), Relaxed);
-        // Store-buffer pattern. Thread: set `waiting`, smp_mb(), look for completed requests.
-        // Handler: note a completed request, smp_mb(), test `waiting`.
-        smp_mb();
-        let flushed = self.flush(&mut outbox);
-        if outbox.len() != 0 {
+        self.outbox.space.wait(outbox.len());
+        let (flushed, makes_room) = self.flush(&mut outbox);
+        let is_delayed = outbox.len() != 0;
+        drop(outbox);
+        if is_delayed {
             self.stats.delayed_messages.inc();
+        }
+        if makes_room {
+            self.outbox.space.made(|| self.ask());
         }
         flushed
     }
 
-    /// Posts the messages that wait, until the queue is full.
-    fn flush(&self, outbox: &mut Queue) -> Result<(), Unsent> {
+    /// Posts the messages that wait, until the queue is full. The second value is `true` if few
+    /// enough are left for more calls, and were not before.
+    fn flush(&self, outbox: &mut Queue) -> (Result<(), Unsent>, bool) {
+        let before = outbox.len();
         let flushed = self.post_waiting(outbox);
 
-        self.outbox.waiting.store(outbox.len(), Relaxed);
-        flushed
+        (flushed, self.outbox.space.flushed(before, outbox.len()))
     }
 
     fn post_waiting(&self, outbox: &mut Queue) -> Result<(), Unsent> {
@@ -383,23 +365,17 @@ impl Accepted<'_> {
         Ok(None)
     }
 
-    /// Requests have completed: posts the messages that wait for their room.
+    /// Requests have completed, or buffers were made: posts the messages that wait for room.
     pub(super) fn flush_waiting(&self) {
-        // Pairs with the barrier of a thread whose message waits.
-        smp_mb();
-        if self.outbox.waiting() == 0 {
+        if !self.outbox.space.is_waited_for() {
             return;
         }
         let mut outbox = self.outbox.queue.lock();
-        let before = outbox.len();
-        let flushed = self.flush(&mut outbox);
-        let after = outbox.len();
+        let (flushed, makes_room) = self.flush(&mut outbox);
         drop(outbox);
-        if flushed == Err(Unsent::Device) {
-            self.lost(CloseReason::PostRefused);
-        }
-        if before >= MANY && after < MANY {
-            self.look_again();
+        let _ = self.check_sent(flushed);
+        if makes_room {
+            self.outbox.space.made(|| self.ask());
         }
     }
 }

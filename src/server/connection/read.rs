@@ -9,8 +9,8 @@ use super::{
     close_reason::CloseReason,
     outbox::Message,
     receive::ARGUMENTS,
-    Accepted,
     Connection,
+    Settled,
     Terms, //
 };
 use crate::{
@@ -145,7 +145,7 @@ impl Parts {
     }
 }
 
-impl Accepted<'_> {
+impl Settled<'_> {
     /// Begins to read the parts of a call's arguments that are in the client's memory. A thread
     /// takes the call again when they are here.
     pub(super) fn read_arguments(&self, mut call: KBox<Call>) {
@@ -220,16 +220,18 @@ impl InvalidationHandler for Connection {
 impl TransferHandler for Connection {
     fn written(&self, context: usize, pages: PageSet<Shared>, result: Result<(), Failure>) {
         drop(pages);
-        if let (Err(failure), Some(accepted)) = (result, self.accepted()) {
-            // CAST: The xid, see `Outbox::post_send`.
-            accepted.transfer_ended(context as u32, failure);
+        if let Err(failure) = result {
+            if let Some(settled) = self.settled() {
+                // CAST: The xid, see `Outbox::post_send`.
+                settled.transfer_ended(context as u32, failure);
+            }
             self.lost(CloseReason::Completion(failure));
         }
         // `sent` is called next, and looks for messages that wait.
     }
 
     fn read(&self, context: usize, result: Result<PageSet<Private>, Failure>) {
-        let Some(accepted) = self.accepted() else {
+        let Some(settled) = self.settled() else {
             return;
         };
 
@@ -237,15 +239,15 @@ impl TransferHandler for Connection {
             match result {
                 Ok(pages) => {
                     call.set_read(pages, len);
-                    accepted.push(call);
+                    settled.push(call);
                 }
                 Err(failure) => {
-                    accepted.transfer_ended(call.xid, failure);
-                    accepted.end_unread(call, CloseReason::Completion(failure));
+                    settled.transfer_ended(call.xid, failure);
+                    settled.end_unread(call, CloseReason::Completion(failure));
                 }
             }
         }
-        accepted.flush_waiting();
+        settled.flush_waiting();
     }
 
     fn transfer_failed(&self, failure: Failure) {

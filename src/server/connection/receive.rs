@@ -17,8 +17,8 @@ use super::{
     call::Call,
     close_reason::CloseReason,
     outbox::Unsent,
-    Accepted,
     Connection, //
+    Settled,
 };
 use crate::{
     os::PAGE_SIZE,
@@ -63,8 +63,8 @@ impl CompletionHandler for Connection {
         if let Err(failure) = result {
             self.lost(CloseReason::Completion(failure));
         }
-        if let Some(accepted) = self.accepted() {
-            accepted.flush_waiting();
+        if let Some(settled) = self.settled() {
+            settled.flush_waiting();
         }
     }
 
@@ -78,8 +78,8 @@ impl CompletionHandler for Connection {
         match result {
             Ok(_) => {
                 self.stats.received.inc();
-                if let Some(accepted) = self.accepted() {
-                    accepted.arrived(buf);
+                if let Some(settled) = self.settled() {
+                    settled.arrived(buf);
                 }
             }
             // Freed here: the queue pair ends.
@@ -110,7 +110,7 @@ enum Arrival<'m> {
     Nothing,
 }
 
-impl Accepted<'_> {
+impl Settled<'_> {
     /// The kind of `message`.
     fn kind<'m>(&self, message: &'m [u8]) -> Arrival<'m> {
         let wire = self.wire();
@@ -184,6 +184,7 @@ impl Accepted<'_> {
                 self.stats.repeated_calls.inc();
                 self.recycle(buf);
                 let _ = self.reject_call(&call, GFP_NOWAIT | __GFP_NOWARN);
+                self.end_call(call);
             }
             Arrival::Call(Ok(mut call)) => {
                 call.keep(buf);

@@ -54,7 +54,7 @@ impl Receives {
 
     /// A call has come. Returns `false` if it is beyond the last grant.
     pub(super) fn begun(&self) -> bool {
-        self.busy.fetch_add(1, Relaxed) < self.granted()
+        !grant::is_beyond(self.busy.fetch_add(1, Relaxed), self.granted())
     }
 
     /// A call has its reply, or gets none.

@@ -10,7 +10,7 @@ use super::{
         Message,
         Unsent, //
     },
-    Accepted,
+    Settled,
     Terms, //
 };
 use crate::{
@@ -37,6 +37,7 @@ use crate::{
     },
     trace::ServerTrace,
     verbs::{
+        most_requests,
         Range,
         Remote,
         ToPeer,
@@ -102,15 +103,18 @@ impl Writes {
                 return Err(not_made.error);
             }
             pages = not_made.pages;
-            // Each page and each segment may begin a request. CAST: Few.
-            let most = pages.len().saturating_add(self.remotes.len()) as u32;
-            let requests = most.checked_div(terms.write_elements).unwrap_or(most);
-            terms.transfers.grow(requests.saturating_add(2))?;
+            // Each page and each part of the reply may begin a run.
+            let runs = pages.len().saturating_add(self.ranges.len());
+            // CAST: Few.
+            let (runs, segments) = (runs as u32, self.remotes.len() as u32);
+            terms
+                .transfers
+                .grow(most_requests(runs, segments, terms.write_elements))?;
         }
     }
 }
 
-impl Accepted<'_> {
+impl Settled<'_> {
     /// Sends the reply of a thread to `call`.
     ///
     /// # Errors
@@ -139,7 +143,10 @@ impl Accepted<'_> {
             writes: self.terms.most_transfers,
         };
         let sent = match call.wire.plan_reply(&offer, &shape, &limits) {
-            Err(_) => Err(Unsent::Refused(EMSGSIZE)),
+            Err(why) => {
+                self.trace().unusable(call.xid, why.as_str());
+                Err(Unsent::Refused(EMSGSIZE))
+            }
             Ok(plan) if plan.writes().next().is_some() => self.send_written(call, &plan, reply),
             Ok(plan) => {
                 let sent = self.send_inline(call, &plan, &reply.reply());

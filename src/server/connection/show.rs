@@ -12,8 +12,8 @@ use super::{
         admission::Admission,
         stats::SUMS, //
     },
-    Accepted,
     Connection,
+    Settled,
     Terms, //
 };
 use crate::{
@@ -62,33 +62,33 @@ impl Connection {
 
 /// The word for the state of a connection.
 fn state(connection: &Connection) -> &'static str {
-    match connection.accepted() {
+    match connection.settled() {
         None => "accepting",
         Some(_) if connection.is_closed() => "closing",
-        Some(_) if connection.calls.is_established() => "connected",
+        Some(_) if connection.outbox.space.is_established() => "connected",
         Some(_) => "unconfirmed",
     }
 }
 
 /// The number of messages that wait to be sent, and the reason.
-fn waiting(connection: &Connection) -> (usize, &'static str) {
-    match connection.outbox.waiting() {
+fn waiting(connection: &Connection) -> (u32, &'static str) {
+    match connection.outbox.space.waiting() {
         0 => (0, "nothing"),
         count => (count, "buffers"),
     }
 }
 
-/// An accepted connection, at one moment.
+/// A connection with its terms, at one moment.
 struct View<'c> {
-    accepted: Accepted<'c>,
+    settled: Settled<'c>,
     usage: Usage,
 }
 
 impl<'c> View<'c> {
-    /// The view; `None` before the request is accepted.
+    /// The view; `None` until the terms are fixed.
     fn of(connection: &'c Connection) -> Option<Self> {
         Some(Self {
-            accepted: connection.accepted()?,
+            settled: connection.settled()?,
             // None without a queue pair.
             usage: connection.link.with_qp(|qp| qp.usage()).unwrap_or_default(),
         })
@@ -96,8 +96,8 @@ impl<'c> View<'c> {
 
     /// The thresholds of calls and of replies.
     fn thresholds(&self) -> (Threshold, Threshold) {
-        let terms = self.accepted.terms;
-        let (own, peer) = (terms.own, self.accepted.peer());
+        let terms = self.settled.terms;
+        let (own, peer) = (terms.own, self.settled.peer());
 
         (
             Threshold {
@@ -115,33 +115,34 @@ impl<'c> View<'c> {
 
     /// The word for the invalidation by replies.
     fn invalidation(&self) -> &'static str {
-        view::switch(self.accepted.terms.invalidation == Invalidation::Any)
+        view::switch(self.settled.terms.invalidation == Invalidation::Any)
     }
 
     /// Prints the line of the table.
     fn line(&self, seq: &SeqFile, place: &view::Place<Peer>) {
-        let Self { accepted, usage } = self;
+        let Self { settled, usage } = self;
         let (call, reply) = self.thresholds();
-        let (waiting, waits_for) = waiting(accepted);
+        let (waiting, waits_for) = waiting(settled);
 
         view::line(
             seq,
             place,
             Some(&view::Terms {
-                since: secs_since(accepted.terms.since),
+                since: secs_since(settled.terms.since),
                 call,
                 reply,
                 invalidation: self.invalidation(),
-                asked: accepted.receives.requested(),
-                granted: accepted.receives.granted(),
+                asked: settled.receives.requested(),
+                granted: settled.receives.granted(),
                 // CAST: Widening.
-                used: accepted.receives.busy() as usize,
-                waiting,
+                used: settled.receives.busy() as usize,
+                // CAST: Widening.
+                waiting: waiting as usize,
                 waits_for,
                 receives: usage.receives_posted,
-                registrations: accepted.terms.sinks.as_deref().map_or(0, MrPool::in_use),
+                registrations: settled.terms.sinks.as_deref().map_or(0, MrPool::in_use),
                 memory: usage.bytes / 1024,
-                rule: &accepted.admission.rule,
+                rule: &settled.admission.rule,
             }),
         );
     }
@@ -154,8 +155,8 @@ impl<'c> View<'c> {
             policy,
             rule,
             ..
-        } = &self.accepted.admission;
-        let terms = self.accepted.terms;
+        } = &self.settled.admission;
+        let terms = self.settled.terms;
         let (port, gid) = &terms.local;
         if let Some(device) = device {
             seq_print!(seq, "device {} port {}\n", device.as_str(), *port);
@@ -168,7 +169,7 @@ impl<'c> View<'c> {
         let sent = Hex(if policy.private_data { &sent } else { &[] });
         seq_print!(seq, "private_data_sent {sent}\n");
         view::meaning(seq, "we", policy.private_data, &terms.own);
-        view::meaning(seq, "client", data.is_some(), &self.accepted.peer());
+        view::meaning(seq, "client", data.is_some(), &self.settled.peer());
         let (call, reply) = self.thresholds();
         call.print(seq, "inline_call");
         reply.print(seq, "inline_reply");
@@ -178,7 +179,7 @@ impl<'c> View<'c> {
             self.invalidation(),
             policy.remote_invalidation.as_str()
         );
-        let reverse = view::switch(self.accepted.callbacks.as_ref().is_some());
+        let reverse = view::switch(self.settled.callbacks.as_ref().is_some());
         seq_print!(seq, "reverse {reverse}\n");
     }
 
@@ -191,12 +192,12 @@ impl<'c> View<'c> {
             sends_allocated,
             bytes,
         } = self.usage;
-        let Terms { sinks, credits, .. } = self.accepted.terms;
-        let receives = &self.accepted.receives;
+        let Terms { sinks, credits, .. } = self.settled.terms;
+        let receives = &self.settled.receives;
         let (used, made) = sinks
             .as_deref()
             .map_or((0, 0), |pool| (pool.in_use(), pool.allocated()));
-        let (kib, limit) = (bytes / 1024, self.accepted.admission.policy.memory);
+        let (kib, limit) = (bytes / 1024, self.settled.admission.policy.memory);
 
         seq_print!(
             seq,

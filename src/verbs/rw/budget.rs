@@ -34,6 +34,7 @@ impl Budget {
     }
 
     /// The entries that are not taken, which other threads may take.
+    #[cfg(any(test, CONFIG_KUNIT = "y"))]
     pub(crate) fn left(&self) -> u32 {
         self.left.load(Relaxed)
     }
@@ -66,6 +67,7 @@ pub(crate) struct Permit {
 
 impl Permit {
     /// The number of entries.
+    #[cfg(test)]
     pub(crate) fn count(&self) -> u32 {
         self.count
     }

@@ -193,7 +193,6 @@ pub(super) fn requests(elements: impl Iterator<Item = Element>) -> u32 {
 
 /// The most work requests, each of up to `most` elements, between `runs` runs and `segments`
 /// segments, for plans that are made before memory is mapped.
-#[allow(dead_code, reason = "a server's; until then the tests alone use it")]
 pub(crate) fn most_requests(runs: u32, segments: u32, most: u32) -> u32 {
     // A border of segments splits a run. The last request of a segment has at least one element.
     let more = runs.saturating_sub(1).checked_div(most.max(1));
