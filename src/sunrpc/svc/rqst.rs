@@ -205,14 +205,35 @@ impl Outgoing<'_> {
         unsafe { (*self.raw.as_ptr()).rq_auth_slack != 0 }
     }
 
-    /// The pages that the reply uses.
+    /// The number of the first page of the reply's pages, and of the first one behind them; `None`
+    /// if they are not of the array of the thread, or none.
+    fn in_pages(&self) -> Option<(u32, u32)> {
+        // SAFETY: By the type invariants the object is valid.
+        let rqst = unsafe { self.raw.as_ref() };
+        let res = &rqst.rq_res;
+        let bytes = res.pages.addr().checked_sub(rqst.rq_respages.addr())?;
+        let first = u32::try_from(bytes.checked_div(size_of::<*mut bindings::page>())?).ok()?;
+        let len = res.page_base.checked_add(res.page_len)?.div_ceil(PAGE_SIZE);
+        let end = first.checked_add(len)?;
+        // CAST: Widening.
+        let most = rqst.rq_maxpages as u64;
+
+        (res.page_len != 0 && first != 0 && u64::from(end) <= most).then_some((first, end))
+    }
+
+    /// The pages that the reply uses. nfsd counts them before RPCSEC_GSS appends its checksum, which
+    /// may begin a page that `rq_next_page` does not count.
     fn used(&self) -> &[*mut bindings::page] {
+        let (_, end) = self.in_pages().unwrap_or((0, 0));
         // SAFETY: By the type invariants the object is valid, and the running thread's; both
-        // pointers are into its array, the second not before the first.
+        // pointers are into its array, the second not before the first, and `end` is not behind the
+        // end of the array.
         unsafe {
             let rqst = self.raw.as_ref();
             let count = rqst.rq_next_page.offset_from(rqst.rq_respages);
-            core::slice::from_raw_parts(rqst.rq_respages, usize::try_from(count).unwrap_or(0))
+            // CAST: Widening.
+            let count = usize::try_from(count).unwrap_or(0).max(end as usize);
+            core::slice::from_raw_parts(rqst.rq_respages, count)
         }
     }
 
@@ -237,17 +258,11 @@ impl Outgoing<'_> {
         let (head, tail) = (in_first(head)?, in_first(tail)?);
         let mut pages = Place::default();
         if res.page_len != 0 {
-            let bytes = res.pages.addr().checked_sub(used.as_ptr().addr())?;
-            let index = u32::try_from(bytes.checked_div(size_of::<*mut bindings::page>())?).ok()?;
+            let (first, _) = self.in_pages()?;
             pages = Place {
-                at: index.checked_mul(PAGE_SIZE)?.checked_add(res.page_base)?,
+                at: first.checked_mul(PAGE_SIZE)?.checked_add(res.page_base)?,
                 len: res.page_len,
             };
-            let last = pages.at.checked_add(pages.len)?.div_ceil(PAGE_SIZE);
-            // CAST: Widening.
-            if index == 0 || last as usize > used.len() {
-                return None;
-            }
         }
         Some(Layout([head, pages, tail]))
     }
@@ -265,6 +280,12 @@ impl Outgoing<'_> {
         };
         if !is_complete {
             return Err(self);
+        }
+        // SAFETY: By the type invariants the object is valid, and the running thread's; the pages
+        // are of its array. The core allocates new ones in front of `rq_next_page`.
+        unsafe {
+            let rqst = &mut *self.raw.as_ptr();
+            rqst.rq_next_page = rqst.rq_respages.add(count);
         }
         for index in 0..count {
             // SAFETY: By the type invariants the object is valid, and the running thread's. The
