@@ -140,7 +140,7 @@ impl<'a> ReadList<'a> {
     }
 
     /// The number of segments.
-    #[cfg(any(test, CONFIG_KUNIT = "y"))]
+    #[cfg(any(not(MODULE), CONFIG_KUNIT = "y"))]
     pub(crate) const fn len(&self) -> usize {
         self.entries.len() / READ_ENTRY_LEN
     }

@@ -47,7 +47,7 @@ pub(super) fn encode_lists(header: &CallHeader<'_>, out: &mut [u8]) -> Result<us
 
 /// A header with any chunk lists, as a responder returns them: several Write chunks, chunks of no
 /// segments. For tests, as an encoder beside those of both ends.
-#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg(any(not(MODULE), CONFIG_KUNIT = "y"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListsHeader<'a> {
     /// The xid of the RPC message.
@@ -64,7 +64,7 @@ pub(crate) struct ListsHeader<'a> {
     pub(crate) reply: Option<&'a [Segment]>,
 }
 
-#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg(any(not(MODULE), CONFIG_KUNIT = "y"))]
 impl ListsHeader<'_> {
     /// Writes the header to the front of `out` and returns its length in bytes.
     ///
