@@ -2,12 +2,12 @@
 
 //! The space that a connection has for more calls. Pure, and explored by the host tests.
 //!
-//! sunrpc gives a call to a thread if there is space (`svc_xprt_ready()`), and looks again only when
+//! sunrpc gives a call to a thread if there is space (`svc_xprt_ready()`), and looks again only if
 //! it is asked to. Messages to the client wait if the send queue has no room. Two store-buffer
 //! patterns see to it that neither waits for ever:
 //!
-//! - Code that finds no space: note that calls wait, smp_mb(), test for space. Code that makes some:
-//!   make it, smp_mb(), ask sunrpc, which tests whether calls wait.
+//! - Code that finds no space: note that calls wait, smp_mb(), test for space. Code that makes
+//!   some: make it, smp_mb(), ask sunrpc, which tests whether calls wait.
 //! - Thread whose message waits: note that, smp_mb(), look for room. Completion handler: give room
 //!   back, smp_mb(), test whether messages wait.
 
