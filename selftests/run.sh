@@ -22,10 +22,11 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 passed=0 failed=0
 left_out=()
+took=()
 
 # Every part ends with a line of the form 'N passed, N failed'; one that does not has failed as a whole.
 part() {
-	local name=$1 log rc line
+	local name=$1 log rc line began=$SECONDS
 	shift
 	log=$(mktemp)
 	echo "== $name"
@@ -46,6 +47,7 @@ part() {
 		left_out+=("$name: $line")
 	done < <(grep '^left out, out of time: ' "$log")
 	rm -f "$log"
+	took+=("$name: $((SECONDS - began)) s")
 }
 
 vm() {
@@ -95,6 +97,7 @@ for name; do
 	esac
 done
 
+printf '== %s\n' "${took[@]}"
 [ "${#left_out[@]}" -eq 0 ] || printf '%s\n' "${left_out[@]}"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
