@@ -720,21 +720,21 @@ RESPONDER = (
         "        .saturating_sub(reverse)\n        .saturating_sub(SPARE)\n",
         "",
     ),
-    of_responder(
-        "a reply overtakes those that wait",
-        "V1-36",
-        "Some(free) if self.waiting == 0 => {",
-        "Some(free) if self.waiting != u32::MAX => {",
-    ),
-    of_responder(
-        "a reply waits that never fits",
-        "V1-121",
-        "if entries > self.size {",
-        "if entries == u32::MAX {",
-    ),
 )
 
 SERVER = (
+    Defect(
+        "a reply is sent as far as nfsd has counted its pages",
+        "V1-136",
+        "krb5i, vers=4.2, server ours",
+        ((".unwrap_or(0).max(end as usize)", ".unwrap_or(0).max(end as usize & 0)"),),
+    ),
+    Defect(
+        "a call that comes before its connection is known is not looked for again",
+        "H-104",
+        HOST,
+        (("        self.made(ask);\n", "        drop(ask);\n"),),
+    ),
     Defect(
         "a thread keeps all pages of its reply",
         "H-151",

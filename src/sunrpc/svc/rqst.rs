@@ -221,8 +221,8 @@ impl Outgoing<'_> {
         (res.page_len != 0 && first != 0 && u64::from(end) <= most).then_some((first, end))
     }
 
-    /// The pages that the reply uses. nfsd counts them before RPCSEC_GSS appends its checksum, which
-    /// may begin a page that `rq_next_page` does not count.
+    /// The pages that the reply uses. nfsd counts them before RPCSEC_GSS appends its checksum,
+    /// which may begin a page that `rq_next_page` does not count.
     fn used(&self) -> &[*mut bindings::page] {
         let (_, end) = self.in_pages().unwrap_or((0, 0));
         // SAFETY: By the type invariants the object is valid, and the running thread's; both
