@@ -55,7 +55,7 @@ static void execute_mark(char which)
 }
 
 /* Executes a mark, here or at the server. */
-static void mark(char which)
+static void place_mark(char which)
 {
 	static int peer = -1;
 	const char *where = getenv("MARKS");
@@ -75,8 +75,8 @@ static void mark(char which)
 		err(1, "a mark at %s", where);
 }
 
-/* For the peers of mark(), without an end. */
-static void marks(void)
+/* For the peers of place_mark(), without an end. */
+static void serve_marks(void)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(MARKS_PORT) };
 	int own = socket(AF_INET, SOCK_DGRAM, 0);
@@ -130,7 +130,7 @@ static void names(const char *what, int fd, long warm, long count)
 {
 	for (long i = 0; i < warm + count; i++) {
 		if (i == warm)
-			mark(start);
+			place_mark(start);
 		if (*what == 'g')
 			getattr(fd);
 		else if (*what == 'l')
@@ -138,7 +138,7 @@ static void names(const char *what, int fd, long warm, long count)
 		else
 			create(fd, i);
 	}
-	mark(stop);
+	place_mark(stop);
 	printf("%ld\n", count);
 }
 
@@ -149,10 +149,10 @@ static void readdir_all(const char *path)
 
 	if (!dir)
 		err(1, "%s", path);
-	mark(start);
+	place_mark(start);
 	while (readdir(dir))
 		count++;
-	mark(stop);
+	place_mark(stop);
 	printf("%ld\n", count);
 }
 
@@ -254,9 +254,9 @@ static void direct(struct blocks *blocks, int fd, long warm, long count, int dep
 		blocks->cbs[i].aio_buf = (uintptr_t)(memory + i * blocks->size);
 	}
 	move(blocks, warm);
-	mark(start);
+	place_mark(start);
 	move(blocks, count);
-	mark(stop);
+	place_mark(stop);
 	syscall(SYS_io_destroy, blocks->context);
 	printf("%ld\n", count);
 }
@@ -268,9 +268,9 @@ static void put(const char *path, const char *text)
 
 	if (fd < 0)
 		err(1, "%s", path);
-	mark(start);
+	place_mark(start);
 	done = write(fd, text, strlen(text));
-	mark(stop);
+	place_mark(stop);
 	if (done != (ssize_t)strlen(text))
 		err(1, "%s into %s", text, path);
 	printf("1\n");
@@ -281,14 +281,14 @@ static void run(char **command)
 	int status;
 	pid_t pid;
 
-	mark(start);
+	place_mark(start);
 	pid = fork();
 	if (!pid) {
 		execvp(command[0], command);
 		err(1, "%s", command[0]);
 	}
 	waitpid(pid, &status, 0);
-	mark(stop);
+	place_mark(stop);
 	if (status)
 		errx(1, "%s failed", command[0]);
 	printf("1\n");
@@ -333,7 +333,7 @@ int main(int argc, char **argv)
 	const char *what = argc > 2 ? argv[1] : "";
 
 	if (argc == 2 && !strcmp(argv[1], "marks"))
-		marks();
+		serve_marks();
 	else if (!strcmp(what, "run"))
 		run(argv + 2);
 	else if (!strcmp(what, "readdir"))

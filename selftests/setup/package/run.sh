@@ -174,14 +174,15 @@ in_machine systemctl -q enable test-rdma.service test-agent.service
 # Nothing is built there, so that the disk can do without the sources; systemd need not look after changes under /usr.
 rm -rf "$work"/root/var/lib/rpcrdma-rs/*/linux "$work"/root/usr/lib/rustlib/src "$work"/root/usr/src/linux-source-*.tar.xz
 touch "$work/root/etc/.updated" "$work/root/var/.updated"
-for release in "$new" "$other" $old; do
+kernels=("$new" "$other" ${old:+"$old"})
+for release in "${kernels[@]}"; do
 	cp "$work/root/boot/vmlinuz-$release" "$work/root/boot/initrd.img-$release" "$work/"
 done
 BIND=$work:/mnt "$here/chroot.sh" "$bare/root" mke2fs -q -t ext4 -d /mnt/root /mnt/disk 8G
 rm -rf --one-file-system "$work/root"
 
 guests() {
-	PACKAGE=setup.package "$TOP/selftests/guests/run.sh" "/cache/${work##*/}" "$new" "$other" $old
+	PACKAGE=setup.package "$TOP/selftests/guests/run.sh" "/cache/${work##*/}" "${kernels[@]}"
 }
 guests | tee "$work/guests" || true
 line=$(tail -n 1 "$work/guests")
