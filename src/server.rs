@@ -20,8 +20,8 @@
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no
 //! room in the send queue waits as bytes of its own, and the completion handler posts it.
 //!
-//! Locks: the lock of the outbox before the lock of the queue pair; sunrpc may wake a thread inside
-//! any of ours, and none of ours is taken inside a lock of sunrpc but `transport_lock`.
+//! Locks: the lock of the outbox before the lock of the queue pair; none of ours is held when
+//! sunrpc is called, and none is taken inside a spinlock of sunrpc.
 
 #![forbid(unsafe_code)]
 

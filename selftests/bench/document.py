@@ -125,8 +125,8 @@ in memory, drivers and soft-RoCE included. :doc:`performance` describes the meth
 Each of the following lines has a limit, and lists the rows outside of it with their figures, the worst first.
 """,
     columns="""
-The columns are those of :doc:`performance`. The send stage is that of ``svc_send()``, in which an nfsd thread hands its
-reply to the transport, the reply stage the handlers of completions. RDMA Reads and RDMA Writes count as Sends.
+The columns have the meaning that :doc:`performance` gives them. The send stage is ``svc_send()``: an nfsd thread hands its
+reply to the transport. The reply stage is the handlers of completions. RDMA Reads and RDMA Writes count as Sends.
 """,
 )
 
