@@ -796,7 +796,7 @@ SERVER = (
     Defect(
         "a call that has ended a connection ends the next one",
         "V1-118",
-        "test_served_calls: memory",
+        "test_hostile_client: memory",
         (("        self.calls.lock().record(client, xid);\n", "        let _ = (client, xid);\n"),),
     ),
     Defect(

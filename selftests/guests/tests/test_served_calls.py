@@ -95,31 +95,6 @@ def arguments(pair: Pair) -> None:
         assert written == expected.hex(), f"{title}: {len(written) // 2} bytes, {written[-16:]}"
 
 
-@test("memory that the client does not give", "V1-118", "V1-157", "H-150", server="ours", allowed=(r"rxe0: .*",))
-def refused_memory(pair: Pair) -> None:
-    """An RDMA Read or Write that fails ends the connection; the call is not executed, and rejected on the next one."""
-    pair.mount("3")
-    pair.umount()
-    pair.server.run("echo before >/export/chunks")
-    fh = opaque(handle_of(pair, "/export/chunks"))
-    start = call(WRITE, fh + words(0, 0, 2000, 2, 2000))
-    read = read_of(fh, 2000)
-    wrong = segment(2000, "0badbad0")
-    calls = (
-        header(read_list((len(start), wrong)) + words(0, 0).hex()) + start.hex(),
-        header(words(0, 1, 1).hex() + wrong + words(0, 0).hex()) + read.hex(),
-    )
-    for message in calls:
-        first, *others = carried_out(pair, *[{"exchanges": [[message], [null(XID + 1).hex()]]}] * 4)
-        assert "failed" in first and not first["exchanges"], first
-        # It is rejected once for each connection that it has ended.
-        assert ["failed" in other for other in others] == [False, True, False], others
-        rejected, (reply,) = others[0]["exchanges"]
-        assert [without_credits(bytes.fromhex(reply)) for reply in rejected] == [rejection(XID, 1, *CHUNK)], others
-        assert status(reply)[0] == wire.SUCCESS, others
-    assert pair.server.run("cat /export/chunks").out == "before\n"
-
-
 @test(
     "results in Write chunks of any form",
     *("V1-46", "V1-50", "V1-53", "V1-56", "V1-85", "V1-86", "V1-87", "V1-88", "V1-94", "V1-96", "V1-98", "V1-150"),
