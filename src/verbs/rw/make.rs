@@ -22,13 +22,12 @@ use super::{
     },
     pool::Transfers,
     split::{
-        join,
-        requests,
-        spans,
+        most_requests,
         Element,
         Range,
         Remote,
         Run,
+        Runs,
         Split, //
     },
     transfer::{
@@ -235,12 +234,7 @@ impl Transfers {
         }
         let mapped = MappedPages::<D>::new(pages, self.pd.device_ref());
         let mapped = mapped.map_err(|pages| NotMade { pages, error: EIO })?;
-        let filled = self.fill(
-            || join(spans(ranges.clone(), PAGE_SIZE).filter_map(|span| mapped.run(span))),
-            opcode,
-            most,
-            remotes,
-        );
+        let filled = self.fill(&mapped, opcode, most, ranges, remotes);
         match filled {
             Ok((blocks, count)) => Ok((blocks, count, mapped)),
             Err(error) => Err(NotMade {
@@ -250,23 +244,36 @@ impl Transfers {
         }
     }
 
-    /// Fills in the requests between the runs that `runs` returns and `remotes`.
-    fn fill<I: Iterator<Item = Run>>(
+    /// Fills in the requests between `ranges` of `mapped` and `remotes`.
+    fn fill<D: Direction>(
         &self,
-        runs: impl Fn() -> I,
+        mapped: &MappedPages<D>,
         opcode: bindings::ib_wr_opcode,
         most: u32,
+        ranges: impl Walk<Range>,
         remotes: impl Walk<Remote>,
     ) -> Result<(KBox<Block>, u32)> {
-        let mut split = Split::new(runs(), remotes.clone(), most);
-        let count = requests(&mut split);
-        if !split.is_exhausted() || count > self.budget().entries() {
+        let segments = remotes.clone().filter(|remote| remote.length != 0);
+        let segments = segments.fold(0_u32, |sum, _| sum.saturating_add(1));
+        let entries = self.budget().entries();
+        // Each segment takes a request.
+        if segments > entries {
             return Err(EMSGSIZE);
         }
+        // A range begins a run, and so does each page, at most.
+        let runs = ranges
+            .clone()
+            .fold(mapped.len(), |sum, _| sum.saturating_add(1));
+        let expected = most_requests(runs.try_into()?, segments, most);
+        let (mut filler, lkey) = (Filler::new(self, expected), self.pd.local_dma_lkey());
+        let runs = Runs::new(ranges, PAGE_SIZE, |page| mapped.addr(page));
+        let mut split = Split::new(runs, remotes, most);
 
-        let (mut filler, lkey) = (Filler::new(self, count), self.pd.local_dma_lkey());
-        for element in Split::new(runs(), remotes, most) {
+        for element in split.by_ref() {
             filler.add(&element, opcode, lkey)?;
+        }
+        if !split.is_exhausted() || filler.count > entries {
+            return Err(EMSGSIZE);
         }
         filler.finish()
     }

@@ -8,10 +8,6 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::split::{
-    Run,
-    Span, //
-};
 use crate::{
     bindings,
     os::{
@@ -100,16 +96,15 @@ impl<D: Direction> MappedPages<D> {
         Ok(mapped)
     }
 
-    /// The bytes of `span`, as the device addresses them; `None` if the set lacks the page.
-    pub(super) fn run(&self, span: Span) -> Option<Run> {
+    /// The address of the page of that number for the device; `None` if the set lacks it.
+    pub(super) fn addr(&self, page: u32) -> Option<u64> {
         // CAST: Widening.
-        let addr = self.set.addr(span.page as usize)?;
-        let is_inside = span.offset.checked_add(span.len)? <= PAGE_SIZE;
+        self.set.addr(page as usize)
+    }
 
-        is_inside.then_some(Run {
-            addr: addr.checked_add(span.offset.into())?,
-            length: span.len,
-        })
+    /// The number of pages.
+    pub(super) fn len(&self) -> usize {
+        self.count
     }
 
     /// Unmaps the pages, which the device must no longer use, and returns them.

@@ -6,11 +6,6 @@
 //! elements in ours. Runs of our memory that follow each other in the device's addresses are one
 //! element.
 
-use core::iter::{
-    from_fn,
-    Peekable, //
-};
-
 /// A segment of the peer's memory, as the peer addresses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Remote {
@@ -29,17 +24,6 @@ pub(crate) struct Range {
     pub(crate) at: u32,
     /// Length in bytes.
     pub(crate) len: u32,
-}
-
-/// Bytes of one page of a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    /// The number of the page.
-    pub(super) page: u32,
-    /// The first byte.
-    pub(super) offset: u32,
-    /// Length in bytes.
-    pub(super) len: u32,
 }
 
 /// A run of bytes of our memory, as the device addresses it.
@@ -63,47 +47,77 @@ pub(super) struct Element {
     pub(super) is_first: bool,
 }
 
-/// Splits `ranges` at the borders of pages of `size` bytes.
-pub(super) fn spans(ranges: impl Iterator<Item = Range>, size: u32) -> impl Iterator<Item = Span> {
-    // A page has bytes.
-    let size = size.max(1);
-
-    ranges.flat_map(move |range| {
-        let (mut at, mut left) = (range.at, range.len);
-        from_fn(move || {
-            let (page, offset) = (at.checked_div(size)?, at.checked_rem(size)?);
-            let len = left.min(size.saturating_sub(offset));
-            if len == 0 {
-                return None;
-            }
-            // A range beyond 4 GiB stays in the last page, which no set has.
-            at = at.saturating_add(len);
-            left = left.saturating_sub(len);
-            Some(Span { page, offset, len })
-        })
-    })
+/// The runs of ranges of pages. Each is as long as it can be, and none is empty.
+pub(super) struct Runs<I, A> {
+    ranges: I,
+    /// The address of the page of a number.
+    addr: A,
+    /// Bytes of a page.
+    size: u32,
+    /// The rest of a range.
+    range: Range,
+    /// The run behind the last one, if it is known.
+    ahead: Option<Run>,
 }
 
-/// Joins runs that follow each other, and leaves out empty ones.
-pub(super) fn join(runs: impl Iterator<Item = Run>) -> impl Iterator<Item = Run> {
-    let mut runs = runs.filter(|run| run.length != 0).peekable();
+impl<I: Iterator<Item = Range>, A: Fn(u32) -> Option<u64>> Runs<I, A> {
+    /// The runs of `ranges` of pages of `size` bytes. They end where `addr` has no address.
+    pub(super) fn new(ranges: I, size: u32, addr: A) -> Self {
+        Self {
+            ranges,
+            addr,
+            // A page has bytes.
+            size: size.max(1),
+            range: Range { at: 0, len: 0 },
+            ahead: None,
+        }
+    }
 
-    from_fn(move || {
-        let mut run = runs.next()?;
-        while let Some(longer) = followed_by_next(run, &mut runs) {
-            run = longer;
+    /// The next bytes of one page.
+    fn in_page(&mut self) -> Option<Run> {
+        if self.range.len == 0 {
+            self.range = self.ranges.find(|range| range.len != 0)?;
+        }
+        let Range { at, len } = self.range;
+        let (page, offset) = (at.checked_div(self.size)?, at.checked_rem(self.size)?);
+        let length = len.min(self.size.saturating_sub(offset));
+        // A range beyond 4 GiB stays in the last page, which no set has.
+        self.range = Range {
+            at: at.saturating_add(length),
+            len: len.saturating_sub(length),
+        };
+        let addr = (self.addr)(page)?.checked_add(offset.into())?;
+        Some(Run { addr, length })
+    }
+}
+
+impl<I: Iterator<Item = Range>, A: Fn(u32) -> Option<u64>> Iterator for Runs<I, A> {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        let mut run = self.ahead.take().or_else(|| self.in_page())?;
+
+        while let Some(next) = self.in_page() {
+            match run.followed_by(next) {
+                Some(longer) => run = longer,
+                None => {
+                    self.ahead = Some(next);
+                    break;
+                }
+            }
         }
         Some(run)
-    })
+    }
 }
 
-/// `run`, with the next of `runs`, which is consumed, if it follows in memory.
-fn followed_by_next(run: Run, runs: &mut Peekable<impl Iterator<Item = Run>>) -> Option<Run> {
-    let end = run.addr.checked_add(run.length.into())?;
-    let length = run.length.checked_add(runs.peek()?.length)?;
+impl Run {
+    /// It and `next` as one, if that follows in memory.
+    fn followed_by(self, next: Self) -> Option<Self> {
+        let length = self.length.checked_add(next.length)?;
+        let end = self.addr.checked_add(self.length.into());
 
-    runs.next_if(|next| next.addr == end)?;
-    Some(Run { length, ..run })
+        (end == Some(next.addr)).then_some(Self { length, ..self })
+    }
 }
 
 /// The elements of the work requests between our runs and the peer's segments, in order.
@@ -120,7 +134,7 @@ pub(super) struct Split<L, R> {
 }
 
 impl<L: Iterator<Item = Run>, R: Iterator<Item = Remote>> Split<L, R> {
-    /// Splits requests of up to `most` elements, at least one.
+    /// Splits requests of up to `most` elements, at least one. No run is empty.
     pub(super) fn new(runs: L, remotes: R, most: u32) -> Self {
         Self {
             runs,
@@ -147,7 +161,7 @@ impl<L: Iterator<Item = Run>, R: Iterator<Item = Remote>> Split<L, R> {
     /// The rest of the current run, or the next run with bytes.
     fn fetch_run(&mut self) -> Option<Run> {
         if self.run.length == 0 {
-            self.run = self.runs.find(|run| run.length != 0)?;
+            self.run = self.runs.next()?;
         }
         Some(self.run)
     }
@@ -182,13 +196,6 @@ impl<L: Iterator<Item = Run>, R: Iterator<Item = Remote>> Iterator for Split<L, 
             is_first,
         })
     }
-}
-
-/// The work requests of `elements`.
-pub(super) fn requests(elements: impl Iterator<Item = Element>) -> u32 {
-    elements
-        .filter(|element| element.is_first)
-        .fold(0, |count, _| count.saturating_add(1))
 }
 
 /// The most work requests, each of up to `most` elements, between `runs` runs and `segments`

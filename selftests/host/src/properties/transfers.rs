@@ -4,15 +4,12 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use super::split::{
-    join, most_requests, order_for, requests, spans, Element, Range, Remote, Run, Span, Split,
-    ORDERS,
-};
+use super::split::{most_requests, order_for, Element, Range, Remote, Run, Runs, Split, ORDERS};
 
 /// Runs of our memory: a gap in the addresses before each, which is mostly none, and its length.
 fn runs() -> impl Strategy<Value = Vec<Run>> {
     let gap = prop_oneof![3 => Just(0_u64), 1 => 1..9_u64];
-    vec((gap, 0..20_u32), 0..12).prop_map(|runs| {
+    vec((gap, 1..20_u32), 0..12).prop_map(|runs| {
         let mut at = 1 << 33;
         runs.into_iter()
             .map(|(gap, length)| {
@@ -69,7 +66,7 @@ proptest! {
     /// be.
     #[test]
     fn bytes_meet(runs in runs(), remotes in remotes(), most in 1..6_u32) {
-        let mut split = Split::new(join(runs.iter().copied()), remotes.iter().copied(), most);
+        let mut split = Split::new(runs.iter().copied(), remotes.iter().copied(), most);
         let elements: Vec<_> = split.by_ref().collect();
         let (ours, theirs) = (bytes(runs.iter().copied()), remote_bytes(&remotes));
         let count = ours.len().min(theirs.len());
@@ -88,41 +85,40 @@ proptest! {
                 }
             }
         }
-        // Neither an element nor a request could be part of the one before.
-        for pair in elements.windows(2) {
-            let follows = pair[0].run.addr + u64::from(pair[0].run.length) == pair[1].run.addr;
-            prop_assert!(!follows || pair[1].is_first);
-        }
-        let known = requests(elements.iter().copied());
-        prop_assert_eq!(known as usize, by_request(&elements).len());
-        prop_assert!(known <= most_requests(runs.len() as u32, remotes.len() as u32, most));
+        let known = by_request(&elements).len();
+        prop_assert!(known <= most_requests(runs.len() as u32, remotes.len() as u32, most) as usize);
     }
 
-    /// Runs that are joined have the same bytes, none is empty, and none follows another.
+    /// The bytes of ranges, page by page, in runs of which none is empty, and none follows another.
     #[test]
-    fn joined(runs in runs()) {
-        let joined: Vec<_> = join(runs.iter().copied()).collect();
+    fn pages(
+        ranges in vec((0..500_u32, 0..200_u32), 0..5),
+        size in 1..70_u32,
+        gaps in vec(prop_oneof![3 => Just(0_u64), 1 => 1..9_u64], 700),
+    ) {
+        let ranges: Vec<_> = ranges.into_iter().map(|(at, len)| Range { at, len }).collect();
+        // Pages that mostly follow each other.
+        let mut next = 1 << 33;
+        let pages: Vec<u64> = gaps
+            .iter()
+            .map(|gap| {
+                let addr = next + gap;
+                next = addr + u64::from(size);
+                addr
+            })
+            .collect();
+        let addr = |page: u32| pages.get(page as usize).copied();
+        let runs: Vec<_> = Runs::new(ranges.iter().copied(), size, addr).collect();
+        let all = ranges
+            .iter()
+            .flat_map(|range| range.at..range.at + range.len)
+            .map(|at| pages[(at / size) as usize] + u64::from(at % size));
 
-        prop_assert_eq!(bytes(joined.iter().copied()), bytes(runs));
-        prop_assert!(joined.iter().all(|run| run.length != 0));
-        for pair in joined.windows(2) {
+        prop_assert_eq!(bytes(runs.iter().copied()), all.collect::<Vec<_>>());
+        prop_assert!(runs.iter().all(|run| run.length != 0));
+        for pair in runs.windows(2) {
             prop_assert!(pair[0].addr + u64::from(pair[0].length) != pair[1].addr);
         }
-    }
-
-    /// The bytes of ranges, page by page.
-    #[test]
-    fn pages(ranges in vec((0..500_u32, 0..200_u32), 0..5), size in 1..70_u32) {
-        let ranges: Vec<_> = ranges.into_iter().map(|(at, len)| Range { at, len }).collect();
-        let spans: Vec<_> = spans(ranges.iter().copied(), size).collect();
-        let byte = |span: &Span| {
-            let start = span.page * size + span.offset;
-            (start..start + span.len).collect::<Vec<_>>()
-        };
-
-        prop_assert!(spans.iter().all(|span| span.len != 0 && span.offset + span.len <= size));
-        let all = ranges.iter().flat_map(|range| range.at..range.at + range.len);
-        prop_assert_eq!(spans.iter().flat_map(byte).collect::<Vec<_>>(), all.collect::<Vec<_>>());
     }
 
     /// The elements after new runs begin a request, in the rest of the segment.
@@ -170,23 +166,28 @@ fn borders() {
     }
     assert_eq!(ORDERS, [1, 4, 16]);
 
-    let last = Run {
-        addr: u64::MAX - 1,
-        length: 2,
+    let range = |at, len| Range { at, len };
+    // Addresses that end where their type does, lengths that do, and pages that are missing.
+    let ends = |page: u32| match page {
+        0 => Some(u64::MAX - 1),
+        1 => Some(0),
+        _ => None,
     };
-    let longest = Run {
-        addr: 0,
-        length: u32::MAX,
-    };
-    let behind = Run {
-        addr: u64::from(u32::MAX),
-        length: 1,
-    };
-    assert_eq!(join([last, longest, behind].into_iter()).count(), 3);
-    let range = Range {
-        at: u32::MAX - 1,
-        len: 9,
-    };
-    assert!(spans([range].into_iter(), 4096).all(|span| span.page == (1 << 20) - 1));
-    assert_eq!(spans([Range { at: 0, len: 2 }].into_iter(), 0).count(), 2);
+    let found: Vec<_> = Runs::new([range(0, 4)].into_iter(), 2, ends).collect();
+    let (addr, length) = (u64::MAX - 1, 2);
+    assert_eq!(found, [Run { addr, length }, Run { addr: 0, length }]);
+    let follow = |page: u32| Some(u64::from(page) * 0x8000_0000);
+    let whole = [range(0, u32::MAX), range(u32::MAX, 1)];
+    let found: Vec<_> = Runs::new(whole.into_iter(), 0x8000_0000, follow).collect();
+    assert_eq!(found.len(), 2);
+    assert_eq!(Runs::new([range(4, 1)].into_iter(), 2, ends).count(), 0);
+    let last = |page: u32| (page != (1 << 20) - 1).then_some(0);
+    assert_eq!(
+        Runs::new([range(u32::MAX - 1, 9)].into_iter(), 4096, last).count(),
+        0
+    );
+    assert_eq!(
+        Runs::new([range(0, 2)].into_iter(), 0, |_| Some(0)).count(),
+        2
+    );
 }
