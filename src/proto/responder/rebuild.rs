@@ -16,7 +16,6 @@
 //! A chunk ends at a multiple of 4: zeros are supplied where the client has sent no padding, so
 //! that nothing of the server's memory shows through.
 
-pub(crate) mod form;
 pub(crate) mod pieces;
 
 use super::super::{
@@ -50,6 +49,74 @@ struct Chunk {
     len: u32,
 }
 
+/// The Read chunks of a call besides that at position 0.
+///
+/// # Invariants
+///
+/// The first `count` of `chunks` are in rising order of positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Chunks {
+    chunks: [Chunk; MAX_CHUNKS],
+    count: usize,
+}
+
+impl Chunks {
+    const fn new() -> Self {
+        // INVARIANT: It has no chunks.
+        Self {
+            chunks: [Chunk {
+                position: 0,
+                len: 0,
+            }; MAX_CHUNKS],
+            count: 0,
+        }
+    }
+
+    /// The length of the chunk at `position`, or of a new chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`Defect::TooManySegments`] if another chunk would be one too many.
+    fn at(&mut self, position: u32) -> Result<&mut u32, Defect> {
+        // From the end: clients send the chunks in rising order.
+        let mut index = self.count;
+        let mut is_known = false;
+        while let Some(before) = index.checked_sub(1).filter(|_| !is_known) {
+            match self.chunks.get(before) {
+                Some(chunk) if chunk.position >= position => {
+                    is_known = chunk.position == position;
+                    index = before;
+                }
+                _ => break,
+            }
+        }
+        if !is_known {
+            let mut moved = Chunk { position, len: 0 };
+            let rest = self.chunks.get_mut(index..=self.count);
+            // INVARIANT: The chunks at higher positions move up by one place.
+            for chunk in rest.ok_or(Defect::TooManySegments)? {
+                core::mem::swap(chunk, &mut moved);
+            }
+            // NO-OVERFLOW: There was a place.
+            self.count = self.count.wrapping_add(1);
+        }
+        self.chunks
+            .get_mut(index)
+            .map(|chunk| &mut chunk.len)
+            .ok_or(Defect::TooManySegments)
+    }
+
+    /// The chunk of that number.
+    fn get(&self, index: usize) -> Option<Chunk> {
+        self.chunks.get(..self.count)?.get(index).copied()
+    }
+
+    /// The chunks in rising order of positions.
+    fn rising(&self) -> impl Iterator<Item = Chunk> + '_ {
+        self.chunks.iter().take(self.count).copied()
+    }
+}
+
 /// The plan that rebuilds the arguments of a call. It refers to the received Read list.
 ///
 /// # Invariants
@@ -63,8 +130,9 @@ pub(crate) struct Rebuild<'a> {
     body: u32,
     /// The body is the chunk at position 0.
     long: bool,
-    /// The chunks that are not empty, in any order; the rest is empty.
-    chunks: [Chunk; MAX_CHUNKS],
+    chunks: Chunks,
+    /// Segments that are not empty.
+    segments: u32,
     len: u32,
 }
 
@@ -84,20 +152,24 @@ impl<'a> Rebuild<'a> {
             read: lists.read,
             body: 0,
             long: payload.is_none(),
-            chunks: [Chunk::default(); MAX_CHUNKS],
+            chunks: Chunks::new(),
+            segments: 0,
             len: 0,
         };
-        let mut segments = limits.segments;
         for read in plan.read.segments() {
             let len = read.segment.length;
             if len == 0 {
                 continue;
             }
-            segments = segments.checked_sub(1).ok_or(Defect::TooManySegments)?;
+            if plan.segments >= limits.segments {
+                return Err(Defect::TooManySegments);
+            }
+            // NO-OVERFLOW: It was below a limit.
+            plan.segments = plan.segments.wrapping_add(1);
             let sum = if plan.long && read.position == 0 {
                 &mut plan.body
             } else {
-                plan.chunk(read.position)?
+                plan.chunks.at(read.position)?
             };
             *sum = sum.checked_add(len).ok_or(Defect::TooLong)?;
         }
@@ -109,24 +181,12 @@ impl<'a> Rebuild<'a> {
         Ok(plan)
     }
 
-    /// The length of the chunk at `position`, or of a new chunk.
-    fn chunk(&mut self, position: u32) -> Result<&mut u32, Defect> {
-        self.chunks
-            .iter_mut()
-            .find(|chunk| chunk.len == 0 || chunk.position == position)
-            .map(|chunk| {
-                chunk.position = position;
-                &mut chunk.len
-            })
-            .ok_or(Defect::TooManySegments)
-    }
-
     /// The bytes of the arguments, if the chunks fit into the body and the bytes are no more than
     /// `most`.
     fn measure(&self, most: u32) -> Result<u32, Defect> {
         let mut end = 0_u64;
         let mut left = u64::from(self.body);
-        for chunk in self.rising() {
+        for chunk in self.chunks.rising() {
             let position = u64::from(chunk.position);
             // A chunk before the end of another overlaps it.
             let gap = position.checked_sub(end).ok_or(Defect::Position)?;
@@ -151,24 +211,17 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// The chunks in rising order of positions.
-    fn rising(&self) -> impl Iterator<Item = Chunk> {
-        let chunks = self.chunks;
-        let mut last = None;
-        core::iter::from_fn(move || {
-            let next = chunks
-                .iter()
-                .filter(|chunk| chunk.len != 0 && last.is_none_or(|last| chunk.position > last))
-                .min_by_key(|chunk| chunk.position)
-                .copied()?;
-            last = Some(next.position);
-            Some(next)
-        })
-    }
-
     /// Bytes of the arguments.
     pub(crate) const fn len(&self) -> u32 {
         self.len
+    }
+
+    /// The most RDMA Reads, one for each segment, and more where a chunk interrupts the one at
+    /// position 0.
+    pub(crate) fn most_reads(&self) -> usize {
+        let borders = if self.long { self.chunks.count } else { 0 };
+        // CAST: Widening.
+        borders.saturating_add(self.segments as usize)
     }
 }
 

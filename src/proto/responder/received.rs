@@ -24,6 +24,13 @@ pub(crate) struct Call<'a> {
     pub(crate) payload: Option<&'a [u8]>,
 }
 
+impl Call<'_> {
+    /// Returns `true` if all arguments are inline.
+    pub(crate) const fn is_inline(&self) -> bool {
+        self.payload.is_some() && self.chunks.read.is_empty()
+    }
+}
+
 /// A received message, as a server sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received<'a> {

@@ -95,7 +95,7 @@ impl Refusal {
 ///
 /// The results lie in the reply in rising order, and results that leave the payload fit into their
 /// chunks. `rest` are the bytes that stay: they fit behind the header or, if `long`, into the Reply
-/// chunk.
+/// chunk. `most_writes` is no less than the number of RDMA Writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplyPlan<'a, 'r> {
     offer: Offer<'a>,
@@ -106,6 +106,7 @@ pub(crate) struct ReplyPlan<'a, 'r> {
     /// The payload is in the Reply chunk.
     long: bool,
     rest: u32,
+    most_writes: u32,
 }
 
 impl<'a, 'r> ReplyPlan<'a, 'r> {
@@ -125,10 +126,15 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
             offer: *offer,
             header_len,
             shape: *shape,
-            reduced: true,
+            reduced: !offer.write.is_empty(),
             long: false,
-            rest: 0,
+            rest: shape.len,
+            most_writes: 0,
         };
+        // Nothing leaves the payload of most replies.
+        if offer.is_empty() && plan.message_len() <= u64::from(limits.threshold) {
+            return Ok(plan);
+        }
         if plan
             .reductions()
             .any(|(result, chunk)| u64::from(result.len) > room(chunk))
@@ -142,10 +148,11 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
             plan.move_to_reply_chunk(limits.threshold)?;
         }
         // INVARIANT: see above.
-        match plan.most_writes(limits) {
-            Some(writes) if writes <= limits.writes => Ok(plan),
-            _ => Err(Refusal::TooManyWrites),
+        plan.most_writes = plan.count_writes(limits).ok_or(Refusal::TooManyWrites)?;
+        if plan.most_writes > limits.writes {
+            return Err(Refusal::TooManyWrites);
         }
+        Ok(plan)
     }
 
     /// Moves the payload to the Reply chunk, with all results if it has the room.
@@ -164,7 +171,7 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
 
     /// The most RDMA Writes that the reply takes, in memory of head, pages and tail wherever they
     /// begin.
-    fn most_writes(&self, limits: &ReplyLimits) -> Option<u32> {
+    fn count_writes(&self, limits: &ReplyLimits) -> Option<u32> {
         let most = limits.pieces.max(1);
         let mut sum = 0_u32;
         for write in self.writes() {
@@ -176,6 +183,11 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
             sum = sum.checked_add(requests)?;
         }
         Some(sum)
+    }
+
+    /// The most RDMA Writes that the reply takes; 0 if it takes none.
+    pub(crate) const fn most_writes(&self) -> u32 {
+        self.most_writes
     }
 
     /// Returns `true` if the payload is in the Reply chunk, so that the Send is the header alone.

@@ -15,7 +15,6 @@ use crate::{
                 Kept,
                 Offer, //
             },
-            rebuild::form::Form,
             received::{
                 Call as Message,
                 Received, //
@@ -27,18 +26,10 @@ use crate::{
     verbs::RecvBuffer, //
 };
 
-/// The chunks that a call offers for its reply.
-enum Chunks {
-    /// A copy.
-    Kept(Kept),
-    /// Too many for a copy: they are in the message.
-    InMessage,
-}
-
 /// Results that may be placed directly, of one reply. An NFS client offers a chunk for one.
 const MOST_RESULTS: usize = 8;
 
-/// The data of a call.
+/// The data of a call, or the record of an ended one.
 pub(crate) struct Call {
     /// The version of its message.
     pub(super) wire: Wire,
@@ -48,7 +39,10 @@ pub(crate) struct Call {
     pub(super) credits: u32,
     /// The place of the arguments in the message.
     payload_at: usize,
-    chunks: Chunks,
+    /// The chunks that it offers for its reply.
+    kept: Kept,
+    /// Set if they are kept. Too many for a copy are in the message.
+    is_kept: bool,
     /// Set if parts of the arguments are in the client's memory.
     pub(super) is_reduced: bool,
     /// The arguments, once all parts were read, and their length.
@@ -65,35 +59,50 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The record for the call `call`, in a message of `len` bytes. `form` is the form of its
-    /// arguments, and `permitted` are the handles that replies may invalidate.
-    pub(super) fn new(
+    /// A record without a call.
+    pub(super) const fn new() -> Self {
+        Self {
+            wire: Wire::V1,
+            xid: 0,
+            credits: 0,
+            payload_at: 0,
+            kept: Kept::NONE,
+            is_kept: true,
+            is_reduced: false,
+            read: None,
+            results: [Part { at: 0, len: 0 }; MOST_RESULTS],
+            results_len: 0,
+            invalidate: None,
+            message: None,
+            is_busy: false,
+        }
+    }
+
+    /// Makes this the record of `call`, in a message of `len` bytes. `permitted` are the handles
+    /// that replies may invalidate.
+    pub(super) fn begin(
+        &mut self,
         wire: Wire,
         call: &Message<'_>,
         len: usize,
-        form: Form,
         permitted: Invalidation,
-    ) -> Self {
+    ) {
         let offer = Offer {
             write: call.chunks.write,
             reply: call.chunks.reply,
         };
         let payload_len = call.payload.map_or(0, <[u8]>::len);
-        Self {
-            wire,
-            xid: call.xid,
-            credits: call.credits,
-            // The arguments are the end of the message.
-            payload_at: len.saturating_sub(payload_len),
-            chunks: Kept::new(&offer).map_or(Chunks::InMessage, Chunks::Kept),
-            is_reduced: form != Form::Inline,
-            read: None,
-            results: [Part::default(); MOST_RESULTS],
-            results_len: 0,
-            invalidate: invalidation::handle(&call.chunks, permitted),
-            message: None,
-            is_busy: false,
-        }
+
+        self.wire = wire;
+        self.xid = call.xid;
+        self.credits = call.credits;
+        // The arguments are the end of the message.
+        self.payload_at = len.saturating_sub(payload_len);
+        self.is_kept = self.kept.keep(&offer);
+        self.is_reduced = !call.is_inline();
+        self.results_len = 0;
+        self.invalidate = invalidation::handle(&call.chunks, permitted);
+        self.is_busy = false;
     }
 
     /// Keeps the message.
@@ -111,9 +120,10 @@ impl Call {
 
     /// Takes the message, unless the call needs it for its chunks.
     pub(super) fn take_message(&mut self) -> Option<RecvBuffer> {
-        match self.chunks {
-            Chunks::Kept(_) => self.message.take(),
-            Chunks::InMessage => None,
+        if self.is_kept {
+            self.message.take()
+        } else {
+            None
         }
     }
 
@@ -156,15 +166,15 @@ impl Call {
 
     /// The chunks that the call offers for its reply.
     pub(super) fn offer(&self) -> Offer<'_> {
-        match &self.chunks {
-            Chunks::Kept(kept) => kept.offer(),
-            Chunks::InMessage => match self.wire.receive_call(self.message()) {
-                Received::Call(call) => Offer {
-                    write: call.chunks.write,
-                    reply: call.chunks.reply,
-                },
-                _ => Offer::default(),
+        if self.is_kept {
+            return self.kept.offer();
+        }
+        match self.wire.receive_call(self.message()) {
+            Received::Call(call) => Offer {
+                write: call.chunks.write,
+                reply: call.chunks.reply,
             },
+            _ => Offer::default(),
         }
     }
 }

@@ -136,21 +136,20 @@ impl Calls {
         Ok(())
     }
 
-    /// The record of `call`.
+    /// The record of a call, which `begin` fills in.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn record(&self, call: Call) -> Result<KBox<Call>> {
+    pub(super) fn record(&self, begin: impl FnOnce(&mut Call)) -> Result<KBox<Call>> {
         let spare = self.spare.lock().pop();
+        let mut record = match spare {
+            Some(record) => record,
+            None => KBox::new(Call::new(), GFP_NOWAIT | __GFP_NOWARN)?,
+        };
 
-        match spare {
-            Some(mut record) => {
-                *record = call;
-                Ok(record)
-            }
-            None => Ok(KBox::new(call, GFP_NOWAIT | __GFP_NOWARN)?),
-        }
+        begin(&mut record);
+        Ok(record)
     }
 
     /// Ends a call. Returns its message, if it has it still.
@@ -212,10 +211,7 @@ mod tests {
     use super::*;
     use crate::proto::{
         neutral::Invalidation,
-        responder::{
-            rebuild::form::Form,
-            received::Received, //
-        },
+        responder::received::Received,
         vectors::{
             Message,
             TV_V1_1, //
@@ -223,20 +219,14 @@ mod tests {
         Wire, //
     };
 
-    fn call() -> Result<Call> {
+    fn record(calls: &Calls) -> Result<KBox<Call>> {
         let message = Message::new(&TV_V1_1);
         let message = message.bytes();
         let Received::Call(call) = Wire::V1.receive_call(message) else {
             return Err(EINVAL);
         };
 
-        Ok(Call::new(
-            Wire::V1,
-            &call,
-            message.len(),
-            Form::Inline,
-            Invalidation::None,
-        ))
+        calls.record(|record| record.begin(Wire::V1, &call, message.len(), Invalidation::None))
     }
 
     /// Ended calls leave their records to later ones, up to the number of places.
@@ -245,11 +235,11 @@ mod tests {
         let calls = KBox::pin_init(Calls::new(RefusedCalls::new()?), GFP_KERNEL)?;
         calls.make(4, 1)?;
 
-        let (first, second) = (calls.record(call()?)?, calls.record(call()?)?);
+        let (first, second) = (record(&calls)?, record(&calls)?);
         let place: *const Call = &raw const *first;
         assert!(calls.end(first).is_none());
         assert!(calls.end(second).is_none());
-        let third = calls.record(call()?)?;
+        let third = record(&calls)?;
         assert!(core::ptr::eq(&raw const *third, place));
         assert!(calls.spare.lock().is_empty());
         Ok(())
@@ -260,19 +250,19 @@ mod tests {
     #[test]
     fn reading() -> Result {
         let calls = KBox::pin_init(Calls::new(RefusedCalls::new()?), GFP_KERNEL)?;
-        assert!(calls.begin_reading(calls.record(call()?)?, 7).is_err());
+        assert!(calls.begin_reading(record(&calls)?, 7).is_err());
         calls.make(2, 2)?;
 
-        let first = calls.begin_reading(calls.record(call()?)?, 7);
-        let second = calls.begin_reading(calls.record(call()?)?, 9);
-        assert!(calls.begin_reading(calls.record(call()?)?, 11).is_err());
+        let first = calls.begin_reading(record(&calls)?, 7);
+        let second = calls.begin_reading(record(&calls)?, 9);
+        assert!(calls.begin_reading(record(&calls)?, 11).is_err());
         let number = first.map_err(|_| EINVAL)?;
         let found = calls.end_reading(number);
         assert!(found.is_some_and(|(_, len)| len == 7));
         assert!(calls.end_reading(number).is_none());
         calls.close_reading();
         assert!(calls.end_reading(second.map_err(|_| EINVAL)?).is_none());
-        assert!(calls.begin_reading(calls.record(call()?)?, 7).is_err());
+        assert!(calls.begin_reading(record(&calls)?, 7).is_err());
         Ok(())
     }
 }

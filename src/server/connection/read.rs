@@ -56,8 +56,8 @@ const SINKS_GROWTH: u32 = 4;
 struct Parts {
     pages: PageSet<Private>,
     len: u32,
-    ranges: KVec<Range>,
-    remotes: KVec<Remote>,
+    /// The places of the bytes in the arguments, and in the client's memory.
+    reads: KVec<(Range, Remote)>,
 }
 
 impl Parts {
@@ -75,8 +75,7 @@ impl Parts {
         let mut this = Self {
             pages: PageSet::new(),
             len,
-            ranges: KVec::with_capacity(plan.reads(), GFP_KERNEL)?,
-            remotes: KVec::with_capacity(plan.reads(), GFP_KERNEL)?,
+            reads: KVec::with_capacity(plan.most_reads(), GFP_KERNEL)?,
         };
 
         // CAST: Widening.
@@ -92,15 +91,16 @@ impl Parts {
                 // The client's padding may be missing: no memory of ours may show.
                 Source::Zeros => this.pages.zero(piece.at, piece.len)?,
                 Source::Read { handle, offset } => {
-                    this.ranges.push_within_capacity(Range {
+                    let range = Range {
                         at: piece.at,
                         len: piece.len,
-                    })?;
-                    this.remotes.push_within_capacity(Remote {
+                    };
+                    let remote = Remote {
                         handle,
                         length: piece.len,
                         offset,
-                    })?;
+                    };
+                    this.reads.push_within_capacity((range, remote))?;
                 }
             }
         }
@@ -110,12 +110,12 @@ impl Parts {
     /// The number of RDMA Reads, and their bytes.
     fn size(&self) -> (u32, u32) {
         let bytes = self
-            .remotes
+            .reads
             .iter()
-            .fold(0u32, |sum, remote| sum.saturating_add(remote.length));
+            .fold(0u32, |sum, (range, _)| sum.saturating_add(range.len));
 
         // CAST: Few.
-        (self.remotes.len() as u32, bytes)
+        (self.reads.len() as u32, bytes)
     }
 
     /// Makes the RDMA Reads.
@@ -127,7 +127,8 @@ impl Parts {
         let mut pages = self.pages;
 
         loop {
-            let (ranges, remotes) = (self.ranges.iter().copied(), self.remotes.iter().copied());
+            let ranges = self.reads.iter().map(|read| read.0);
+            let remotes = self.reads.iter().map(|read| read.1);
             let not_made = match terms.transfers.read(pages, ranges, remotes) {
                 Ok(transfer) => return Ok(transfer),
                 Err(not_made) => not_made,
@@ -137,7 +138,7 @@ impl Parts {
             }
             pages = not_made.pages;
             // CAST: Few.
-            terms.transfers.grow(self.remotes.len() as u32)?;
+            terms.transfers.grow(self.reads.len() as u32)?;
             if let Some(sinks) = &terms.sinks {
                 sinks.grow(SINKS_GROWTH)?;
             }
@@ -157,7 +158,7 @@ impl Settled<'_> {
             self.recycle(message);
         }
         let len = parts.len;
-        if parts.ranges.is_empty() {
+        if parts.reads.is_empty() {
             call.set_read(parts.pages, len);
             return self.push(call);
         }

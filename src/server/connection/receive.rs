@@ -29,7 +29,6 @@ use crate::{
                 OfferLimits, //
             },
             rebuild::{
-                form::Form,
                 ArgumentLimits,
                 Rebuild, //
             },
@@ -116,11 +115,9 @@ impl Settled<'_> {
         let wire = self.wire();
         match wire.receive_call(message) {
             Received::Call(call) => match check(&call) {
-                Ok(form) => {
-                    let permitted = self.terms.invalidation;
-                    let call = Call::new(wire, &call, message.len(), form, permitted);
-                    Arrival::Call(self.calls.record(call))
-                }
+                Ok(()) => Arrival::Call(self.calls.record(|record| {
+                    record.begin(wire, &call, message.len(), self.terms.invalidation);
+                })),
                 Err(defect) => {
                     self.unusable(Received::bad_header(call.xid, wire.version(), defect))
                 }
@@ -328,13 +325,15 @@ const OFFER: OfferLimits = OfferLimits {
     segments: 256,
 };
 
-/// Checks that the arguments of a call can be put together, and its offer kept. Returns the form of
-/// the arguments.
+/// Checks that the arguments of a call can be put together, and its offer kept.
 ///
 /// # Errors
 ///
 /// The [`Defect`]; the call is rejected.
-fn check(call: &received::Call<'_>) -> Result<Form, Defect> {
+fn check(call: &received::Call<'_>) -> Result<(), Defect> {
     Offer::of(&call.chunks, &OFFER)?;
-    Ok(Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS)?.form())
+    if !call.is_inline() {
+        Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS)?;
+    }
+    Ok(())
 }

@@ -58,9 +58,8 @@ impl Writes {
     ///
     /// `ENOMEM`.
     fn of(plan: &ReplyPlan<'_, '_>, layout: &Layout) -> Result<Self> {
-        let count = plan
-            .writes()
-            .fold(0, |count: usize, _| count.saturating_add(1));
+        // CAST: Widening.
+        let count = plan.most_writes() as usize;
         let mut this = Self {
             // A Write is from no more than the three parts of the reply.
             ranges: KVec::with_capacity(count.saturating_mul(3), GFP_KERNEL)?,
@@ -147,7 +146,7 @@ impl Settled<'_> {
                 self.trace().unusable(call.xid, why.as_str());
                 Err(Unsent::Refused(EMSGSIZE))
             }
-            Ok(plan) if plan.writes().next().is_some() => self.send_written(call, &plan, reply),
+            Ok(plan) if plan.most_writes() != 0 => self.send_written(call, &plan, reply),
             Ok(plan) => {
                 let sent = self.send_inline(call, &plan, &reply.reply());
                 // On failure, too, nothing refers to its pages.

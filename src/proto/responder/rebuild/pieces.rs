@@ -59,20 +59,12 @@ impl<'a> Rebuild<'a> {
         plan.runs().flat_map(move |run| plan.pieces_of(run))
     }
 
-    /// The number of RDMA Reads among the pieces.
-    pub(crate) fn reads(&self) -> usize {
-        self.pieces()
-            .filter(|piece| matches!(piece.source, Source::Read { .. }))
-            // `count` has a call to panic.
-            .fold(0, |count: usize, _| count.saturating_add(1))
-    }
-
     /// Body and chunks in turn, up to the rest of the body.
     ///
     /// By the type invariant no subtraction or sum here comes to its limit.
     fn runs(&self) -> impl Iterator<Item = Run> + 'a {
         let plan = *self;
-        let mut chunks = plan.rising();
+        let mut chunk = 0_usize;
         let mut end = 0_u32;
         let mut body = 0_u32;
         let mut next_chunk = None;
@@ -91,7 +83,8 @@ impl<'a> Rebuild<'a> {
                     from: From::Chunk { position, skip: 0 },
                 });
             }
-            next_chunk = chunks.next();
+            next_chunk = plan.chunks.get(chunk);
+            chunk = chunk.saturating_add(1);
             over = next_chunk.is_none();
             let len = match next_chunk {
                 Some(chunk) => chunk.position.saturating_sub(end),
@@ -273,7 +266,7 @@ mod tests {
         };
         let is_read = |piece: &&Piece| matches!(piece.source, Source::Read { .. });
         plan.pieces().eq(expected.iter().copied())
-            && plan.reads() == expected.iter().filter(is_read).count()
+            && plan.most_reads() >= expected.iter().filter(is_read).count()
             && expected
                 .last()
                 .map(|piece| piece.at.wrapping_add(piece.len))
