@@ -122,6 +122,16 @@ __rdma_helper void rpcrdma_rs_helper_page_put(struct page *page)
 	put_page(page);
 }
 
+__rdma_helper int rpcrdma_rs_helper_pages_alloc(struct page **pages, int count)
+{
+	return alloc_pages_bulk(GFP_KERNEL, count, pages);
+}
+
+__rdma_helper void rpcrdma_rs_helper_pages_put(struct page **pages, int count)
+{
+	release_pages(pages, count);
+}
+
 __rdma_helper void *rpcrdma_rs_helper_page_start(struct page *page)
 {
 	return page_address(page);

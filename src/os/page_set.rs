@@ -3,12 +3,17 @@
 //! Pages with one owner.
 
 use core::{
+    iter::from_fn,
     marker::PhantomData,
-    ptr::NonNull, //
+    ptr::{
+        null_mut,
+        NonNull, //
+    }, //
 };
 
 use kernel::{
     alloc::Flags,
+    ffi::c_int,
     prelude::*, //
 };
 
@@ -26,6 +31,9 @@ pub(crate) struct Private;
 
 /// Pages that others may access, too, such as pages of the page cache: they are only read.
 pub(crate) struct Shared;
+
+/// Pages that are allocated, and references that are dropped, together.
+const BATCH: usize = 16;
 
 /// A page of a set.
 #[derive(Clone, Copy)]
@@ -137,10 +145,37 @@ impl<K> PageSet<K> {
 
     /// Drops the references to all pages.
     pub(crate) fn clear(&mut self) {
-        while let Some(page) = self.pop() {
-            // SAFETY: By the type invariants the set had a reference to the page, which is not used
-            // again. Any context will do.
-            unsafe { bindings::page_put(page.as_ptr()) };
+        let mut batch = [null_mut(); BATCH];
+
+        while !self.slots.is_empty() {
+            let mut count = 0_i32;
+            for (place, page) in batch.iter_mut().zip(from_fn(|| self.pop())) {
+                *place = page.as_ptr();
+                // NO-OVERFLOW: No more than the size of the batch.
+                count = count.wrapping_add(1);
+            }
+            // SAFETY: By the type invariants the set had a reference to each of the first `count`
+            // pages, which is not used again. Any context but that of an NMI will do.
+            unsafe { bindings::pages_put(batch.as_mut_ptr(), count) };
+        }
+    }
+
+    /// Puts `page` in place of the one of this number, which is returned with its reference; `page`
+    /// itself if the set has none.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::push`].
+    pub(crate) unsafe fn replace(
+        &mut self,
+        index: usize,
+        page: NonNull<bindings::page>,
+    ) -> NonNull<bindings::page> {
+        match self.slots.get_mut(index) {
+            // INVARIANT: By the safety requirements of this function the reference is the set's
+            // now; the other one is the caller's.
+            Some(slot) => core::mem::replace(&mut slot.page, page),
+            None => page,
         }
     }
 
@@ -234,11 +269,19 @@ impl PageSet<Private> {
             self.slots = slots;
         }
         while self.len() < count {
-            // SAFETY: Process context, by the contract of this function; a page of its own.
-            let page = unsafe { bindings::alloc_pages(bindings::GFP_KERNEL, 0) };
-            let page = NonNull::new(page).ok_or(ENOMEM)?;
-            // INVARIANT: The reference comes with the allocation, and nothing else knows the page.
-            self.slots.push_within_capacity(Slot { page, addr: 0 })?;
+            let mut batch = [null_mut(); BATCH];
+            let most = count.saturating_sub(self.len()).min(BATCH);
+            // SAFETY: Process context, by the contract of this function; the batch has `most`
+            // places, which are null. CAST: Few.
+            let allocated = unsafe { bindings::pages_alloc(batch.as_mut_ptr(), most as c_int) };
+            if allocated <= 0 {
+                return Err(ENOMEM);
+            }
+            for page in batch.into_iter().filter_map(NonNull::new) {
+                // INVARIANT: The reference comes with the allocation, and nothing else knows the
+                // page.
+                self.slots.push_within_capacity(Slot { page, addr: 0 })?;
+            }
         }
         Ok(())
     }

@@ -112,12 +112,13 @@ impl<'r> Incoming<'r> {
         if pages.len() > most || len.div_ceil(PAGE_SIZE) as usize > pages.len() {
             return None;
         }
-        while let Some(page) = pages.pop() {
+        for index in 0..pages.len() {
             // SAFETY: By the type invariants and the comparison above the array has such a page, of
-            // the thread's own, whose reference is dropped. That to the other page moves here.
+            // the thread's own, which is not null. The references to both move.
             unsafe {
-                let place = rqst.rq_pages.add(pages.len());
-                bindings::page_put(core::mem::replace(&mut *place, page.as_ptr()));
+                let place = rqst.rq_pages.add(index);
+                let own = NonNull::new_unchecked(*place);
+                *place = pages.replace(index, own).as_ptr();
             }
         }
         // SAFETY: By the comparison above the pages have the bytes.
