@@ -116,6 +116,7 @@ pub(crate) use text::text;
 pub(crate) use time::{
     jiffies,
     secs_since,
-    secs_to_jiffies, //
+    secs_to_jiffies,
+    uptime_secs, //
 };
 pub(crate) use wait::Completion;

@@ -9,6 +9,7 @@
 //! - [`settings`]: its settings for them, and the policy of a connection. Pure.
 //! - [`order`]: the order of the rules, and the search for the applicable one. Pure.
 //! - [`table`]: the existing rules.
+//! - [`peers`]: the memory of peers that have version 1 alone.
 //! - Here: the defaults, which are module parameters.
 
 // Without configfs no rule exists.
@@ -16,6 +17,8 @@
 pub(crate) mod order;
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
 pub(crate) mod pattern;
+#[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
+pub(crate) mod peers;
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
 pub(crate) mod prefix;
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
@@ -35,7 +38,10 @@ use crate::{
         },
         PAGE_SIZE, //
     },
-    proto::InlineSize, //
+    proto::{
+        InlineSize,
+        Versions, //
+    }, //
 };
 
 pub(crate) use self::{
@@ -95,6 +101,14 @@ module_uint!(
     1,
     0..=1,
     "Let the server call back on the connection, which NFSv4.1 needs: 1 yes (default), 0 no"
+);
+
+module_uint!(
+    VERSION,
+    "version",
+    1,
+    0..=2,
+    "Version of the protocol: 1 (default), 2, or 0 for version 2 where the peer has it"
 );
 
 module_uint!(
@@ -185,5 +199,10 @@ pub(crate) fn defaults(side: Side) -> Policy {
         reverse: REVERSE.get() != 0,
         memory: MEMORY.get(),
         connections: SERVER_CONNECTIONS.get(),
+        version: match VERSION.get() {
+            0 => Versions::Auto,
+            2 => Versions::Two,
+            _ => Versions::One,
+        },
     }
 }

@@ -83,7 +83,7 @@ pub(crate) mod credits;
 pub(crate) mod defect;
 pub(crate) mod error;
 pub(crate) mod incoming;
-#[allow(dead_code, reason = "of version 2, which only the tests use yet")]
+#[allow(dead_code, reason = "the tests alone use some of it")]
 pub(crate) mod neutral;
 pub(crate) mod plan;
 pub(crate) mod prefix;
@@ -94,7 +94,7 @@ pub(crate) mod returned;
 pub(crate) mod rpc;
 pub(crate) mod segments;
 pub(crate) mod v1;
-#[allow(dead_code, reason = "not reached yet: the tests alone use it")]
+#[allow(dead_code, reason = "characteristics are not exchanged yet")]
 pub(crate) mod v2;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod vectors;
@@ -151,6 +151,13 @@ pub(crate) use self::{
         Offered, //
     },
     rpc::Program,
+    v2::{
+        negotiate::{
+            self,
+            Versions, //
+        },
+        peers, //
+    },
     wire::Wire, //
 };
 

@@ -11,7 +11,7 @@ _rpcrdma() {
 	rule) words="list add set del reconnect" ;;
 	"rule set" | "rule del" | "rule reconnect") words=$(cd /sys/kernel/config/rpcrdma_rs 2>/dev/null && echo *) ;;
 	"rule add "* | "rule set "*)
-		words="side= peer= port= device= netns= inline_send= inline_receive= remote_invalidation= credits= private_data= reverse= memory= connections="
+		words="side= peer= port= device= netns= inline_send= inline_receive= remote_invalidation= credits= private_data= reverse= memory= connections= version="
 		compopt -o nospace 2>/dev/null
 		;;
 	esac

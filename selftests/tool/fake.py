@@ -42,6 +42,7 @@ calls_waiting 0
 waits_for nothing
 device rxe0 port 1
 gid 0000:0000:0000:0000:0000:ffff:c000:0202
+protocol 2 (of auto)
 since 120 s
 rule none
 private_data_sent f6ab0e1801010303
@@ -107,6 +108,7 @@ replies_waiting 1
 waits_for buffers
 device rxe0 port 1
 gid 0000:0000:0000:0000:0000:ffff:c000:0202
+protocol 2 (of auto)
 since 60 s
 rule none
 private_data_sent f6ab0e1801010303
@@ -136,6 +138,7 @@ PARAMETERS = {
     "server_inline": 4096,
     "server_credits": 64,
     "server_connections": 65536,
+    "version": 1,
 }
 OPTIONS = "rw,vers=4.2,proto=rdma,port=20049,addr=192.0.2.1"
 

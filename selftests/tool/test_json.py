@@ -17,6 +17,7 @@ TRANSPORT = {
     "waits_for": "nothing",
     "device": {"name": "rxe0", "port": 1},
     "gid": "0000:0000:0000:0000:0000:ffff:c000:0202",
+    "protocol": {"version": 2, "permitted": "auto"},
     "since": 120,
     "rule": None,
     "private_data_sent": "f6ab0e1801010303",
@@ -48,6 +49,7 @@ SERVED = {
     "waits_for": "buffers",
     "device": {"name": "rxe0", "port": 1},
     "gid": "0000:0000:0000:0000:0000:ffff:c000:0202",
+    "protocol": {"version": 2, "permitted": "auto"},
     "since": 60,
     "rule": None,
     "private_data_sent": "f6ab0e1801010303",
@@ -219,7 +221,7 @@ class Json(ToolTest):
         strict = {"device": "12", "netns": 4026531840, "remote_invalidation": "strict", "credits": 40, "memory": 512}
         served = {"side": "server", "peer": "192.0.2.0/24", "connections": 0}
         self.assertEqual(found["rules"], {"big": big, "empty": {}, "served": served, "strict": strict})
-        switches = {"remote_invalidation": "strict", "private_data": True}
+        switches = {"remote_invalidation": "strict", "private_data": True, "version": "1"}
         client = {name: PARAMETERS.get(name, 4096) for name in self.tool.SETTINGS if name != "connections"}
         self.assertEqual(found["defaults"], client | switches | {"reverse": False})
         server = {"inline_send": 4096, "inline_receive": 4096, "credits": 64, "memory": 32768, "connections": 65536}

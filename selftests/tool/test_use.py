@@ -88,9 +88,9 @@ class Rules(ToolTest):
                 "big: port=20049 inline_send=8192",
                 "new: matches no connection yet",
                 "all others, side client: inline_send=4096 inline_receive=4096 remote_invalidation=strict credits=128"
-                " private_data=on reverse=off memory=32768",
+                " private_data=on reverse=off memory=32768 version=1",
                 "all others, side server: inline_send=4096 inline_receive=4096 remote_invalidation=strict credits=64"
-                " private_data=on memory=32768 connections=65536",
+                " private_data=on memory=32768 connections=65536 version=1",
             ],
         )
 
@@ -164,7 +164,7 @@ class Help(ToolTest):
         """The attributes with their values, as the module's messages have them."""
         source = (REPO / "src/config/rules.rs").read_text()
         found = dict(re.findall(r'^attribute!\(\d+ "(\w+)",.*?"([^"]+)"\);$', source, re.M | re.S))
-        self.assertEqual(len(found), 13)
+        self.assertEqual(len(found), 14)
         return found
 
     def test_attributes(self) -> None:

@@ -31,6 +31,7 @@ use super::{
         Shared, //
     },
     negotiated::PeerData,
+    probe::probe_xid,
     send::Sender,
     shared::{
         Destination,
@@ -52,9 +53,14 @@ use crate::{
     os::secs_to_jiffies,
     policy::{
         pattern::DeviceName,
+        peers,
         table::Name,
         Policy,
         RemoteInvalidation, //
+    },
+    proto::{
+        Versions,
+        Wire, //
     },
     sunrpc::{
         ConnectStatus,
@@ -256,20 +262,37 @@ fn ask(
     Ok((peer, connecting.connected().local()))
 }
 
-/// Makes the first call, if the last connection has ended for calls without a reply.
-fn probe(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), ConnectError> {
-    let Some(program) = shared.program_to_probe() else {
+/// Makes the first call, if it has to offer version 2, or if the last connection has ended for
+/// calls without a reply.
+fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<(), ConnectError> {
+    let connection = &sender.connection;
+    let (versions, xid) = (proposal.policy.versions(), probe_xid(connection));
+    let remembered = versions == Versions::Auto && peers::version_1(&connection.peer()).is_some();
+    let offers = connection.offer.begin(versions, xid, remembered);
+    let Some(program) = shared
+        .program()
+        .filter(|_| offers || shared.lessons.probes())
+    else {
         return Ok(());
+    };
+    let (wire, credits) = match offers {
+        true => (Wire::V2, proposal.credits),
+        false => (connection.wire(), proposal.credits),
     };
     // A loss during the connection request has failed no step.
     if !sender.connection.link.life().is_forming() {
         return Err(ConnectError::at(Step::Probe)(ECONNRESET));
     }
     sender
-        .probe(program, credits)
+        .probe(wire, program, credits)
         .map_err(ConnectError::at(Step::Probe))?;
-    wait(&sender.connection, shared.xprt.connect_timeout())
-        .map_err(ConnectError::with(Step::Probe))?;
+    let answered = wait(&sender.connection, shared.xprt.connect_timeout());
+    // A transport that is no longer wanted says nothing about the server.
+    if answered.is_err() && !shared.xprt.is_released() {
+        sender.connection.offer.unanswered();
+    }
+    sender.connection.note_version();
+    answered.map_err(ConnectError::with(Step::Probe))?;
     shared.lessons.probed();
     Ok(())
 }
@@ -288,5 +311,5 @@ fn negotiate(
 
     connection.set_negotiated(negotiated);
     proposal.log(shared, &thresholds, peer);
-    probe(shared, sender, proposal.credits)
+    probe(shared, sender, &proposal)
 }

@@ -10,6 +10,7 @@ mod events;
 mod grower;
 pub(in crate::client) mod growth;
 mod loss;
+pub(in crate::client) mod offer;
 mod receives;
 mod tenure;
 pub(in crate::client) mod waiters;
@@ -37,6 +38,7 @@ use self::{
         Growth,
         Kind, //
     },
+    offer::Offer,
     receives::Receives,
     tenure::Tenure,
     waiters::Waiters,
@@ -121,6 +123,9 @@ pub(crate) struct Connection {
     /// Ends the connection when that is over.
     #[pin]
     watchdog: DelayedWork<Self, WATCHDOG>,
+    /// The offer of another version.
+    #[pin]
+    pub(super) offer: Offer,
     /// The terms, once they are settled.
     negotiated: SetOnce<Negotiated>,
     // Last: dropping it may drop the last reference to the module.
@@ -156,6 +161,7 @@ impl Connection {
                 waiters: Waiters::new(),
                 deadline: InvalidationDeadline::new(),
                 watchdog <- new_delayed_work!("rpcrdma_rs::Connection::watchdog"),
+                offer <- Offer::new(),
                 negotiated: SetOnce::new(),
                 shared,
             }),
@@ -221,15 +227,20 @@ impl Connection {
     /// The version that the connection speaks; the first while the terms are not settled.
     #[inline(always)]
     pub(super) fn wire(&self) -> Wire {
-        self.negotiated()
-            .map_or(Wire::V1, |negotiated| negotiated.wire)
+        self.negotiated().map_or(Wire::V1, Negotiated::wire)
     }
 
     /// Publishes the terms that both ends agreed on.
     pub(super) fn set_negotiated(&self, negotiated: Negotiated) {
-        let reverse = reverse_payload(negotiated.wire, &negotiated.limits.get().thresholds);
-        self.shared.reverse_payload.store(reverse, Relaxed);
+        self.note_reverse_payload(&negotiated);
         self.negotiated.populate(negotiated);
+    }
+
+    /// Notes the length of reverse messages under these terms, for upper layers.
+    pub(super) fn note_reverse_payload(&self, negotiated: &Negotiated) {
+        let thresholds = negotiated.limits.get().thresholds;
+        let reverse = reverse_payload(negotiated.wire(), &thresholds);
+        self.shared.reverse_payload.store(reverse, Relaxed);
     }
 
     /// Takes a grant of `wire` credits.
@@ -316,6 +327,7 @@ impl Connection {
     pub(super) fn close(self: &Arc<Self>, sends: ConnectionSends) {
         let why = self.tenure.end(CloseReason::Sunrpc);
 
+        self.note_version();
         if let Some(negotiated) = self.negotiated() {
             let since = negotiated.facts.since;
             self.shared.history.closed(why, since);

@@ -178,6 +178,12 @@ impl<'a> View<'a> {
             seq_print!(seq, "device {} port {}\n", device.as_str(), facts.port);
         }
         seq_print!(seq, "gid {}\n", facts.gid);
+        seq_print!(
+            seq,
+            "protocol {} (of {})\n",
+            negotiated.wire().version(),
+            facts.policy.versions().as_str()
+        );
         seq_print!(seq, "since {} s\n", secs_since(facts.since));
         seq_print!(seq, "rule {}\n", RuleName(&facts.rule));
         private_data(seq, facts);

@@ -62,7 +62,6 @@ impl Limits {
     }
 
     /// Changes the thresholds. Calls that are being built keep to the limits that they began with.
-    #[allow(dead_code, reason = "no size changes over version 1")]
     pub(crate) fn change(&self, thresholds: Thresholds) {
         self.thresholds.store(word(thresholds), Relaxed);
     }

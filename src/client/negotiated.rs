@@ -4,7 +4,13 @@
 
 use core::ops::Deref;
 
-use kernel::sync::Arc;
+use kernel::sync::{
+    atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    Arc, //
+};
 
 use super::limits::Limits;
 
@@ -27,7 +33,7 @@ use crate::{
 /// The terms that both ends agreed on (PD-19).
 pub(super) struct Negotiated {
     /// The version that the connection speaks.
-    pub(super) wire: Wire,
+    pub(super) spoken: Spoken,
     /// The limits for the plans of calls and replies.
     pub(super) limits: Limits,
     /// The number of outstanding calls that we request from the server.
@@ -50,7 +56,46 @@ pub(super) struct Terms<'a> {
     pub(super) limits: PlanLimits,
 }
 
+/// The version that a connection speaks: the first, until the server has agreed to another.
+pub(super) struct Spoken(Atomic<u32>);
+
+impl Spoken {
+    /// The version of a new connection.
+    pub(super) const fn first() -> Self {
+        Self(Atomic::new(Wire::V1.version()))
+    }
+
+    /// The version.
+    #[inline(always)]
+    pub(super) fn wire(&self) -> Wire {
+        // Relaxed: it changes before the first call.
+        Wire::of(self.0.load(Relaxed)).unwrap_or(Wire::V1)
+    }
+
+    /// Both ends have agreed on `wire`.
+    pub(super) fn set(&self, wire: Wire) {
+        self.0.store(wire.version(), Relaxed);
+    }
+}
+
 impl Negotiated {
+    /// The version that the connection speaks.
+    #[inline(always)]
+    pub(super) fn wire(&self) -> Wire {
+        self.spoken.wire()
+    }
+
+    /// Both ends have agreed on `wire`. Without private data the server takes longer messages in
+    /// version 2 than it may take in version 1 (V2-22, V2-25).
+    pub(super) fn agree(&self, wire: Wire) {
+        self.spoken.set(wire);
+        if let (Wire::V2, None) = (wire, self.facts.peer) {
+            let told = PrivateData::of_version_2();
+            self.limits
+                .change(Thresholds::for_client(&self.facts.own, &told));
+        }
+    }
+
     /// The terms that hold now.
     #[inline(always)]
     pub(super) fn now(&self) -> Terms<'_> {
@@ -77,7 +122,9 @@ pub(super) fn reverse_payload(wire: Wire, thresholds: &Thresholds) -> u32 {
     // CAST: A few dozen.
     let header_len = wire.header_len() as u32;
 
-    call.min(reply).saturating_sub(header_len)
+    call.min(reply)
+        .min(wire.longest_reverse())
+        .saturating_sub(header_len)
 }
 
 /// Facts about a connection, noted when it was made, for display.

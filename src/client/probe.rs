@@ -27,14 +27,15 @@ use crate::os::series::{
 };
 use crate::{
     proto::{
-        Program, //
+        Program,
+        Wire, //
     },
     sunrpc::ConnectStatus,
 };
 
 /// The xid of the call, which differs between connections. sunrpc's calls are not sent before it is
 /// over.
-fn probe_xid(connection: &Connection) -> u32 {
+pub(super) fn probe_xid(connection: &Connection) -> u32 {
     // CAST: The lower half differs, too.
     (connection.generation() as u32) ^ 0x5052_4f42
 }
@@ -62,6 +63,9 @@ impl Connection {
     /// Takes the grant of a reply with this xid, and returns `true`, if it is the reply to the
     /// probe.
     pub(super) fn probed(&self, xid: u32, wire: u32) -> bool {
+        if self.is_answered_first(xid, wire) {
+            return true;
+        }
         if !is_about_probe(self, xid) {
             return false;
         }
@@ -75,18 +79,17 @@ impl Connection {
 }
 
 impl Sender {
-    /// Makes a call that does nothing of `program`, on a connection that sunrpc does not know of
+    /// Makes a call in version `wire` that does nothing of `program`, on a connection that sunrpc does not know of
     /// yet. The reply is a step of connecting.
     ///
     /// # Errors
     ///
     /// `ENOTCONN` when it cannot be sent.
-    pub(super) fn probe(&mut self, program: Program, credits: u32) -> Result {
+    pub(super) fn probe(&mut self, wire: Wire, program: Program, credits: u32) -> Result {
         let connection = self.connection.clone();
         let mut buf = self.take_any(Expects::Reply).map_err(|_| ENOTCONN)?;
         let xid = probe_xid(&connection);
-        let len = connection
-            .wire()
+        let len = wire
             .encode_null_call(xid, credits, program, buf.as_mut_slice())
             .ok()
             .and_then(|len| u32::try_from(len).ok())

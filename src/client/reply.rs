@@ -191,6 +191,9 @@ impl Arrival<'_> {
     #[inline(never)]
     fn handle(self) {
         let Source { connection, .. } = self.source;
+        if connection.attempt.is_probing() && connection.is_answer(self.buf.message()) {
+            return self.dispose(Spent::Late.into());
+        }
         let message = connection.wire().receive(self.buf.message());
         let disposition = self.source.disposition(message);
 
@@ -252,8 +255,12 @@ impl<'q> Source<'q> {
                 reverse::deliver(self.connection, xid, credits, payload);
                 Spent::Unsolicited.into()
             }
-            Incoming::BadReverseCall { xid, version } => {
-                reverse::refuse(self.connection, xid, version);
+            Incoming::BadReverseCall {
+                xid,
+                version,
+                error,
+            } => {
+                reverse::refuse(self.connection, xid, version, &error);
                 Spent::Unsolicited.into()
             }
             Incoming::Discard(why) => {
@@ -311,6 +318,9 @@ impl<'q> Source<'q> {
             return self.unknown(xid, credits).into();
         };
         found.leave();
+        if connection.is_refused(xid, error) {
+            return Spent::Unsolicited.into();
+        }
         if Trace::is_reply_on() {
             connection.shared.trace().reply(xid, credits);
         }

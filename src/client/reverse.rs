@@ -18,6 +18,7 @@ use super::{
 use crate::{
     proto::{
         credits,
+        neutral::Direction,
         EncodeError,
         RdmaError,
         Wire, //
@@ -70,11 +71,11 @@ pub(super) fn deliver(connection: &Connection, xid: u32, credits: u32, payload: 
     }
 }
 
-/// Refuses a reverse call that has chunks (BI-30).
-pub(super) fn refuse(connection: &Connection, xid: u32, version: u32) {
+/// Refuses a reverse call that cannot be served, such as one with chunks (BI-30), with `error`.
+pub(super) fn refuse(connection: &Connection, xid: u32, version: u32, error: &RdmaError) {
     let (wire, grant) = (connection.wire(), grant(connection));
     reply_at_once(connection, |out| {
-        wire.encode_error(xid, version, grant, &RdmaError::BadHeader, out)
+        wire.encode_error(xid, version, grant, error, out)
     });
 }
 
@@ -102,7 +103,9 @@ fn encode_reply(
     grant: u32,
     message: &mut [u8],
 ) -> Option<u32> {
-    let header = wire.encode_reverse(reply.xid(), grant, message).ok()?;
+    let header = wire
+        .encode_reverse(reply.xid(), grant, Direction::Reply, message)
+        .ok()?;
     let room = message.get_mut(header..)?;
     let payload = reply.send_buf().copy_to(room, false)?;
 
@@ -125,7 +128,7 @@ impl Sender {
         let mut buf = self.take_buffer(Expects::Nothing)?;
         let connection = self.connection.clone();
         let negotiated = connection.negotiated().ok_or(SendStatus::NotConnected)?;
-        let (wire, grant) = (negotiated.wire, negotiated.reverse_slots);
+        let (wire, grant) = (negotiated.wire(), negotiated.reverse_slots);
         let message = buf.as_mut_slice();
 
         let len = encode_reply(wire, reply, grant, message)

@@ -134,16 +134,6 @@ impl<C: Send + Sync + 'static> Shared<C> {
         Trace(self.xprt.id())
     }
 
-    /// Notes the program of an encoded call, unless one is known.
-    #[inline]
-    pub(super) fn note_program(&self, call: &[u8]) {
-        if self.program.as_ref().is_none() {
-            if let Some(program) = Program::of_call(call) {
-                self.program.populate(program);
-            }
-        }
-    }
-
     /// Returns `true` if a rule with `pattern` is for the connections of this transport.
     pub(super) fn is_target_of(&self, pattern: &Pattern) -> bool {
         self.with_target(|target| pattern.matches(target))
@@ -167,12 +157,16 @@ impl<C: Send + Sync + 'static> Shared<C> {
         ))
     }
 
-    /// The program to call first on a new connection, if that is necessary.
-    pub(super) fn program_to_probe(&self) -> Option<Program> {
-        self.program
-            .as_ref()
-            .copied()
-            .filter(|_| self.lessons.probes())
+    /// Notes the program of the client that wants a connection, unless one is known.
+    pub(super) fn note_client(&self, (number, version): (u32, u32)) {
+        if self.program.as_ref().is_none() {
+            self.program.populate(Program { number, version });
+        }
+    }
+
+    /// The program that the calls are for.
+    pub(super) fn program(&self) -> Option<Program> {
+        self.program.as_ref().copied()
     }
 }
 

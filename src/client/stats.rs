@@ -185,7 +185,7 @@ impl Stats {
     pub(super) fn count_error(&self, error: &RdmaError) {
         match error {
             RdmaError::Version { .. } => self.version_errors.inc(),
-            RdmaError::BadHeader => self.header_errors.inc(),
+            RdmaError::BadHeader | RdmaError::InvalidOption => self.header_errors.inc(),
         }
     }
 

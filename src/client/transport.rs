@@ -269,6 +269,9 @@ impl Transport for RdmaTransport {
         } else {
             this.pause_after_brief()
         };
+        if let Some(program) = lock.program() {
+            this.shared.note_client(program);
+        }
         this.shared.started.store(true, Release);
         let peer = this.shared.xprt.peer();
         let delay_ms = delay

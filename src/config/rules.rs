@@ -45,7 +45,10 @@ use crate::{
         RemoteInvalidation,
         Side, //
     },
-    proto::InlineSize,
+    proto::{
+        InlineSize,
+        Versions, //
+    },
     server, //
 };
 
@@ -100,6 +103,7 @@ impl GroupOperations for Rules {
                 reconnect: 11,
                 side: 12,
                 connections: 13,
+                version: 14,
             ],
         };
         let name = Name::new(name)?;
@@ -298,6 +302,8 @@ attribute!(12 "side", pattern.side, Side::parse, |v: &Side| v.as_str(), "client"
 attribute!(13 "connections", settings.connections,
     |text| number(text, policy::settings::CONNECTIONS), |v: &u32| *v, "default",
     "a number of connections, 0 to 65536, or default");
+attribute!(14 "version", settings.version, Versions::parse, |v: &Versions| v.as_str(), "default",
+    "1, 2, auto or default");
 
 #[vtable]
 impl AttributeOperations<11> for Directory {

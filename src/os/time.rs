@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tick counter that sunrpc keeps its times in.
+//! The tick counter that sunrpc keeps its times in, and the seconds.
 //!
 //! C header: [`include/linux/jiffies.h`](srctree/include/linux/jiffies.h)
 
@@ -19,6 +19,12 @@ pub(crate) fn secs_since(then: usize) -> usize {
         .wrapping_sub(then)
         .checked_div(secs_to_jiffies(1))
         .unwrap_or(0)
+}
+
+/// The seconds since the machine was started.
+pub(crate) fn uptime_secs() -> u64 {
+    // SAFETY: Any context will do. CAST: Not negative.
+    unsafe { bindings::ktime_get_seconds() as u64 }
 }
 
 /// `secs` seconds in ticks.

@@ -5,7 +5,8 @@
 
 use super::super::proto::{
     InlineSize,
-    PrivateData, //
+    PrivateData,
+    Versions, //
 };
 
 /// The range of the credits to request.
@@ -68,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) memory: Option<u32>,
     /// The most connections of clients that the rule may be for at a time.
     pub(crate) connections: Option<u32>,
+    /// The versions of the protocol.
+    pub(crate) version: Option<Versions>,
 }
 
 /// The policy of one connection.
@@ -89,6 +92,8 @@ pub(crate) struct Policy {
     pub(crate) memory: u32,
     /// The most connections of clients that have this policy at a time.
     pub(crate) connections: u32,
+    /// The versions of the protocol.
+    pub(crate) version: Versions,
 }
 
 impl Policy {
@@ -105,6 +110,7 @@ impl Policy {
             reverse: s.reverse.unwrap_or(self.reverse),
             memory: s.memory.unwrap_or(self.memory),
             connections: s.connections.unwrap_or(self.connections),
+            version: s.version.unwrap_or(self.version),
         }
     }
 
@@ -120,6 +126,11 @@ impl Policy {
         } else {
             PrivateData::default()
         }
+    }
+
+    /// The versions that connections use: version 2 needs Receives of 4096 bytes (V2-63).
+    pub(crate) fn versions(&self) -> Versions {
+        self.version.with_receives(self.own().receive.bytes())
     }
 
     /// Returns `true` if the server may invalidate registrations, given its private data.
@@ -153,6 +164,7 @@ mod tests {
             reverse: true,
             memory: 1024,
             connections: 7,
+            version: Versions::Auto,
         }
     }
 
@@ -186,6 +198,22 @@ mod tests {
             remote_invalidation: true,
             ..PrivateData::default()
         }));
+    }
+
+    // V2-63: small Receives permit version 1 alone.
+    #[test]
+    fn version_2_needs_receives_of_4096_bytes() {
+        assert!(defaults().versions() == Versions::Auto);
+        let silent = Policy {
+            private_data: false,
+            ..defaults()
+        };
+        let small = Policy {
+            inline_receive: InlineSize::DEFAULT,
+            ..defaults()
+        };
+
+        assert!(silent.versions() == Versions::One && small.versions() == Versions::One);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::{
         Pattern,
         Target, //
     },
+    peers,
     settings::{
         Policy,
         Settings, //
@@ -114,6 +115,7 @@ impl Rules {
 /// Initializes the table.
 pub(crate) fn init() {
     RULES.init();
+    peers::init();
 }
 
 /// Adds a rule that is for no connection yet.
@@ -189,6 +191,12 @@ pub(crate) fn change(id: RuleId, act: impl FnOnce(&mut Rule)) -> Result {
     // Its pattern decides on its place.
     let node = node.into_reservation();
     list.insert(node.into_node(Key::new(&rule.pattern, id.0), rule));
+    drop(rules);
+    // Written, a rule may be about the version (V2-71).
+    peers::forget(|peer| {
+        let target = Target::server(peer.address, peer.port, None, peer.netns);
+        rule.pattern.matches(&target)
+    });
     Ok(())
 }
 

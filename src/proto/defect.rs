@@ -29,6 +29,10 @@ pub(crate) enum Defect {
     TooManySegments,
     /// The arguments are longer than the responder takes.
     TooLong,
+    /// A message in the reverse direction has chunks.
+    ReverseChunks,
+    /// The structure of an optional operation is not well-formed, or the operation unknown.
+    Operation,
 }
 
 impl Defect {
@@ -47,6 +51,8 @@ impl Defect {
             Self::Wraps => "segment past the address space",
             Self::TooManySegments => "more chunks or segments than taken",
             Self::TooLong => "arguments longer than taken",
+            Self::ReverseChunks => "chunks in the reverse direction",
+            Self::Operation => "optional operation unknown or malformed",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | 2 `ERR_CHUNK` | none |
 //!
 //! The layout is the same in all versions, so that ends without a common version understand it.
+//! Version 2 has the code 3, `INVAL_OPTION`, without a body.
 
 use super::{
     prefix::Proc,
@@ -30,6 +31,9 @@ pub(crate) enum RdmaError {
     },
     /// Its header is not well-formed, or its chunks cannot be used (`ERR_CHUNK`).
     BadHeader,
+    /// It is of an optional operation that the peer does not support (`INVAL_OPTION`). Of version
+    /// 2 alone, and so never [decoded](Self::decode) here.
+    InvalidOption,
 }
 
 impl RdmaError {
@@ -38,6 +42,9 @@ impl RdmaError {
 
     /// The code word of [`RdmaError::BadHeader`].
     const BAD_HEADER: u32 = 2;
+
+    /// The code word of [`RdmaError::InvalidOption`].
+    const INVALID_OPTION: u32 = 3;
 
     /// Reads the body of an `RDMA_ERROR`. Bytes behind the body are ignored; `None` for a body that
     /// is short or has an unknown code.
@@ -73,6 +80,7 @@ impl RdmaError {
         match *self {
             Self::Version { low, high } => out.words([Self::VERSION, low, high])?,
             Self::BadHeader => out.words([Self::BAD_HEADER])?,
+            Self::InvalidOption => out.words([Self::INVALID_OPTION])?,
         }
         Ok(out.written())
     }

@@ -66,13 +66,14 @@ pub(crate) enum Incoming<'a> {
         /// The RPC call.
         payload: &'a [u8],
     },
-    /// A call in the reverse direction that has chunks; the reply is
-    /// [`RdmaError::BadHeader`].
+    /// A call in the reverse direction that cannot be served, such as one that has chunks.
     BadReverseCall {
         /// Its xid.
         xid: u32,
         /// Its version word, to be repeated in the reply.
         version: u32,
+        /// The error that the server gets.
+        error: RdmaError,
     },
     /// The server could not process one of our calls, which ends the call.
     Error {

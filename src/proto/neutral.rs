@@ -126,11 +126,26 @@ pub(crate) enum Rejection {
     },
 }
 
+impl From<Rejection> for RdmaError {
+    /// The error that every version has for it.
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Version { low, high } => Self::Version { low, high },
+            Rejection::InvalidOption => Self::InvalidOption,
+            Rejection::BadHeader
+            | Rejection::ReplyTooLong { .. }
+            | Rejection::ResultTooLong { .. }
+            | Rejection::TooManySegments { .. } => Self::BadHeader,
+        }
+    }
+}
+
 impl From<RdmaError> for Rejection {
     fn from(error: RdmaError) -> Self {
         match error {
             RdmaError::Version { low, high } => Self::Version { low, high },
             RdmaError::BadHeader => Self::BadHeader,
+            RdmaError::InvalidOption => Self::InvalidOption,
         }
     }
 }

@@ -53,6 +53,22 @@ pub(crate) struct PlanLimits {
     pub(crate) max_segments: u32,
 }
 
+impl PlanLimits {
+    /// The same with thresholds that are `bytes` lower.
+    #[inline(always)]
+    pub(crate) fn less(&self, bytes: u32) -> Self {
+        let Thresholds { call, reply } = self.thresholds;
+
+        Self {
+            thresholds: Thresholds {
+                call: call.saturating_sub(bytes),
+                reply: reply.saturating_sub(bytes),
+            },
+            ..*self
+        }
+    }
+}
+
 /// The transfer mode of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMode {

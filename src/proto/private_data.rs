@@ -131,6 +131,19 @@ pub(crate) struct Thresholds {
     pub(crate) reply: u32,
 }
 
+impl PrivateData {
+    /// What an end of version 2 takes without private data: 4096 bytes (V2-22).
+    pub(crate) fn of_version_2() -> Self {
+        let size = InlineSize::from_bytes(4096).unwrap_or(InlineSize::DEFAULT);
+
+        Self {
+            send: size,
+            receive: size,
+            ..Self::default()
+        }
+    }
+}
+
 impl Thresholds {
     /// The thresholds as a client finds them: `own` is the message in its connect, `peer` the
     /// message in the server's accept.

@@ -40,16 +40,6 @@ pub(crate) struct Program {
     pub(crate) version: u32,
 }
 
-impl Program {
-    /// The program of an encoded call, from the start of the message; `None` if it is no call.
-    pub(crate) fn of_call(message: &[u8]) -> Option<Self> {
-        match Reader::new(message).words()? {
-            [_, CALL, RPC_VERSION, number, version] => Some(Self { number, version }),
-            _ => None,
-        }
-    }
-}
-
 /// An accepted reply with the status SYSTEM_ERR: the callee could not serve the call.
 pub(crate) const fn system_error(xid: u32) -> [u32; 6] {
     [xid, REPLY, 0, 0, 0, SYSTEM_ERR]
@@ -65,25 +55,7 @@ pub(crate) const fn null_call(xid: u32, program: Program) -> [u32; 10] {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_rpc))]
 mod tests {
-    use super::super::vectors::*;
     use super::*;
-
-    // The program stands in every call, and in nothing else.
-    #[test]
-    fn programs() {
-        let message = Message::new(&TV_V1_1);
-        let call = message.bytes().get(28..).unwrap_or_default();
-        let program = Program {
-            number: 100_003,
-            version: 3,
-        };
-        assert_eq!(Program::of_call(call), Some(program));
-        assert_eq!(call.get(..19).map(Program::of_call), Some(None));
-        let message = Message::new(&TV_V1_2);
-        let reply = message.bytes().get(28..).unwrap_or_default();
-        assert_eq!(Program::of_call(reply), None);
-        assert_eq!(Program::of_call(&[]), None);
-    }
 
     // TV-M-8, V1-7, V1-17: the payload begins with the header's xid and the direction.
     #[test]

@@ -16,6 +16,7 @@
 //! | [`later`] | whether the peer speaks another text with this version number |
 //! | [`encode`], [`optional`] | the bytes of a message |
 //! | [`defect`] | the defects of a message |
+//! | [`requester`], [`responder`] | the same in the terms of no version |
 //! | [`negotiate`] | the version of a connection |
 //! | [`peers`] | the memory of peers that have version 1 alone |
 //! | [`credits`] | the messages that may be sent, some of them without an answer |
@@ -41,5 +42,7 @@ pub(crate) mod optional;
 pub(crate) mod peers;
 pub(crate) mod pending;
 pub(crate) mod receive;
+pub(crate) mod requester;
+pub(crate) mod responder;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod vectors;

@@ -52,6 +52,12 @@ impl Message {
         self
     }
 
+    /// The word at `offset`.
+    pub(crate) fn word(&self, offset: usize) -> u32 {
+        let word = self.bytes().get(offset..).and_then(<[u8]>::first_chunk);
+        word.copied().map_or(0, u32::from_be_bytes)
+    }
+
     /// The bytes of the message.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()

@@ -12,11 +12,13 @@ use super::{
         CallHeader,
         EncodeError, //
     },
+    defect::Defect,
     error::RdmaError,
     incoming::{
         Incoming,
         Reply, //
     },
+    neutral::Direction,
     plan::{
         Plan,
         PlanError,
@@ -24,10 +26,15 @@ use super::{
         Shape,
         Sole, //
     },
+    prefix::Prefix,
     responder::{
         offer::Offer,
-        received::Received,
+        received::{
+            Reason,
+            Received, //
+        },
         reply::{
+            lists::lists_len,
             Refusal,
             ReplyLimits,
             ReplyPlan,
@@ -36,7 +43,21 @@ use super::{
     },
     rpc::Program,
     v1,
-    xdr::NoRoom, //
+    v2::{
+        self,
+        negotiate::{
+            server::{
+                Action,
+                Kind,
+                Server, //
+            },
+            Versions, //
+        }, //
+    },
+    xdr::{
+        NoRoom,
+        Reader, //
+    }, //
 };
 
 /// The version of the protocol that a connection speaks, chosen once.
@@ -44,13 +65,51 @@ use super::{
 pub(crate) enum Wire {
     /// Version 1 (RFC 8166).
     V1,
+    /// Version 2 (see [`v2`]).
+    V2,
+}
+
+/// Bytes of the direction word in front of the chunk lists of version 2, whose messages are planned
+/// as those of version 1 with as much less room.
+const DIRECTION: u32 = 4;
+
+impl Kind {
+    /// The kind of a message that was received in this version.
+    fn of(received: &Received<'_>, wire: Wire) -> Self {
+        match received {
+            Received::Call(_) | Received::ReverseReply { .. } => Self::Good,
+            Received::ReverseError { .. } => Self::Error,
+            Received::Reject {
+                why: Reason::Defect(Defect::Type),
+                ..
+            } if wire == Wire::V2 => Self::UnknownType,
+            // Of another version; or of an operation, which is well-formed.
+            Received::Reject {
+                error: RdmaError::Version { .. } | RdmaError::InvalidOption,
+                ..
+            } => Self::Good,
+            Received::Reject { .. } => Self::Defect { is_reply: false },
+            Received::Drop(Reason::BadReply) => Self::Defect { is_reply: true },
+            Received::Drop(_) => Self::Error,
+        }
+    }
 }
 
 impl Wire {
+    /// The version of this number.
+    pub(crate) const fn of(version: u32) -> Option<Self> {
+        match version {
+            v1::header::VERSION => Some(Self::V1),
+            v2::header::VERSION => Some(Self::V2),
+            _ => None,
+        }
+    }
+
     /// The version word of messages.
     pub(crate) const fn version(self) -> u32 {
         match self {
             Self::V1 => v1::header::VERSION,
+            Self::V2 => v2::header::VERSION,
         }
     }
 
@@ -58,6 +117,17 @@ impl Wire {
     pub(crate) const fn header_len(self) -> usize {
         match self {
             Self::V1 => v1::header::MIN_LEN,
+            Self::V2 => v2::header::MIN_LEN,
+        }
+    }
+
+    /// The longest message in the reverse direction, in bytes, where no threshold is lower. Upper
+    /// layers keep to it for longer than a connection, so that no change of a size raises it
+    /// (V2-74).
+    pub(crate) const fn longest_reverse(self) -> u32 {
+        match self {
+            Self::V1 => u32::MAX,
+            Self::V2 => v2::limits::DEFAULT,
         }
     }
 
@@ -66,6 +136,7 @@ impl Wire {
     pub(crate) fn is_inline(self, call: &impl Shape, limits: &PlanLimits) -> bool {
         match self {
             Self::V1 => v1::usual::is_inline(call, limits),
+            Self::V2 => v1::usual::is_inline(call, &limits.less(DIRECTION)),
         }
     }
 
@@ -75,6 +146,7 @@ impl Wire {
     pub(crate) fn sole(self, call: &impl Shape, limits: &PlanLimits) -> Option<Sole> {
         match self {
             Self::V1 => v1::usual::sole(call, limits),
+            Self::V2 => v1::usual::sole(call, &limits.less(DIRECTION)),
         }
     }
 
@@ -86,6 +158,7 @@ impl Wire {
     pub(crate) fn plan(self, call: &impl Shape, limits: &PlanLimits) -> Result<Plan, PlanError> {
         match self {
             Self::V1 => v1::plan::plan(call, limits),
+            Self::V2 => v1::plan::plan(call, &limits.less(DIRECTION)),
         }
     }
 
@@ -99,6 +172,7 @@ impl Wire {
     ) -> bool {
         match self {
             Self::V1 => v1::plan::reply_fits(call, limits, write_segments),
+            Self::V2 => v1::plan::reply_fits(call, &limits.less(DIRECTION), write_segments),
         }
     }
 
@@ -115,11 +189,12 @@ impl Wire {
     ) -> Result<usize, EncodeError> {
         match self {
             Self::V1 => v1::encode::encode_call(header, out),
+            Self::V2 => Ok(v2::encode::encode_call(header, out)?),
         }
     }
 
-    /// Writes the header of a message in the reverse direction and returns its length in bytes.
-    /// `credits` are the reverse calls that the client can serve together, in its reply, or those
+    /// Writes the header of a message in the reverse direction, a call or a reply, and returns its
+    /// length in bytes. `credits` are the reverse calls that the client can serve together, in its reply, or those
     /// that the server asks for, in its call: at least 1 (RFC 8167, section 4.1).
     ///
     /// # Errors
@@ -129,10 +204,14 @@ impl Wire {
         self,
         xid: u32,
         credits: u32,
+        direction: Direction,
         out: &mut [u8],
     ) -> Result<usize, EncodeError> {
         match self {
             Self::V1 => v1::encode::encode_bare_header(xid, credits, out),
+            Self::V2 => Ok(v2::encode::encode_bare_header(
+                xid, credits, direction, out,
+            )?),
         }
     }
 
@@ -151,6 +230,7 @@ impl Wire {
     ) -> Result<usize, EncodeError> {
         match self {
             Self::V1 => v1::message::encode_null_call(xid, credits, program, out),
+            Self::V2 => Ok(v2::encode::encode_null_call(xid, credits, program, out)?),
         }
     }
 
@@ -168,6 +248,7 @@ impl Wire {
     ) -> Result<usize, EncodeError> {
         match self {
             Self::V1 => v1::message::encode_system_error(xid, grant, out),
+            Self::V2 => Ok(v2::encode::encode_system_error(xid, grant, out)?),
         }
     }
 
@@ -185,9 +266,8 @@ impl Wire {
         error: &RdmaError,
         out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        match self {
-            Self::V1 => v1::encode::encode_error(xid, version, grant, error, out),
-        }
+        // The layout is the same in all versions.
+        Ok(error.encode(xid, version, grant, out)?)
     }
 
     /// The reply that a client has received in `message`, if it has no chunk, or one of one
@@ -196,6 +276,7 @@ impl Wire {
     pub(crate) fn reply(self, message: &[u8]) -> Option<Reply<'_>> {
         match self {
             Self::V1 => v1::requester::reply(message),
+            Self::V2 => v2::requester::reply(message),
         }
     }
 
@@ -203,6 +284,7 @@ impl Wire {
     pub(crate) fn receive(self, message: &[u8]) -> Incoming<'_> {
         match self {
             Self::V1 => v1::requester::classify(message),
+            Self::V2 => v2::requester::classify(message),
         }
     }
 
@@ -210,6 +292,61 @@ impl Wire {
     pub(crate) fn receive_call(self, message: &[u8]) -> Received<'_> {
         match self {
             Self::V1 => v1::responder::receive(message),
+            Self::V2 => v2::responder::receive(message),
+        }
+    }
+
+    /// Classifies `message`, which a server has received before the version of the connection was
+    /// fixed: the first message that can be served fixes it, among `versions`. Returns that version
+    /// with such a message.
+    pub(crate) fn first(versions: Versions, message: &[u8]) -> (Option<Self>, Received<'_>) {
+        let Some(prefix) = Prefix::decode(&mut Reader::new(message)) else {
+            return (None, Received::Drop(Reason::Short));
+        };
+        let wire = match prefix.version {
+            v2::header::VERSION => Self::V2,
+            _ => Self::V1,
+        };
+        let received = wire.receive_call(message);
+        let action = Server::new(versions).received(prefix.version, Kind::of(&received, wire));
+        let rejected = |error, why| Received::Reject {
+            xid: prefix.xid,
+            version: prefix.version,
+            error,
+            why,
+        };
+
+        match action {
+            Action::Serve => (Some(wire), received),
+            Action::Versions { low, high } => {
+                let error = RdmaError::Version { low, high };
+                (None, rejected(error, Reason::Version))
+            }
+            Action::BadHeader => (None, received),
+            Action::Drop => (None, received.dropped()),
+        }
+    }
+
+    /// Classifies `message`, which a server has received on a connection of this version, one of
+    /// `versions`.
+    #[inline]
+    pub(crate) fn next(self, versions: Versions, message: &[u8]) -> Received<'_> {
+        match self.receive_call(message) {
+            Received::Reject {
+                xid,
+                version,
+                error: RdmaError::Version { .. },
+                why,
+            } => {
+                let (low, high) = versions.range();
+                Received::Reject {
+                    xid,
+                    version,
+                    error: RdmaError::Version { low, high },
+                    why,
+                }
+            }
+            received => received,
         }
     }
 
@@ -224,9 +361,8 @@ impl Wire {
         shape: &ReplyShape<'r>,
         limits: &ReplyLimits,
     ) -> Result<ReplyPlan<'a, 'r>, Refusal> {
-        let header_len = match self {
-            Self::V1 => v1::reply_header::header_len(offer),
-        };
+        let header_len = u64::try_from(self.header_len()).unwrap_or(u64::MAX);
+        let header_len = header_len.saturating_add(lists_len(offer));
         ReplyPlan::new(offer, header_len, shape, limits)
     }
 
@@ -245,6 +381,81 @@ impl Wire {
     ) -> Result<usize, NoRoom> {
         match self {
             Self::V1 => v1::reply_header::encode(plan, xid, credits, out),
+            Self::V2 => v2::encode::encode_reply(plan, xid, credits, out),
         }
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_wire))]
+mod tests {
+    use super::{
+        super::{
+            v2::vectors::*,
+            vectors::*, //
+        },
+        *, //
+    };
+
+    // V2-7, V2-9, V2-20, V2-62, V2-68, V2-70: the first message that can be served fixes the
+    // version.
+    #[test]
+    fn first_messages() {
+        let (one, two) = (Message::new(&TV_V1_1), Message::new(&TV_V2_1));
+        let range = |message: &Message, low, high| Received::Reject {
+            xid: message.word(0),
+            version: message.word(4),
+            error: RdmaError::Version { low, high },
+            why: Reason::Version,
+        };
+        let first = |versions, message| Wire::first(versions, Message::bytes(message));
+        for (versions, message, wire) in [
+            (Versions::One, &one, Wire::V1),
+            (Versions::Auto, &one, Wire::V1),
+            (Versions::Auto, &two, Wire::V2),
+            (Versions::Two, &two, Wire::V2),
+        ] {
+            let (fixed, received) = first(versions, message);
+            assert_eq!(fixed, Some(wire));
+            assert!(matches!(received, Received::Call(_)));
+        }
+        let (type_10, third) = (two.put(12, 10), two.put(4, 3));
+        for (versions, message, low, high) in [
+            (Versions::One, &two, 1, 1),
+            (Versions::Two, &one, 2, 2),
+            (Versions::Auto, &third, 1, 2),
+            (Versions::Auto, &type_10, 1, 1),
+        ] {
+            let expected = (None, range(message, low, high));
+            assert_eq!(first(versions, message), expected);
+        }
+        // A defect, an error, and a message without a prefix fix nothing.
+        let (defect, error) = (one.put(16, 2), Message::new(&TV_V2_4));
+        let defect = first(Versions::Auto, &defect);
+        assert!(matches!(defect, (None, Received::Reject { .. })));
+        let error = first(Versions::Auto, &error);
+        assert!(matches!(error, (None, Received::Drop(_))));
+        let short = one.cut(15);
+        let short = first(Versions::Auto, &short);
+        assert_eq!(short, (None, Received::Drop(Reason::Short)));
+    }
+
+    // V2-18: another version later.
+    #[test]
+    fn next_messages() {
+        let (one, two) = (Message::new(&TV_V1_1), Message::new(&TV_V2_1));
+        for (wire, own, other) in [(Wire::V1, &one, &two), (Wire::V2, &two, &one)] {
+            let received = wire.next(Versions::Auto, own.bytes());
+            assert!(matches!(received, Received::Call(_)));
+            let expected = Received::Reject {
+                xid: other.word(0),
+                version: other.word(4),
+                error: RdmaError::Version { low: 1, high: 2 },
+                why: Reason::Version,
+            };
+            assert_eq!(wire.next(Versions::Auto, other.bytes()), expected);
+            assert_eq!(Wire::of(wire.version()), Some(wire));
+        }
+        assert_eq!(Wire::of(3), None);
     }
 }

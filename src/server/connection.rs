@@ -16,6 +16,7 @@ mod refusals;
 mod reply;
 mod show;
 mod space;
+mod version;
 
 use core::ops::Deref;
 
@@ -41,7 +42,8 @@ use self::{
     calls::Calls,
     close_reason::CloseReason,
     outbox::Outbox,
-    receives::Receives, //
+    receives::Receives,
+    version::Version, //
 };
 use super::{
     admission::Admission,
@@ -150,6 +152,8 @@ pub(crate) struct Connection {
     number: u32,
     /// The client, and the administrator's settings for it.
     admission: Admission,
+    /// The version of the protocol that it speaks.
+    version: Version,
     /// Its counters.
     stats: Stats,
     /// Its place among all connections.
@@ -200,6 +204,7 @@ impl Connection {
             pin_init!(Self {
                 link <- Link::new(),
                 number: connections::number(),
+                version: Version::new(admission.policy.versions()),
                 admission,
                 stats: Stats::new(),
                 entry <- new_spinlock!(None, "rpcrdma_rs::Connection::entry"),
@@ -229,7 +234,7 @@ impl Connection {
 
     /// The version of the protocol that it speaks.
     fn wire(&self) -> Wire {
-        Wire::V1
+        self.version.wire()
     }
 
     /// The tracer of this connection.

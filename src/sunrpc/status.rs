@@ -76,6 +76,8 @@ pub(crate) enum ConnectStatus {
     /// needs: try again after three seconds; ends soft attempts. `mount.nfs` repeats a mount after
     /// [`Self::Unreachable`], and not after this.
     NoDevice,
+    /// The peer speaks no version of the protocol that may be used: as [`Self::NoDevice`].
+    NoVersion,
     /// The network of this end does not lead to the peer: as [`Self::Unreachable`], and final for
     /// mounts with the option `fatal_neterrors`.
     NetUnreachable,
@@ -93,7 +95,7 @@ impl ConnectStatus {
         let errno = match self {
             ConnectStatus::Refused => bindings::ECONNREFUSED,
             ConnectStatus::Unreachable => bindings::EHOSTUNREACH,
-            ConnectStatus::NoDevice => bindings::EPROTO,
+            ConnectStatus::NoDevice | ConnectStatus::NoVersion => bindings::EPROTO,
             ConnectStatus::NetUnreachable => bindings::ENETUNREACH,
             ConnectStatus::NetDown => bindings::ENETDOWN,
             ConnectStatus::NoMemory => bindings::ENOBUFS,

@@ -44,6 +44,11 @@ PLACES = {
     "src/proto/reply.rs: Placed": "V1-66 V1-100 V1-151",
     "src/proto/returned.rs: Part": "V1-93",
     "src/policy/settings.rs: own": "PD-26 PD-27",
+    "src/policy/settings.rs: versions": "V2-24",
+    "src/client/negotiated.rs: agree": "V2-8 V2-22 V2-23 V2-25",
+    "src/client/connection/offer.rs: Offer": "V2-6",
+    "src/server/connection/version.rs: Version": "V2-68 V2-70",
+    "src/server/connection/receive.rs: invalidation": "V2-26",
     "src/proto/v2/negotiate.rs: Versions": "V2-2 V2-21 V2-61 V2-62 V2-63",
     "src/proto/v2/negotiate/client.rs: Client": "V2-10 V2-11 V2-12 V2-14 V2-15 V2-16 V2-17 V2-65 V2-66 V2-67",
     "src/proto/v2/negotiate/server.rs: Server": "V2-19 V2-20",
@@ -147,7 +152,7 @@ OPEN = ""
 
 # Requirements of version 2 that codec and decisions alone cannot show.
 LATER = {
-    "it waits for a connection that begins in version 2": "V2-8 V2-22 V2-23 V2-24 V2-25 V2-26 V2-28 XC-41 XC-44",
+    "it waits for a connection that begins in version 2": "V2-28 XC-41 XC-44",
     "it waits for the Receives of a connection of version 2": "XC-102",
     "it waits for remote invalidation in version 2": "XC-78 XC-79 XC-80",
     "it waits for reverse calls in version 2": "XC-83 XC-84 XC-85",

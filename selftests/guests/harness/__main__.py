@@ -74,7 +74,7 @@ def common(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--smp", type=int, default=2, help="virtual CPUs per guest")
     command.add_argument("--module", type=Path, help=f"default: {OUR_MODULE}")
-    command.add_argument("--parameters", default="", help="module parameters for insmod")
+    command.add_argument("--parameters", default="", help="module parameters for insmod, at both ends")
     command.add_argument(
         "--tap",
         type=Path,

@@ -86,7 +86,7 @@ grep -q rdma /proc/fs/nfsd/portlist
 IN_TREE = "modprobe -a nfsd rpcrdma"
 OURS = """
 modprobe -a nfsd sunrpc rdma_cm configfs
-insmod /share/rpcrdma_rs.ko
+insmod /share/rpcrdma_rs.ko {parameters}
 mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
 """
 
@@ -132,7 +132,8 @@ class Server(Guest):
         """Waits for the guest, which has been started, and brings up its network and the NFS server."""
         self.wait_ready()
         export = EXPORT_ON_DISK if self.disk else EXPORT_IN_MEMORY
-        transport = OURS if self.options.server == "ours" else IN_TREE
+        ours = OURS.format(parameters=self.options.module_parameters)
+        transport = ours if self.options.server == "ours" else IN_TREE
         script = SERVER_UP.format(port=NFS_PORT, export=export, transport=transport)
         self.run(network_script(self.options.device, SERVER) + script, 40)
 

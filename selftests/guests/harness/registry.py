@@ -68,6 +68,7 @@ ORDER = (
     "test_served_calls",
     "test_server_sizes",
     "test_server_view",
+    "test_version_2",
     "test_callbacks",
     "test_serving",
     "test_reply_fields",

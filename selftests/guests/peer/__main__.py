@@ -175,6 +175,8 @@ class Server:
         for step in modes.steps(mode, query):
             if isinstance(step, modes.Disconnect):
                 connection.disconnect()
+            elif isinstance(step, modes.Deliver):
+                connection.deliver()
             elif isinstance(step, modes.Immediate):
                 connection.immediate()
             elif isinstance(step, modes.Hold):

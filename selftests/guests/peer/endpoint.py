@@ -155,6 +155,11 @@ class Connection:
         self.ops.post_send(self._qp, addr, len(message), self._out.lkey, handle)
         self._outstanding += 1
 
+    def deliver(self):
+        """Waits until the client's device has all that was sent."""
+        while self._outstanding > 0:
+            self._completed(self.ops.poll_cq(self._cq), None)
+
     def immediate(self):
         """Writes nothing, with immediate data."""
         self.ops.post_immediate(self._qp)

@@ -30,6 +30,10 @@ class Immediate:
     """Sends no message, but takes a Receive all the same: an RDMA Write with immediate data."""
 
 
+class Deliver:
+    """Waits until the client has what was sent."""
+
+
 class Disconnect:
     """Ends the connection."""
 
@@ -74,7 +78,8 @@ class Query:
 
     def reply(self, credits=None, **changes):
         """The right reply, but for the arguments given."""
-        words = {"chunks": self.chunks, **changes}
+        version = {"vers": 2, "direction": wire.REPLY} if self.header.get("vers") == 2 else {}
+        words = {"chunks": self.chunks, **version, **changes}
         payload = words.pop("payload", self.payload)
         return Send(wire.msg(self.xid, self.credits if credits is None else credits, payload, **words))
 
@@ -137,9 +142,9 @@ def written(q, more, count=1):
     return [q.reply(chunks=wire.lists(write=[chunk] * count))]
 
 
-def error(q, *body):
+def error(q, *body, vers=1):
     """An RDMA_ERROR."""
-    return Send(wire.error(q.xid, q.credits, *body))
+    return Send(wire.error(q.xid, q.credits, *body, vers=vers))
 
 
 MODES = {
@@ -193,6 +198,19 @@ MODES = {
     ],
     "oversize": lambda q: [q.reply(payload=q.payload + bytes(300000))],
     "immediate": lambda q: [Immediate()],
+    # Answers to an offer of version 2.
+    "range-1-1": lambda q: [error(q, wire.ERR_VERS, 1, 1, vers=2)],
+    "range-1-1-own-word": lambda q: [Send(wire.error(q.xid, 128, wire.ERR_VERS, 1, 1))],
+    "range-1-2": lambda q: [error(q, wire.ERR_VERS, 1, 2, vers=2)],
+    "range-3-5": lambda q: [error(q, wire.ERR_VERS, 3, 5, vers=2)],
+    "range-2-1": lambda q: [error(q, wire.ERR_VERS, 2, 1, vers=2)],
+    "range-2-2": lambda q: [error(q, wire.ERR_VERS, 2, 2, vers=2)],
+    "range-cut": lambda q: [error(q, wire.ERR_VERS, 1, vers=2), q.reply()],
+    "error-4": lambda q: [error(q, 4, vers=2)],
+    "error-4-other": lambda q: [Send(wire.error(q.xid ^ 1, q.credits, 4, vers=2)), q.reply()],
+    "reply-1": lambda q: [q.reply(vers=1, direction=None)],
+    "denied": lambda q: [q.reply(payload=wire.rpc_denied(q.xid))],
+    "refuse-disconnect": lambda q: [error(q, wire.ERR_VERS, 1, 1, vers=2), Deliver(), Disconnect()],
     "disconnect": lambda q: [Disconnect()],
     "reply-disconnect": lambda q: [q.reply(), Disconnect()],
     "hold": lambda q: [Hold()],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""RPC-over-RDMA version 1 headers and RPC messages, read and written independently of the module's own code.
+"""RPC-over-RDMA headers of versions 1 and 2, and RPC messages, read and written independently of the module's own code.
 
 Writing takes any word for any field: a peer that misbehaves has to send messages that no encoder would make.
 """
@@ -7,7 +7,8 @@ Writing takes any word for any field: a peer that misbehaves has to send message
 import struct
 
 RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE, RDMA_ERROR = range(5)
-ERR_VERS, ERR_CHUNK = 1, 2
+RDMA2_OPTIONAL = 5
+ERR_VERS, ERR_CHUNK, INVAL_OPTION = 1, 2, 3
 CALL, REPLY = 0, 1
 SUCCESS, PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL, GARBAGE_ARGS, SYSTEM_ERR = range(6)
 
@@ -75,6 +76,8 @@ def decode(message):
         for name in ("xid", "vers", "credits", "proc"):
             found[name] = reader.word()
         if found["proc"] in (RDMA_MSG, RDMA_NOMSG):
+            if found["vers"] == 2:
+                found["direction"] = reader.word()
             found["read"] = []
             while reader.flag():
                 found["read"].append({"position": reader.word(), **reader.segment()})
@@ -133,14 +136,26 @@ def array(chunk):
     )
 
 
-def msg(xid, credits, payload, vers=1, proc=RDMA_MSG, chunks=None):
-    """A message with three lists."""
-    return words(xid, vers, credits, proc) + (lists() if chunks is None else chunks) + payload
+def msg(xid, credits, payload, vers=1, proc=RDMA_MSG, chunks=None, direction=None):
+    """A message with three lists; those of version 2 have a direction in front of them."""
+    begin = words(xid, vers, credits, proc) + (b"" if direction is None else words(direction))
+    return begin + (lists() if chunks is None else chunks) + payload
 
 
-def error(xid, credits, *body):
+def error(xid, credits, *body, vers=1):
     """An RDMA_ERROR."""
-    return words(xid, 1, credits, RDMA_ERROR, *body)
+    return words(xid, vers, credits, RDMA_ERROR, *body)
+
+
+def optional(xid, credits, direction, operation, info=b"", payload=b""):
+    """An RDMA2_OPTIONAL."""
+    begin = words(xid, 2, credits, RDMA2_OPTIONAL, direction, operation, len(info))
+    return begin + info + bytes(-len(info) % 4) + payload
+
+
+def rpc_denied(xid):
+    """An RPC reply that denies the call: the version of RPC is not served."""
+    return words(xid, REPLY, 1, 0, 2, 2)
 
 
 def rpc_reply(xid, results=b"", status=SUCCESS):

@@ -19,7 +19,12 @@ mod words;
 
 use proptest::{collection::vec, prelude::*};
 
-use crate::module::proto::{v1::lists::ListsHeader, ReadSegment, Segment};
+use crate::module::proto::{v1::lists::ListsHeader, ReadSegment, Segment, Wire};
+
+/// A version of the protocol.
+fn wire() -> impl Strategy<Value = Wire> {
+    prop_oneof![Just(Wire::V1), Just(Wire::V2)]
+}
 
 /// A word that is often small, as counts, lengths and flags are.
 fn word() -> impl Strategy<Value = u32> {

@@ -152,6 +152,7 @@ impl ConnectError {
             ConnectStatus::Refused => "refused",
             ConnectStatus::Unreachable => "not reachable",
             ConnectStatus::NoDevice => "no usable RDMA device",
+            ConnectStatus::NoVersion => "no version of the protocol in common",
             ConnectStatus::NetUnreachable => "no route",
             ConnectStatus::NetDown => "network down",
             ConnectStatus::NoMemory => "out of memory",

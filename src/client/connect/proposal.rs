@@ -15,7 +15,8 @@ use super::{
         negotiated::{
             Facts,
             Negotiated,
-            PeerData, //
+            PeerData,
+            Spoken, //
         }, //
     },
     size::Size, //
@@ -34,8 +35,7 @@ use crate::{
     proto::{
         PlanLimits,
         PrivateData,
-        Thresholds,
-        Wire, //
+        Thresholds, //
     },
     verbs::{
         Device,
@@ -75,7 +75,7 @@ impl Proposal {
         let announced = said.unwrap_or_default();
 
         Negotiated {
-            wire: Wire::V1,
+            spoken: Spoken::first(),
             limits: Limits::new(PlanLimits {
                 thresholds: Thresholds::for_client(&self.own, &announced),
                 page_size: PAGE_SIZE,

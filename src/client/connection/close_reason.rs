@@ -35,6 +35,8 @@ pub(in crate::client) enum CloseReason {
     ReverseWanted,
     /// The administrator has requested another connection.
     Rule,
+    /// The server refuses the version that it has agreed to.
+    VersionRefused,
     /// A call has waited for its reply for too long.
     CallTimeout,
     /// sunrpc has closed it, for a reason of its own.
@@ -78,6 +80,7 @@ impl CloseReason {
             Self::NotRefused => "more calls from the server than can be refused at once",
             Self::ReverseWanted => "the reverse direction is wanted",
             Self::Rule => "a rule asked for a new one",
+            Self::VersionRefused => "the server refuses the version of the protocol",
             Self::CallTimeout => "a call got no reply in time",
             Self::Sunrpc => "sunrpc closed it",
         }

@@ -166,10 +166,7 @@ impl Connection {
             .negotiated()
             .map(Negotiated::now)
             .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
-        if !self.window.is_confirmed() {
-            self.shared.note_program(call.send_buf().head());
-        }
-        if !negotiated.wire.is_inline(call, &negotiated.limits) {
+        if !negotiated.wire().is_inline(call, &negotiated.limits) {
             return self.build_chunks(negotiated, call, message);
         }
         let draft = Draft::new(negotiated, call, Plan::INLINE);
@@ -185,7 +182,7 @@ impl Connection {
         call: &Call<'c, Request>,
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
-        let sole = negotiated.wire.sole(call, &negotiated.limits);
+        let sole = negotiated.wire().sole(call, &negotiated.limits);
 
         // Each kind by itself: the compiler leaves out the differences, 30 instructions of a call.
         match (sole, call.slot().take_kept()) {
@@ -233,7 +230,7 @@ impl Connection {
         kept: Option<MrList<Invalidated>>,
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
-        let plan = negotiated.wire.plan(call, &negotiated.limits)?;
+        let plan = negotiated.wire().plan(call, &negotiated.limits)?;
         let draft = &Draft::new(negotiated, call, plan);
         if plan.reply == ReplyMode::ReplyChunk {
             // Before the memory is the device's, and not while it may still be.
@@ -276,7 +273,7 @@ impl Connection {
         let mut mrs = expose(plan, &call.send_buf(), &call.receive_buf(), batch, lists)?;
         // CAST: A list is short.
         let write_segments = lists.get().write.len() as u32;
-        let (wire, limits) = (negotiated.wire, &negotiated.limits);
+        let (wire, limits) = (negotiated.wire(), &negotiated.limits);
         if write_segments > plan.reply_segments && !wire.reply_fits(*call, limits, write_segments) {
             return Err(Unsendable::Never(REPLY_TOO_LONG));
         }
@@ -320,7 +317,7 @@ impl<'c> Draft<'_, 'c> {
             chunks,
         };
         let header_len = negotiated
-            .wire
+            .wire()
             .encode(&header, message)
             .map_err(|_| Unsendable::Never(TOO_LONG))?;
         let room = message.get_mut(header_len..).unwrap_or(&mut []);

@@ -70,6 +70,15 @@ pub(crate) enum Received<'a> {
 }
 
 impl Received<'_> {
+    /// The message as one that is dropped.
+    pub(crate) fn dropped(self) -> Self {
+        match self {
+            Self::Drop(_) => self,
+            Self::ReverseError { .. } => Self::Drop(Reason::UndecodableError),
+            _ => Self::Drop(Reason::BadReply),
+        }
+    }
+
     /// Rejects a call, in a message with this `version` word, because of `defect`, which the plans
     /// of its arguments and of its reply can find, too.
     #[cold]

@@ -14,6 +14,7 @@
 //! All chunks are returned as they were offered, with the lengths that were written. "Fits" means
 //! that header and payload do not exceed what the client can receive; equal fits.
 
+pub(crate) mod lists;
 pub(crate) mod parts;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 pub(crate) mod samples;

@@ -5,52 +5,15 @@
 
 use super::{
     super::{
-        chunk::{
-            reply_chunk_len,
-            write_list_len,
-            WriteChunk, //
-        },
         prefix::Proc,
-        responder::{
-            offer::{
-                filled,
-                put_segments,
-                Offer, //
-            },
-            reply::ReplyPlan, //
-        },
+        responder::reply::ReplyPlan,
         xdr::{
             NoRoom,
             Writer, //
         }, //
     },
-    header::{
-        MIN_LEN,
-        VERSION, //
-    }, //
+    header::VERSION, //
 };
-
-/// Bytes of the header of a reply to a call with this offer.
-pub(crate) fn header_len(offer: &Offer<'_>) -> u64 {
-    let segments = |chunk: WriteChunk<'_>| u64::try_from(chunk.len()).unwrap_or(u64::MAX);
-    let mut len = u64::try_from(MIN_LEN).unwrap_or(u64::MAX);
-    for chunk in offer.write.chunks() {
-        let chunk = match segments(chunk) {
-            // The words for its presence and the count of its segments.
-            0 => 8,
-            segments => write_list_len(segments),
-        };
-        len = len.saturating_add(chunk);
-    }
-    if let Some(chunk) = offer.reply {
-        let chunk = match segments(chunk) {
-            0 => 4,
-            segments => reply_chunk_len(segments),
-        };
-        len = len.saturating_add(chunk);
-    }
-    len
-}
 
 /// Writes the header of a planned reply to the front of `out` and returns its length in bytes.
 /// `credits` is the current grant.
@@ -70,24 +33,8 @@ pub(crate) fn encode(
     } else {
         Proc::Msg
     };
-    let offer = plan.offer();
-    // The prefix, and a Read list of no segments.
-    out.words([xid, VERSION, credits, proc.code(), 0])?;
-    // `enumerate` has a call to panic.
-    let mut index = 0_usize;
-    for chunk in offer.write.chunks() {
-        let segments = filled(chunk, plan.written(index, chunk));
-        put_segments(&mut out, chunk.len(), segments)?;
-        index = index.saturating_add(1);
-    }
-    out.words([0])?;
-    match offer.reply {
-        Some(chunk) => {
-            let segments = filled(chunk, plan.in_reply_chunk());
-            put_segments(&mut out, chunk.len(), segments)?;
-        }
-        None => out.words([0])?,
-    }
+    out.words([xid, VERSION, credits, proc.code()])?;
+    plan.put_lists(&mut out)?;
     Ok(out.written())
 }
 
@@ -96,7 +43,11 @@ pub(crate) fn encode(
 mod tests {
     use super::{
         super::super::{
-            responder::reply::samples::*,
+            responder::reply::{
+                lists::lists_len,
+                samples::*, //
+            },
+            v2::encode::encode_reply as encode_in_version_2,
             vectors::*, //
         },
         *, //
@@ -160,7 +111,15 @@ mod tests {
                 let mut out = [0xee; 160];
                 let written = encode(plan, u32::from_be_bytes(xid), 16, &mut out);
                 assert_eq!(out.get(..len), expected.bytes().get(..len));
-                written == Ok(len) && usize::try_from(header_len(&plan.offer())) == Ok(len)
+                // V2-31: in version 2 a word, the direction, stands in front of the same lists.
+                let mut second = [0xee; 164];
+                let longer = encode_in_version_2(plan, u32::from_be_bytes(xid), 16, &mut second);
+                assert_eq!(second.get(20..), out.get(16..));
+                assert_eq!(second.get(12..16), out.get(12..16));
+                assert_eq!(second.get(16..20), Some([0, 0, 0, 1].as_slice()));
+                assert_eq!(longer.ok(), len.checked_add(4));
+                let lists = usize::try_from(lists_len(&plan.offer())).unwrap_or_default();
+                written == Ok(len) && lists.checked_add(28) == Some(len)
             });
             assert_eq!(same, Some(Ok(true)));
         }

@@ -12,6 +12,7 @@ use super::{
     super::{
         chunk::Segment,
         defect::Defect,
+        error::RdmaError,
         incoming::{
             Incoming,
             Reason,
@@ -118,6 +119,7 @@ fn classify_any(message: &[u8]) -> Incoming<'_> {
             Ok(rpc::CALL) => Incoming::BadReverseCall {
                 xid,
                 version: header.version,
+                error: RdmaError::BadHeader,
             },
             Ok(_) => defective(xid, Defect::Direction),
             Err(defect) => defective(xid, defect),
@@ -274,7 +276,12 @@ mod tests {
         ];
         for (xid, words) in calls {
             let message = Message::new(words);
-            let expected = Incoming::BadReverseCall { xid, version: 1 };
+            let (version, error) = (1, RdmaError::BadHeader);
+            let expected = Incoming::BadReverseCall {
+                xid,
+                version,
+                error,
+            };
             assert_eq!(classify(message.bytes()), expected);
         }
     }

@@ -41,6 +41,18 @@ impl Defect {
     }
 }
 
+impl Defect {
+    /// The nearest defect of no version.
+    pub(crate) const fn common(self) -> defect::Defect {
+        match self {
+            Self::Common(defect) => defect,
+            Self::DirectionWord | Self::DirectionMismatch => defect::Defect::Direction,
+            Self::ReverseChunks => defect::Defect::ReverseChunks,
+            Self::Operation | Self::Data | Self::Flag | Self::Leftover => defect::Defect::Operation,
+        }
+    }
+}
+
 impl From<defect::Defect> for Defect {
     #[inline]
     fn from(defect: defect::Defect) -> Self {
@@ -66,6 +78,16 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// The nearest defect of no version.
+    pub(crate) const fn common(self) -> defect::Defect {
+        match self {
+            Self::Short | Self::Error => defect::Defect::Truncated,
+            Self::Type => defect::Defect::Type,
+            Self::Defect(defect) => defect.common(),
+            Self::Operation | Self::Direction => defect::Defect::Operation,
+        }
+    }
+
     /// The reason in words, for a trace or a log line.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

@@ -5,6 +5,11 @@
 
 use super::{
     super::{
+        call_header::{
+            self,
+            CallHeader,
+            Chunks, //
+        },
         chunk::{
             ReadSegment,
             Segment, //
@@ -15,6 +20,7 @@ use super::{
             Rejection, //
         },
         prefix::Proc,
+        responder::reply::ReplyPlan,
         rpc::{
             null_call,
             system_error,
@@ -27,7 +33,7 @@ use super::{
         }, //
     },
     header::{
-        INVAL_OPTION,
+        MIN_LEN,
         VERSION, //
     }, //
 };
@@ -46,6 +52,16 @@ pub(crate) enum EncodeError {
 impl From<NoRoom> for EncodeError {
     fn from(_: NoRoom) -> Self {
         Self::NoRoom
+    }
+}
+
+impl From<EncodeError> for call_header::EncodeError {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::NoRoom => Self::NoRoom,
+            EncodeError::TooMany => Self::TooManySegments,
+            EncodeError::NoLists => Self::NoLists,
+        }
     }
 }
 
@@ -149,19 +165,78 @@ pub(crate) fn encode_error(
     rejection: Rejection,
     out: &mut [u8],
 ) -> Result<usize, EncodeError> {
-    let error = match rejection {
-        Rejection::InvalidOption => {
-            let mut out = Writer::new(out);
-            out.words([xid, version, credits, Proc::Error.code(), INVAL_OPTION])?;
-            return Ok(out.written());
-        }
-        Rejection::Version { low, high } => RdmaError::Version { low, high },
-        Rejection::BadHeader
-        | Rejection::ReplyTooLong { .. }
-        | Rejection::ResultTooLong { .. }
-        | Rejection::TooManySegments { .. } => RdmaError::BadHeader,
+    Ok(RdmaError::from(rejection).encode(xid, version, credits, out)?)
+}
+
+/// Writes the header of a call, or of a reply without chunks, as a client sends it, and returns its
+/// length in bytes.
+///
+/// # Errors
+///
+/// See [`EncodeError`]; the content of `out` is then undefined.
+pub(crate) fn encode_call(header: &CallHeader<'_>, out: &mut [u8]) -> Result<usize, EncodeError> {
+    let CallHeader {
+        xid,
+        credits,
+        long,
+        chunks: Chunks { read, write, reply },
+    } = *header;
+
+    if !long && read.is_empty() && write.is_empty() && reply.is_empty() {
+        return encode_bare_header(xid, credits, Direction::Call, out);
+    }
+    let header = RpcHeader {
+        xid,
+        credits,
+        direction: Direction::Call,
+        long,
+        read,
+        write: if write.is_empty() { &[] } else { &[write] },
+        reply: Some(reply).filter(|reply| !reply.is_empty()),
     };
-    Ok(error.encode(xid, version, credits, out)?)
+    header.encode(out)
+}
+
+/// Writes the header of a message without chunks and returns its length, 32 bytes.
+///
+/// # Errors
+///
+/// [`EncodeError::NoRoom`].
+#[inline]
+pub(crate) fn encode_bare_header(
+    xid: u32,
+    credits: u32,
+    direction: Direction,
+    out: &mut [u8],
+) -> Result<usize, EncodeError> {
+    let direction = word(direction);
+
+    Writer::new(out).words([xid, VERSION, credits, Proc::Msg.code(), direction, 0, 0, 0])?;
+    Ok(MIN_LEN)
+}
+
+/// Writes the header of a planned reply to the front of `out` and returns its length in bytes.
+/// `credits` is the current grant.
+///
+/// # Errors
+///
+/// [`NoRoom`].
+pub(crate) fn encode_reply(
+    plan: &ReplyPlan<'_, '_>,
+    xid: u32,
+    credits: u32,
+    out: &mut [u8],
+) -> Result<usize, NoRoom> {
+    let mut out = Writer::new(out);
+    let proc = if plan.is_long() {
+        Proc::NoMsg
+    } else {
+        Proc::Msg
+    };
+
+    out.words([xid, VERSION, credits, proc.code(), word(Direction::Reply)])?;
+    plan.put_lists(&mut out)?;
+    Ok(out.written())
 }
 
 /// Writes a call of procedure 0 of `program`, which every program answers, and returns the length

@@ -34,6 +34,25 @@ impl Versions {
         }
     }
 
+    /// Reads `1`, `2` or `auto`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "1" => Some(Self::One),
+            "2" => Some(Self::Two),
+            "auto" => Some(Self::Auto),
+            _ => None,
+        }
+    }
+
+    /// The word for it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::One => "1",
+            Self::Two => "2",
+            Self::Auto => "auto",
+        }
+    }
+
     /// The lowest and the highest version.
     pub(crate) const fn range(self) -> (u32, u32) {
         match self {
@@ -72,8 +91,16 @@ mod tests {
             (Versions::Auto, (1, 2), true, true),
         ] {
             assert_eq!(versions.range(), range);
+            assert_eq!(Versions::parse(versions.as_str()), Some(versions));
             let permitted = [0, 1, 2, 3, u32::MAX].map(|version| versions.permit(version));
             assert_eq!(permitted, [false, one, two, false, false]);
+        }
+    }
+
+    #[test]
+    fn other_words() {
+        for text in ["", "0", "3", "AUTO", "1-2"] {
+            assert_eq!(Versions::parse(text), None);
         }
     }
 

@@ -146,12 +146,13 @@ impl<const N: usize> Peers<N> {
     fn entry(&mut self, peer: &Peer) -> Option<&mut Entry> {
         self.notes = self.notes.saturating_add(1);
         let noted = self.notes;
-        let is_its = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.peer == *peer);
-        let known = self.entries.iter().position(is_its);
-        let age = |place: &(usize, &Option<Entry>)| place.1.map_or(0, |entry| entry.noted);
-        let oldest = || self.entries.iter().enumerate().min_by_key(age);
-        let place = known.or_else(|| oldest().map(|(place, _)| place))?;
-        let slot = self.entries.get_mut(place)?;
+        // Its own entry is the youngest of all here, a free place the oldest but for that.
+        let age = |entry: &&mut Option<Entry>| match **entry {
+            Some(entry) if entry.peer == *peer => (0, 0),
+            Some(entry) => (1, entry.noted),
+            None => (1, 0),
+        };
+        let slot = self.entries.iter_mut().min_by_key(age)?;
         let entry = slot.filter(|entry| entry.peer == *peer).unwrap_or(Entry {
             peer: *peer,
             noted,

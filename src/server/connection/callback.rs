@@ -23,7 +23,10 @@ use super::{
     Settled,
 };
 use crate::{
-    proto::credits,
+    proto::{
+        credits,
+        neutral::Direction, //
+    },
     sunrpc::{
         Callback,
         CallbackStatus,
@@ -57,7 +60,8 @@ impl CallsBack for Connection {
         let header = self.wire().header_len() as u32;
         self.terms.as_ref().map_or(0, |terms| {
             let sizes = &terms.thresholds;
-            sizes.reply.min(sizes.call).saturating_sub(header)
+            let most = self.wire().longest_reverse();
+            sizes.reply.min(sizes.call).min(most).saturating_sub(header)
         })
     }
 
@@ -80,7 +84,7 @@ impl CallsBack for Connection {
         let sent = settled.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
             let header = self
                 .wire()
-                .encode_reverse(call.xid(), MOST_CALLBACKS, out)
+                .encode_reverse(call.xid(), MOST_CALLBACKS, Direction::Call, out)
                 .ok()?;
             let len = body.copy_to(out.get_mut(header..)?, false)?;
             u32::try_from(header).ok()?.checked_add(len)

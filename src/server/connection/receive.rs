@@ -23,6 +23,7 @@ use super::{
 use crate::{
     os::PAGE_SIZE,
     proto::{
+        neutral::Invalidation,
         responder::{
             offer::{
                 Offer,
@@ -39,7 +40,8 @@ use crate::{
             }, //
         },
         Defect,
-        RdmaError, //
+        RdmaError,
+        Wire, //
     },
     sunrpc::svc::{
         Arguments,
@@ -110,13 +112,22 @@ enum Arrival<'m> {
 }
 
 impl Settled<'_> {
+    /// The handles that the reply to a call in version `wire` may invalidate. Private data is about
+    /// version 1 alone (V2-26).
+    fn invalidation(&self, wire: Wire) -> Invalidation {
+        match wire {
+            Wire::V1 => self.terms.invalidation,
+            Wire::V2 => Invalidation::None,
+        }
+    }
+
     /// The kind of `message`.
     fn kind<'m>(&self, message: &'m [u8]) -> Arrival<'m> {
-        let wire = self.wire();
-        match wire.receive_call(message) {
+        let (wire, received) = self.version.receive(message);
+        match received {
             Received::Call(call) => match check(&call) {
                 Ok(()) => Arrival::Call(self.calls.record(|record| {
-                    record.begin(wire, &call, message.len(), self.terms.invalidation);
+                    record.begin(wire, &call, message.len(), self.invalidation(wire));
                 })),
                 Err(defect) => {
                     self.unusable(Received::bad_header(call.xid, wire.version(), defect))
@@ -285,7 +296,7 @@ impl Settled<'_> {
     fn reject(&self, xid: u32, version: u32, error: &RdmaError, flags: Flags) -> Result {
         match error {
             RdmaError::Version { .. } => self.stats.version_errors.inc(),
-            RdmaError::BadHeader => self.stats.header_errors.inc(),
+            RdmaError::BadHeader | RdmaError::InvalidOption => self.stats.header_errors.inc(),
         }
         let most = self.terms.credits;
         let credits = self.receives.grant(most, most);

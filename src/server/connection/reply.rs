@@ -23,10 +23,13 @@ use crate::{
         Shared,
         PAGE_SIZE, //
     },
-    proto::responder::reply::{
-        ReplyLimits,
-        ReplyPlan,
-        ReplyShape, //
+    proto::{
+        responder::reply::{
+            ReplyLimits,
+            ReplyPlan,
+            ReplyShape, //
+        },
+        Wire, //
     },
     sunrpc::{
         svc::{
@@ -114,6 +117,15 @@ impl Writes {
 }
 
 impl Settled<'_> {
+    /// The longest reply to a call in version `wire`, in bytes.
+    fn longest_reply(&self, wire: Wire) -> u32 {
+        match (wire, self.admission.data) {
+            // CAST: A buffer is shorter than 4 GiB.
+            (Wire::V2, None) => self.version.longest_reply().min(self.terms.send_len as u32),
+            _ => self.terms.thresholds.reply,
+        }
+    }
+
     /// Sends the reply of a thread to `call`.
     ///
     /// # Errors
@@ -136,7 +148,7 @@ impl Settled<'_> {
             self.trace().reply(call.xid, shape.len);
         }
         let limits = ReplyLimits {
-            threshold: self.terms.thresholds.reply,
+            threshold: self.longest_reply(call.wire),
             page_size: PAGE_SIZE,
             pieces: self.terms.write_elements,
             writes: self.terms.most_transfers,
@@ -154,6 +166,7 @@ impl Settled<'_> {
                 sent
             }
         };
+        self.version.replied();
         // The client cannot take this reply, and could take no other.
         if sent == Err(Unsent::Refused(EMSGSIZE)) {
             return self.reject_call(call, GFP_KERNEL);

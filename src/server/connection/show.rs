@@ -22,7 +22,10 @@ use crate::{
         secs_since, //
     },
     policy::Side,
-    proto::neutral::Invalidation,
+    proto::{
+        neutral::Invalidation,
+        Wire, //
+    },
     sunrpc::Peer,
     verbs::{
         MrPool,
@@ -162,6 +165,13 @@ impl<'c> View<'c> {
             seq_print!(seq, "device {} port {}\n", device.as_str(), *port);
         }
         seq_print!(seq, "gid {}\n", *gid);
+        let version = &self.settled.version;
+        seq_print!(
+            seq,
+            "protocol {} (of {})\n",
+            version.fixed().map_or(0, Wire::version),
+            version.versions().as_str()
+        );
         seq_print!(seq, "since {} s\n", secs_since(terms.since));
         seq_print!(seq, "rule {}\n", RuleName(rule));
 

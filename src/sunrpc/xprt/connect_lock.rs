@@ -31,6 +31,8 @@ pub(crate) struct ConnectLock<S> {
     xprt: Xprt<S>,
     /// The errno that the tasks are woken with.
     wake_with: c_int,
+    /// The program of the task's client, and its version.
+    program: Option<(u32, u32)>,
 }
 
 /// The cookie that the write lock is held with: distinct from every task, and the same for all
@@ -48,11 +50,20 @@ impl<S> ConnectLock<S> {
     pub(super) unsafe fn take(xprt: Xprt<S>, task: *mut bindings::rpc_task) -> Option<Self> {
         // SAFETY: By the safety requirements of this function `task` holds the write lock.
         let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
+        // SAFETY: By the safety requirements of this function the task is valid, and has a reference
+        // to its client, if it has one.
+        let client = unsafe { (*task).tk_client.as_ref() };
         // INVARIANT: If `taken`, sunrpc has passed the lock on to this cookie.
         taken.then_some(Self {
             xprt,
             wake_with: ConnectStatus::Retry.to_errno(),
+            program: client.map(|client| (client.cl_prog, client.cl_vers)),
         })
+    }
+
+    /// The program that wants the connection, and its version.
+    pub(crate) fn program(&self) -> Option<(u32, u32)> {
+        self.program
     }
 
     /// The lock as a proof.

@@ -4,9 +4,10 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use super::{lists, read_segment, segment, word, Lists};
+use super::{lists, read_segment, segment, wire, word, Lists};
 use crate::module::proto::{
     chunk::{read_list_len, reply_chunk_len, write_list_len},
+    neutral::Direction,
     responder::received::{Reason, Received},
     v1::{
         header::{Body, DecodeError, Header},
@@ -176,15 +177,22 @@ proptest! {
 
     // BI-22..BI-26: a reverse reply, read as the other end does.
     #[test]
-    fn reverse_reply(xid: u32, credits: u32, payload in vec(any::<u8>(), 0..100)) {
-        let mut out = [0; 28];
-        prop_assert_eq!(Wire::V1.encode_reverse(xid, credits, &mut out), Ok(28));
+    fn reverse_reply(
+        wire in wire(),
+        xid: u32,
+        credits: u32,
+        payload in vec(any::<u8>(), 0..100),
+    ) {
+        let header = wire.header_len();
+        let mut out = vec![0; header];
+        let len = wire.encode_reverse(xid, credits, Direction::Reply, &mut out);
+        prop_assert_eq!(len, Ok(header));
         let message = [&out[..], &xid.to_be_bytes(), &[0, 0, 0, 1], &payload].concat();
-        match Wire::V1.receive(&message) {
+        match wire.receive(&message) {
             Incoming::Reply(reply) => {
                 prop_assert_eq!((reply.xid, reply.credits), (xid, credits));
                 prop_assert_eq!(reply.chunks, Returned::None);
-                prop_assert_eq!(reply.payload, &message[28..]);
+                prop_assert_eq!(reply.payload, &message[header..]);
             }
             other => prop_assert!(false, "{other:?}"),
         }

@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 
+use super::wire;
 use crate::module::proto::{
     segments::most_segments, vectors::CallShape, CallHeader, CallMode, Chunks, Plan, PlanError,
     PlanLimits, ReadSegment, ReplyMode, Segment, Sole, Thresholds, Wire,
@@ -82,6 +83,7 @@ fn headers(
     plan: &Plan,
     starts: [u32; 6],
     split: u32,
+    wire: Wire,
 ) -> (usize, usize) {
     let [s0, s1, s2, r0, r1, r2] = starts;
     let halves = |rest: u32, kvecs: u32| {
@@ -135,8 +137,8 @@ fn headers(
     };
     let mut out = vec![0; 65536];
     (
-        Wire::V1.encode(&sent, &mut out).unwrap(),
-        Wire::V1.encode(&returned, &mut out).unwrap(),
+        wire.encode(&sent, &mut out).unwrap(),
+        wire.encode(&returned, &mut out).unwrap(),
     )
 }
 
@@ -145,13 +147,20 @@ proptest! {
 
     // V1-14, V1-45..V1-55, V1-99, V1-136..V1-138, V1-153.
     #[test]
-    fn promises(call in shape(), limits in limits(), starts: [u32; 6], split: u32) {
+    fn promises(
+        wire in wire(),
+        call in shape(),
+        limits in limits(),
+        starts: [u32; 6],
+        split: u32,
+    ) {
+        let bare = u32::try_from(wire.header_len()).unwrap();
         let Thresholds { call: to_server, reply: to_client } = limits.thresholds;
         let send_rest = call.send_len - call.send_pages;
         let recv_rest = call.recv_max - call.recv_pages;
-        let call_fits = call.send_len.saturating_add(28) <= to_server;
-        let reply_fits = call.recv_max.saturating_add(28) <= to_client;
-        let found = match Wire::V1.plan(&call, &limits) {
+        let call_fits = call.send_len.saturating_add(bare) <= to_server;
+        let reply_fits = call.recv_max.saturating_add(bare) <= to_client;
+        let found = match wire.plan(&call, &limits) {
             Ok(found) => found,
             Err(error) => {
                 // Two bare headers with everything inline are possible within any limits.
@@ -162,7 +171,7 @@ proptest! {
         };
         let inline_both = found.call == CallMode::Inline && found.reply == ReplyMode::Inline;
         prop_assert_eq!(inline_both, call_fits && reply_fits);
-        let (sent, returned) = headers(&call, &limits, &found, starts, split);
+        let (sent, returned) = headers(&call, &limits, &found, starts, split, wire);
         let inline = |header: usize, payload: u32| {
             u64::try_from(header).unwrap() + u64::from(payload)
         };
@@ -195,20 +204,20 @@ proptest! {
 
     // V1-45, V1-53, V1-55, V1-83, V1-99: the usual plans are found before the planner is asked.
     #[test]
-    fn usual(call in shape(), limits in limits()) {
-        let found = Wire::V1.plan(&call, &limits);
-        let is_inline = Wire::V1.is_inline(&call, &limits);
+    fn usual(wire in wire(), call in shape(), limits in limits()) {
+        let found = wire.plan(&call, &limits);
+        let is_inline = wire.is_inline(&call, &limits);
         prop_assert_eq!(is_inline, found == Ok(Plan::INLINE));
         let one = [Sole::Read, Sole::Write, Sole::Reply]
             .into_iter()
             .find(|sole| found == Ok(sole.plan()))
             .filter(|&sole| sole != Sole::Reply || call.recv_pages == 0);
-        prop_assert_eq!(Wire::V1.sole(&call, &limits), one);
+        prop_assert_eq!(wire.sole(&call, &limits), one);
     }
 
     // V1-153: no numbers make the planner panic.
     #[test]
-    fn any_numbers(send: [u32; 3], recv: [u32; 3], flags: [bool; 3], limits: [u32; 5]) {
+    fn any_numbers(wire in wire(), send: [u32; 3], recv: [u32; 3], flags: [bool; 3], limits: [u32; 5]) {
         let call = CallShape {
             send_len: send[0],
             send_pages: send[1],
@@ -226,10 +235,10 @@ proptest! {
             pages_per_segment: limits[3],
             max_segments: limits[4],
         };
-        if let Ok(found) = Wire::V1.plan(&call, &limits) {
+        if let Ok(found) = wire.plan(&call, &limits) {
             prop_assert!(found.call_segments.max(found.reply_segments) <= limits.max_segments);
         }
-        let _ = Wire::V1.sole(&call, &limits);
+        let _ = wire.sole(&call, &limits);
     }
 }
 

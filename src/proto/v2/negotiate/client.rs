@@ -15,7 +15,24 @@
 //! answer to the second. No call of the upper layer is sent before the state is `Up`.
 
 use super::{
-    super::peers::Note,
+    super::{
+        super::{
+            incoming::Incoming,
+            neutral::Rejection,
+            prefix::{
+                Prefix,
+                Proc, //
+            },
+            wire::Wire,
+            xdr::Reader, //
+        },
+        header::{
+            Body,
+            DecodeError,
+            Header, //
+        },
+        peers::Note, //
+    },
     Versions, //
 };
 
@@ -64,6 +81,46 @@ pub(crate) enum Event {
     TimedOut,
     /// The connection is lost.
     Lost,
+}
+
+impl Event {
+    /// The event that `message` is for a connection with an offer; `None` if it can be no answer to
+    /// one.
+    pub(crate) fn of(message: &[u8]) -> Option<Self> {
+        let Prefix {
+            xid,
+            version,
+            credits,
+            code,
+        } = Prefix::decode(&mut Reader::new(message))?;
+        let is_reply = || match Wire::of(version).map(|wire| wire.receive(message)) {
+            Some(Incoming::Reply(_)) => Some(Answer::Reply),
+            _ => None,
+        };
+        let answer = match Proc::from_code(code) {
+            // Of any version (V2-13).
+            Some(Proc::Error) => match Header::decode(message) {
+                Ok(Header {
+                    body: Body::Error(rejection),
+                    ..
+                }) => match rejection {
+                    Rejection::Version { low, high } => Answer::Versions { low, high },
+                    Rejection::BadHeader => Answer::BadHeader,
+                    _ => Answer::OtherError,
+                },
+                Err(DecodeError::UnknownError { .. }) => Answer::OtherError,
+                _ => return None,
+            },
+            _ => is_reply()?,
+        };
+
+        Some(Self::Received {
+            xid,
+            version,
+            credits,
+            answer,
+        })
+    }
 }
 
 /// The action of the caller.
@@ -222,7 +279,52 @@ impl Client {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_v2_client))]
 mod tests {
-    use super::*;
+    use super::{
+        super::super::{
+            super::vectors::*,
+            vectors::*, //
+        },
+        *, //
+    };
+
+    // V2-13, V2-50, V2-65, V2-69: the messages that answer an offer.
+    #[test]
+    fn answers() {
+        let (bare, error) = (Message::new(&TV_V2_2), Message::new(&TV_V2_3));
+        let versions = Message::new(&TV_V2_4);
+        for (message, answer) in [
+            (bare, Some(Answer::Reply)),
+            (Message::new(&TV_V1_2), Some(Answer::Reply)),
+            (versions, Some(V1)),
+            (versions.put(4, 2), Some(V1)),
+            (
+                versions.put(24, 2),
+                Some(Answer::Versions { low: 1, high: 2 }),
+            ),
+            (error, Some(Answer::OtherError)),
+            (error.put(16, 2), Some(Answer::BadHeader)),
+            (error.put(16, 4), Some(Answer::OtherError)),
+            (versions.cut(24), None),
+            (error.cut(16), None),
+            (bare.put(4, 3), None),
+            (bare.cut(15), None),
+            (Message::new(&TV_V2_1), None),
+        ] {
+            let found = match Event::of(message.bytes()) {
+                Some(Event::Received {
+                    xid,
+                    version,
+                    answer,
+                    ..
+                }) => {
+                    assert_eq!((xid, version), (message.word(0), message.word(4)));
+                    Some(answer)
+                }
+                _ => None,
+            };
+            assert_eq!(found, answer);
+        }
+    }
 
     const V1: Answer = Answer::Versions { low: 1, high: 1 };
     const V2: Answer = Answer::Versions { low: 2, high: 2 };

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    super::{plans, Lists},
+    super::{plans, wire, Lists},
     returned, segments, ArgumentLimits, Offer, OfferLimits, Part, Rebuild, Received, ReplyLimits,
     ReplyPlan, ReplyShape,
 };
@@ -191,12 +191,13 @@ proptest! {
     // room for the largest reply that was planned, which the client accepts.
     #[test]
     fn planned_calls(
+        wire in wire(),
         shape in plans::shape(),
         limits in plans::limits(),
         splits in vec(1..10_000_u32, 1..4),
         less in (0..2000_u32, 0..2000_u32),
     ) {
-        let Ok(planned) = Wire::V1.plan(&shape, &limits) else {
+        let Ok(planned) = wire.plan(&shape, &limits) else {
             return Ok(());
         };
         if shape.send_len < 8 {
@@ -245,14 +246,14 @@ proptest! {
             },
         };
         let mut message = vec![0; 65536];
-        let len = Wire::V1.encode(&header, &mut message).unwrap();
+        let len = wire.encode(&header, &mut message).unwrap();
         message.truncate(len);
         if planned.call != CallMode::Long {
             message.extend([0, 0, 0, 9, 0, 0, 0, 0]);
             message.resize(len + usize::try_from(inline).unwrap(), 0);
         }
         prop_assert!(message.len() <= usize::try_from(limits.thresholds.call).unwrap());
-        let Received::Call(call) = Wire::V1.receive_call(&message) else {
+        let Received::Call(call) = wire.receive_call(&message) else {
             return Err(TestCaseError::fail("no call"));
         };
         let most = ArgumentLimits { len: shape.send_len + 3, segments: 64 };
@@ -280,16 +281,16 @@ proptest! {
             pieces: 16,
             writes: u32::MAX,
         };
-        let plan = Wire::V1.plan_reply(&offer, &reply_shape, &reply_limits).unwrap();
+        let plan = wire.plan_reply(&offer, &reply_shape, &reply_limits).unwrap();
         let mut message = vec![0; 65536];
-        let header = Wire::V1.encode_reply(&plan, 9, 1, &mut message).unwrap();
+        let header = wire.encode_reply(&plan, 9, 1, &mut message).unwrap();
         message.truncate(header);
         if !plan.is_long() {
             message.extend([0, 0, 0, 9, 0, 0, 0, 1]);
             message.resize(usize::try_from(plan.message_len()).unwrap(), 0);
         }
         prop_assert!(message.len() <= usize::try_from(limits.thresholds.reply).unwrap());
-        let Incoming::Reply(found) = Wire::V1.receive(&message) else {
+        let Incoming::Reply(found) = wire.receive(&message) else {
             return Err(TestCaseError::fail("no reply"));
         };
         let offered = Offered { write: &write_chunk, reply: &reply_chunk };

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Version 2 of the protocol: offered and served where a rule says so, and version 1 with every other end.
+
+The version of a connection stands in its file, and in each message that the peer of the tests receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from guests.harness.network import CLIENT, SERVER
+from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
+from guests.harness.registry import test
+from guests.lib import files, recall
+from guests.lib.connecting import PROVOKED
+from guests.lib.peer import Peer, peer
+from guests.lib.requester import carried_out, export_file, null, read_of
+from guests.lib.rules import Rule, rule
+from guests.lib.sight import details, served
+from guests.peer import wire
+from guests.peer.wire import words
+
+AUTO, TWO = "auto", "2"
+GOOD = "f6ab0e1801010303"
+
+
+def client_rule(pair: Pair, version: str) -> AbstractContextManager[Rule]:
+    """A rule of the client for all servers of these tests."""
+    return rule(pair.client, "two", peer=SERVER.ipv4, version=version)
+
+
+def server_rule(pair: Pair, version: str) -> AbstractContextManager[Rule]:
+    """A rule of the server for all clients of these tests."""
+    return rule(pair.server, "two", side="server", peer=CLIENT.ipv4, version=version)
+
+
+@contextmanager
+def ends(pair: Pair, version: str = AUTO) -> Iterator[None]:
+    """Both ends of ours may speak version 2 for the block."""
+    with client_rule(pair, version), server_rule(pair, version):
+        yield
+
+
+@test(
+    "both ends, vers={vers}",
+    *("V2-1", "V2-2", "V2-3", "V2-6", "V2-7", "V2-8", "V2-31", "V2-35", "V2-54", "V2-72"),
+    server="ours",
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+    limit=90,
+)
+def both(pair: Pair, vers: str) -> None:
+    """Files of every size go both ways in version 2; the next connection, without a rule, is of version 1."""
+    with ends(pair):
+        pair.mount(vers)
+        assert details(pair.client, NFS_PORT)["protocol"] == "2 (of auto)"
+        assert [shown["protocol"] for shown in served(pair.server)] == ["2 (of auto)"]
+        pair.umount()
+        files.every_size(pair, vers)
+    pair.mount(vers)
+    assert details(pair.client, NFS_PORT)["protocol"] == "1 (of 1)"
+    pair.umount()
+
+
+@test("delegations are recalled", "V2-52", "V2-53", "V2-74", server="ours", limit=120)
+def recalls(pair: Pair) -> None:
+    """The server calls the client in version 2, and gets its reply."""
+    with ends(pair):
+        recall.recall(pair)
+
+
+@test("the in-tree server", "V2-9", "V2-10", "V2-12", "V2-13", "V2-71", server="in-tree", limit=60)
+def in_tree_server(pair: Pair) -> None:
+    """It refuses version 2: version 1 on the same connection, and no offer on the next one."""
+    with client_rule(pair, AUTO):
+        for _ in range(2):
+            pair.mount("4.2")
+            assert details(pair.client, NFS_PORT)["protocol"] == "1 (of auto)"
+            pair.client.run(f"echo right >{MOUNT_POINT}/version; grep -qx right {MOUNT_POINT}/version")
+            pair.umount()
+
+
+@test("the in-tree client", "V2-19", "V2-20", client="in-tree", server="ours", limit=60)
+def in_tree_client(pair: Pair) -> None:
+    """It is served in version 1 by a server that may speak version 2."""
+    with server_rule(pair, AUTO):
+        pair.mount("4.2")
+        assert [shown["protocol"] for shown in served(pair.server)] == ["1 (of auto)"]
+        pair.client.run(f"echo right >{MOUNT_POINT}/version; grep -qx right {MOUNT_POINT}/version")
+        pair.umount()
+
+
+@test("version 2 alone, of an in-tree server", "V2-11", "V2-62", server="in-tree", allowed=PROVOKED, limit=60)
+def in_tree_refuses(pair: Pair) -> None:
+    """The mount fails, as that without a device, and the log names the reason."""
+    with client_rule(pair, TWO):
+        failed = pair.client.run(
+            f"timeout 20 mount -t nfs -o vers=4.2,proto=rdma {SERVER.ipv4}:/ {MOUNT_POINT}", check=False
+        )
+        assert failed.rc not in (0, 124), failed
+        assert "no version of the protocol in common" in pair.client.run("dmesg").out
+
+
+# The answer to the first message, the requirements, the version that follows, and the number of connections.
+ANSWERS = [
+    ("right", ("V2-7", "V2-22"), "2", 1),
+    ("denied", ("V2-65",), "2", 1),
+    ("twice", ("V2-5",), "2", 1),
+    ("range-cut", ("V2-50",), "2", 1),
+    ("error-4-other", ("V2-69",), "2", 1),
+    ("range-1-1", ("V2-9", "V2-10", "V2-12"), "1", 1),
+    ("range-1-1-own-word", ("V2-13",), "1", 1),
+    ("range-1-2", ("V2-66",), "1", 1),
+    ("badheader", ("V2-16",), "1", 1),
+    ("reply-1", ("V2-16",), "1", 1),
+    ("error-4", ("V2-16", "V2-69"), "1", 2),
+    ("refuse-disconnect", ("V2-14",), "1", 2),
+    ("disconnect", ("V2-15", "V2-71"), "2", 2),
+]
+
+for mode, rows, version, connections in ANSWERS:
+
+    @test(
+        "the first answer: {mode}",
+        *rows,
+        "V2-4",
+        allowed=PROVOKED,
+        limit=90,
+        cases=[{"mode": mode, "version": version, "connections": connections}],
+    )
+    def answered(pair: Pair, mode: str, version: str, connections: int) -> None:
+        """Exactly this version follows, and no call was sent before it was known."""
+        with client_rule(pair, AUTO), peer(pair, "--private-data", GOOD, "--first", mode) as server:
+            with server.mounted():
+                assert details(pair.client, server.port)["protocol"] == f"{version} (of auto)"
+                pair.client.run(f"ls {MOUNT_POINT}")
+            assert len(server.of("established")) == connections
+            keeps(server, version)
+            if version == "1":
+                # V2-71: it is remembered, until the rule is written.
+                with server.mounted():
+                    pass
+                assert server.messages()[-1]["vers"] == 1
+                assert offers(server) == 1
+
+
+def offers(server: Peer) -> int:
+    """The number of first messages in version 2."""
+    firsts = {m["connection"]: m for m in reversed(server.messages())}
+    return sum(message["vers"] == 2 for message in firsts.values())
+
+
+def keeps(server: Peer, version: str) -> None:
+    """The first message is a short one of version 2; all others of the last connection have the version."""
+    first, *others = server.messages()
+    assert (first["vers"], first["length"], first["direction"]) == (2, 72, wire.CALL), first
+    last = others[-1]["connection"]
+    versions = {message["vers"] for message in others if message["connection"] == last}
+    assert versions == {int(version)}, versions
+
+
+@test(
+    "no version in common: {mode}",
+    "V2-11",
+    "V2-66",
+    allowed=PROVOKED,
+    cases=[{"mode": mode} for mode in ("range-3-5", "range-2-1", "range-2-2")],
+)
+def nothing_in_common(pair: Pair, mode: str) -> None:
+    """The mount fails at once, after one connection."""
+    with client_rule(pair, AUTO), peer(pair, "--private-data", GOOD, "--first-of-each", mode) as server:
+        failed = pair.client.run(f"mkdir -p {MOUNT_POINT}; timeout 30 {server.mount_command()}", check=False)
+        assert failed.rc not in (0, 124), failed
+        assert len(server.of("established")) == 1, server.of("established")
+
+
+@test("a peer without private data", "V2-8", "V2-22", "V2-23", "V2-24", "V2-25", allowed=PROVOKED, limit=90)
+def without_private_data(pair: Pair) -> None:
+    """It takes 4096 bytes once it has agreed to version 2, and no more than 1024 in version 1."""
+    link = f"ln -s {'x' * 2000} {MOUNT_POINT}/link"
+    for mode, longest, inline in (("right", 4096, True), ("range-1-1", 1024, False)):
+        with client_rule(pair, AUTO), peer(pair, "--first", mode) as server, server.mounted():
+            assert details(pair.client, server.port)["inline_call"].startswith(f"{longest} ")
+            pair.client.run(link, check=False)
+            # We take as much, and have said so.
+            assert server.of("connect")[0]["private_data"].startswith(GOOD)
+            sent = [message for message in server.messages() if message["length"] > 1024]
+            assert bool(sent) == inline, sent
+            assert all(message["length"] <= longest and not message["read"] for message in sent)
+
+
+@test("a long first message", "V2-24", "V2-61", server="ours")
+def long_first_message(pair: Pair) -> None:
+    """The server takes one of 4096 bytes; its first answer to a client that has promised nothing is short."""
+    data = bytes(range(1, 251)) * 12
+    (pair.client.share / "content").write_bytes(data)
+    fh, _ = export_file(pair, 3000)
+    read = read_of(fh, 2000)
+    messages = [
+        wire.msg(0x1001, 32, read, vers=2, direction=wire.CALL),
+        wire.msg(0x2001, 32, words(0x2001) + read[4:], vers=2, direction=wire.CALL),
+    ]
+    long = wire.msg(0x3001, 32, wire.rpc_call(0x3001, 100003, 3, 0, bytes(4000)), vers=2, direction=wire.CALL)
+    with server_rule(pair, AUTO):
+        orders = [{"exchanges": [[message.hex()] for message in messages]}, {"exchanges": [[long.hex()]]}]
+        silent, first = carried_out(pair, *orders)
+    (refused,), (answered,) = silent["exchanges"]
+    # A reply of 2000 bytes does not fit into the first answer, and then does.
+    assert bytes.fromhex(refused)[12:16] == words(wire.RDMA_ERROR), refused
+    assert len(bytes.fromhex(answered)) > 2000 and wire.decode(bytes.fromhex(answered))[0]["vers"] == 2
+    ((reply,),) = first["exchanges"]
+    assert wire.decode(bytes.fromhex(reply))[0]["proc"] == wire.RDMA_MSG, reply
+
+
+@test("no invalidation by private data", "V2-26", server="ours")
+def no_invalidation(pair: Pair) -> None:
+    """The R bit of both ends counts for version 1 alone."""
+    pair.server.run("head -c 100000 /dev/zero >/export/invalidated")
+    for version, invalidates in ((AUTO, False), ("1", True)):
+        with ends(pair, version):
+            pair.mount("3")
+            pair.client.run(f"cat {MOUNT_POINT}/invalidated >/dev/null")
+            (shown,) = served(pair.server)
+            assert (shown["remote_invalidates"] != "0") == invalidates, shown
+            pair.umount()
+
+
+def two(xid: int = 0x1001, direction: int = wire.CALL, **changes: object) -> bytes:
+    """A call of version 2 that does nothing."""
+    return wire.msg(xid, 32, wire.rpc_call(xid, 100003, 3, 0), **{"vers": 2, "direction": direction, **changes})
+
+
+def refusal(xid: int, version: int, *body: int) -> tuple[int, ...]:
+    """The words of an error, without its credits."""
+    return (xid, version, wire.RDMA_ERROR, *body)
+
+
+RANGE = (wire.ERR_VERS, 1, 2)
+# The messages of a client to a server that speaks both, and its replies: the words of an error, or the version.
+SERVED = [
+    ("version 1", ("V2-20",), [null()], [1]),
+    ("version 2", ("V2-7", "V2-19"), [two()], [2]),
+    ("another version, then each", ("V2-62", "V2-68"), [two(vers=3), null(0x2001)], [refusal(0x1001, 3, *RANGE), 1]),
+    ("a later version 2", ("V2-70",), [two(proc=10), null(0x2001)], [refusal(0x1001, 2, wire.ERR_VERS, 1, 1), 1]),
+    ("a defect first", ("V2-68",), [two(direction=2), null(0x2001)], [refusal(0x1001, 2, wire.ERR_CHUNK), 1]),
+    ("version 1 on version 2", ("V2-17", "V2-18"), [two(), null(0x2001)], [2, refusal(0x2001, 1, *RANGE)]),
+    ("version 2 on version 1", ("V2-17", "V2-18"), [null(), two(0x2001)], [1, refusal(0x2001, 2, *RANGE)]),
+    ("unknown type later", ("V2-30",), [two(), two(0x2001, proc=10)], [2, refusal(0x2001, 2, wire.ERR_CHUNK)]),
+    ("the direction of no word", ("V2-33", "V2-64"), [two(), two(0x2001, 2)], [2, refusal(0x2001, 2, wire.ERR_CHUNK)]),
+    (
+        "an unknown operation",
+        ("V2-45", "XC-30"),
+        [two(), wire.optional(0x2001, 32, wire.CALL, 99)],
+        [2, refusal(0x2001, 2, wire.INVAL_OPTION)],
+    ),
+    (
+        "an operation longer than its message",
+        ("V2-47",),
+        [two(), wire.optional(0x2001, 32, wire.CALL, 99)[:24] + words(4096)],
+        [2, refusal(0x2001, 2, wire.ERR_CHUNK)],
+    ),
+    (
+        "an unknown operation in reply, and an error",
+        ("V2-48", "V2-39", "V2-50"),
+        [two(), wire.optional(0x3001, 32, wire.REPLY, 99), wire.error(0x3002, 32, 9, vers=2), two(0x2001)],
+        [2, 2],
+    ),
+]
+
+
+@test(
+    "a server of both: {what}",
+    *sorted({row for _, rows, _, _ in SERVED for row in rows}),
+    server="ours",
+    cases=[{"what": what, "messages": messages, "replies": replies} for what, _, messages, replies in SERVED],
+)
+def server_of_both(pair: Pair, what: str, messages: list[bytes], replies: list[int | tuple[int, ...]]) -> None:
+    """Exactly these replies."""
+    with server_rule(pair, AUTO):
+        # Each message is sent once the reply to the one before is here; one without a reply is sent with the next.
+        exchanges: list[list[str]] = [[]]
+        for message in messages:
+            exchanges[-1].append(message.hex())
+            if message[:4] not in (words(0x3001), words(0x3002)):
+                exchanges.append([])
+        (found,) = carried_out(pair, {"private_data": GOOD, "exchanges": exchanges[:-1]})
+        assert "failed" not in found, found
+        got = [bytes.fromhex(reply) for exchange in found["exchanges"] for reply in exchange]
+        assert len(got) == len(replies), (what, [reply.hex() for reply in got])
+        for reply, expected in zip(got, replies, strict=True):
+            if isinstance(expected, tuple):
+                assert reply[:8] + reply[12:] == words(*expected), (what, reply.hex())
+            else:
+                header, payload = wire.decode(reply)
+                assert header["vers"] == expected and header["proc"] == wire.RDMA_MSG, (what, reply.hex())
+                assert header.get("direction", wire.REPLY) == wire.REPLY
+                assert wire.decode_reply(payload)[0] is not None, (what, reply.hex())
+
+
+@test(
+    "a server of one version: {version}",
+    "V2-9",
+    "V2-62",
+    "V2-20",
+    server="ours",
+    cases=[{"version": "1"}, {"version": "2"}],
+)
+def server_of_one(pair: Pair, version: str) -> None:
+    """The other version is refused with the range."""
+    number = int(version)
+    other = two() if number == 1 else null()
+    with server_rule(pair, version):
+        (found,) = carried_out(pair, {"private_data": GOOD, "exchanges": [[other.hex()]]})
+        ((reply,),) = found["exchanges"]
+        got = bytes.fromhex(reply)
+        assert got[:8] + got[12:] == words(*refusal(0x1001, 3 - number, wire.ERR_VERS, number, number)), reply
