@@ -12,6 +12,7 @@
 //! - [`PageSet`]: pages with one owner, which a device may use for it.
 //! - [`HeldPages`]: references to pages that their owner may free.
 //! - [`Fifo`]: a queue of fixed capacity.
+//! - [`Few`]: a list that is mostly short.
 //! - [`this_module()`]: `THIS_MODULE` of C.
 //! - [`Global`]: a value of the whole module, under a lock.
 //! - [`Net`]: a network namespace, borrowed.
@@ -60,6 +61,7 @@
 
 mod counter;
 pub(crate) mod debugfs;
+mod few;
 mod fifo;
 mod global;
 mod held;
@@ -80,6 +82,7 @@ mod time;
 mod wait;
 
 pub(crate) use counter::Counter;
+pub(crate) use few::Few;
 pub(crate) use fifo::Fifo;
 pub(crate) use global::{
     global,

@@ -37,6 +37,9 @@ pub(crate) enum RdmaError {
 }
 
 impl RdmaError {
+    /// Bytes of the longest message.
+    pub(crate) const LONGEST: usize = 28;
+
     /// The code word of [`RdmaError::Version`].
     const VERSION: u32 = 1;
 

@@ -14,7 +14,6 @@ use super::{
             ReadSegment,
             Segment, //
         },
-        error::RdmaError,
         prefix::Proc,
         xdr::Writer, //
     },
@@ -127,21 +126,6 @@ pub(crate) fn encode_bare_header(
     Ok(MIN_LEN)
 }
 
-/// Writes an `RDMA_ERROR` and returns its length in bytes, as [`RdmaError::encode`].
-///
-/// # Errors
-///
-/// [`EncodeError::NoRoom`].
-pub(crate) fn encode_error(
-    xid: u32,
-    version: u32,
-    credits: u32,
-    error: &RdmaError,
-    out: &mut [u8],
-) -> Result<usize, EncodeError> {
-    Ok(error.encode(xid, version, credits, out)?)
-}
-
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_encode))]
 mod tests {
@@ -151,6 +135,7 @@ mod tests {
             reply_chunk_len,
             write_list_len, //
         },
+        error::RdmaError,
         vectors::*, //
     };
     use super::*;
@@ -227,22 +212,18 @@ mod tests {
     fn errors() {
         let mut out = [0; 28];
         let version = RdmaError::Version { low: 1, high: 1 };
-        assert_eq!(encode_error(0xa1b2_c306, 2, 16, &version, &mut out), Ok(28));
+        assert_eq!(version.encode(0xa1b2_c306, 2, 16, &mut out), Ok(28));
         assert_eq!(out.as_slice(), Message::new(&TV_V1_9).bytes());
 
         let bad_header = RdmaError::BadHeader;
-        assert_eq!(
-            encode_error(0xa1b2_c307, 1, 16, &bad_header, &mut out),
-            Ok(20)
-        );
+        assert_eq!(bad_header.encode(0xa1b2_c307, 1, 16, &mut out), Ok(20));
         assert_eq!(out.get(..20), Some(Message::new(&TV_V1_10).bytes()));
 
         for len in 0..28 {
             let out = out.get_mut(..len).unwrap_or_default();
-            let no_room = Err(EncodeError::NoRoom);
-            assert_eq!(encode_error(1, 1, 1, &version, out), no_room);
-            assert!(len >= 20 || encode_error(1, 1, 1, &bad_header, out) == no_room);
-            assert_eq!(encode_bare_header(1, 1, out), no_room);
+            assert!(version.encode(1, 1, 1, out).is_err());
+            assert!(len >= 20 || bad_header.encode(1, 1, 1, out).is_err());
+            assert_eq!(encode_bare_header(1, 1, out), Err(EncodeError::NoRoom));
         }
     }
 

@@ -81,7 +81,9 @@ impl CallsBack for Connection {
         }
         self.stats.callbacks.inc();
         self.trace().cb_call(call.xid(), body.len());
-        let sent = settled.send_message(None, GFP_NOWAIT | __GFP_NOWARN, |out| {
+        // CAST: Widening.
+        let most = self.wire().header_len().saturating_add(body.len() as usize);
+        let sent = settled.send_message(most, None, GFP_NOWAIT | __GFP_NOWARN, |out| {
             let header = self
                 .wire()
                 .encode_reverse(call.xid(), MOST_CALLBACKS, Direction::Call, out)

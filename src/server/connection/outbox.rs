@@ -259,15 +259,16 @@ impl From<PostError> for Unsent {
 }
 
 impl Settled<'_> {
-    /// Sends the message that `write` writes, which invalidates the handle `invalidate`; it returns
-    /// the length, or `None` if it has too little room. A message that finds no room in the queue
-    /// is written to memory from `flags`, and posted later.
+    /// Sends the message of up to `most` bytes that `write` writes, which invalidates the handle
+    /// `invalidate`; it returns the length, or `None` if it has too little room. A message that finds
+    /// no room in the queue is written to memory from `flags`, and posted later.
     ///
     /// # Errors
     ///
     /// The reason why it was not, and will not be, sent.
     pub(super) fn send_message(
         &self,
+        most: usize,
         invalidate: Option<u32>,
         flags: Flags,
         write: impl FnOnce(&mut [u8]) -> Option<u32>,
@@ -276,8 +277,8 @@ impl Settled<'_> {
         let Some(write) = posted? else {
             return Ok(());
         };
-        let mut bytes = KVec::from_elem(0u8, self.terms.send_len, flags)
-            .map_err(|_| Unsent::Refused(ENOMEM))?;
+        let most = most.min(self.terms.send_len);
+        let mut bytes = KVec::from_elem(0u8, most, flags).map_err(|_| Unsent::Refused(ENOMEM))?;
         let len = write(&mut bytes).ok_or(Unsent::Refused(EMSGSIZE))?;
         // CAST: Widening.
         bytes.truncate(len as usize);

@@ -20,6 +20,7 @@ use crate::{
             ENOBUFS,
             EPROTO, //
         },
+        Few,
         PageSet,
         Private,
         Shared,
@@ -52,12 +53,15 @@ use crate::{
 /// Registrations that are allocated at a time.
 const SINKS_GROWTH: u32 = 4;
 
+/// RDMA Reads that most calls have no more of.
+const FEW: usize = 4;
+
 /// The arguments of a call as far as they are here, and the RDMA Reads that they lack.
 struct Parts {
     pages: PageSet<Private>,
     len: u32,
     /// The places of the bytes in the arguments, and in the client's memory.
-    reads: KVec<(Range, Remote)>,
+    reads: Few<(Range, Remote), FEW>,
 }
 
 impl Parts {
@@ -75,7 +79,7 @@ impl Parts {
         let mut this = Self {
             pages: PageSet::new(),
             len,
-            reads: KVec::with_capacity(plan.most_reads(), GFP_KERNEL)?,
+            reads: Few::new(plan.most_reads())?,
         };
 
         // CAST: Widening.
@@ -100,7 +104,7 @@ impl Parts {
                         length: piece.len,
                         offset,
                     };
-                    this.reads.push_within_capacity((range, remote))?;
+                    this.reads.push((range, remote))?;
                 }
             }
         }
@@ -109,13 +113,13 @@ impl Parts {
 
     /// The number of RDMA Reads, and their bytes.
     fn size(&self) -> (u32, u32) {
-        let bytes = self
-            .reads
+        let reads = self.reads.as_slice();
+        let bytes = reads
             .iter()
             .fold(0u32, |sum, (range, _)| sum.saturating_add(range.len));
 
         // CAST: Few.
-        (self.reads.len() as u32, bytes)
+        (reads.len() as u32, bytes)
     }
 
     /// Makes the RDMA Reads.
@@ -127,8 +131,9 @@ impl Parts {
         let mut pages = self.pages;
 
         loop {
-            let ranges = self.reads.iter().map(|read| read.0);
-            let remotes = self.reads.iter().map(|read| read.1);
+            let reads = self.reads.as_slice();
+            let ranges = reads.iter().map(|read| read.0);
+            let remotes = reads.iter().map(|read| read.1);
             let not_made = match terms.transfers.read(pages, ranges, remotes) {
                 Ok(transfer) => return Ok(transfer),
                 Err(not_made) => not_made,
@@ -138,7 +143,7 @@ impl Parts {
             }
             pages = not_made.pages;
             // CAST: Few.
-            terms.transfers.grow(self.reads.len() as u32)?;
+            terms.transfers.grow(reads.len() as u32)?;
             if let Some(sinks) = &terms.sinks {
                 sinks.grow(SINKS_GROWTH)?;
             }
@@ -158,7 +163,7 @@ impl Settled<'_> {
             self.recycle(message);
         }
         let len = parts.len;
-        if parts.reads.is_empty() {
+        if parts.reads.as_slice().is_empty() {
             call.set_read(parts.pages, len);
             return self.push(call);
         }

@@ -300,7 +300,7 @@ impl Settled<'_> {
         }
         let most = self.terms.credits;
         let credits = self.receives.grant(most, most);
-        let sent = self.send_message(None, flags, |out| {
+        let sent = self.send_message(RdmaError::LONGEST, None, flags, |out| {
             let len = self
                 .wire()
                 .encode_error(xid, version, credits, error, out)

@@ -19,6 +19,7 @@ use crate::{
             EMSGSIZE,
             ENOBUFS, //
         },
+        Few,
         PageSet,
         Shared,
         PAGE_SIZE, //
@@ -48,10 +49,13 @@ use crate::{
     }, //
 };
 
+/// RDMA Writes that most replies have no more of.
+const FEW: usize = 4;
+
 /// The RDMA Writes of a reply: ranges of its pages, one after the other, and the segments.
 struct Writes {
-    ranges: KVec<Range>,
-    remotes: KVec<Remote>,
+    ranges: Few<Range, { 3 * FEW }>,
+    remotes: Few<Remote, FEW>,
 }
 
 impl Writes {
@@ -65,8 +69,8 @@ impl Writes {
         let count = plan.most_writes() as usize;
         let mut this = Self {
             // A Write is from no more than the three parts of the reply.
-            ranges: KVec::with_capacity(count.saturating_mul(3), GFP_KERNEL)?,
-            remotes: KVec::with_capacity(count, GFP_KERNEL)?,
+            ranges: Few::new(count.saturating_mul(3))?,
+            remotes: Few::new(count)?,
         };
 
         for write in plan.writes() {
@@ -75,13 +79,13 @@ impl Writes {
                 length: write.part.len,
                 offset: write.offset,
             };
-            this.remotes.push_within_capacity(remote)?;
+            this.remotes.push(remote)?;
             for place in layout.places(write.part.at, write.part.len) {
                 let range = Range {
                     at: place.at,
                     len: place.len,
                 };
-                this.ranges.push_within_capacity(range)?;
+                this.ranges.push(range)?;
             }
         }
         Ok(this)
@@ -96,8 +100,12 @@ impl Writes {
         let mut pages = pages;
 
         loop {
-            let (ranges, remotes) = (self.ranges.iter().copied(), self.remotes.iter().copied());
-            let not_made = match terms.transfers.write(pages, ranges, remotes) {
+            let (ranges, remotes) = (self.ranges.as_slice(), self.remotes.as_slice());
+            let made =
+                terms
+                    .transfers
+                    .write(pages, ranges.iter().copied(), remotes.iter().copied());
+            let not_made = match made {
                 Ok(transfer) => return Ok(transfer),
                 Err(not_made) => not_made,
             };
@@ -106,9 +114,9 @@ impl Writes {
             }
             pages = not_made.pages;
             // Each page and each part of the reply may begin a run.
-            let runs = pages.len().saturating_add(self.ranges.len());
+            let runs = pages.len().saturating_add(ranges.len());
             // CAST: Few.
-            let (runs, segments) = (runs as u32, self.remotes.len() as u32);
+            let (runs, segments) = (runs as u32, remotes.len() as u32);
             terms
                 .transfers
                 .grow(most_requests(runs, segments, terms.write_elements))?;
@@ -205,7 +213,9 @@ impl Settled<'_> {
         plan: &ReplyPlan<'_, '_>,
         body: &XdrBuf<'_>,
     ) -> Result<(), Unsent> {
-        self.send_message(call.invalidate, GFP_KERNEL, |out| {
+        // CAST: Not longer than a message.
+        let len = plan.message_len() as usize;
+        self.send_message(len, call.invalidate, GFP_KERNEL, |out| {
             self.write_message(call, plan, body, out)
         })
     }
@@ -223,6 +233,7 @@ impl Settled<'_> {
     }
 
     /// Sends a reply with RDMA Writes in front of it.
+    #[inline(never)]
     fn send_written(
         &self,
         call: &Call,
@@ -241,7 +252,7 @@ impl Settled<'_> {
         // longer than until the completion of the message.
         let pages = reply.detach().map_err(|_| refused(ENOMEM))?;
         let transfer = writes.make(self.terms, pages).map_err(Unsent::Refused)?;
-        self.count_written(call.xid, &writes.remotes);
+        self.count_written(call.xid, writes.remotes.as_slice());
 
         self.send_or_wait(Message::Send {
             bytes,

@@ -18,7 +18,7 @@ pub(crate) struct Remote {
 }
 
 /// Bytes in the pages of a set, which count one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     /// The first byte: a multiple of the size of a page is the first byte of a page.
     pub(crate) at: u32,
@@ -68,7 +68,7 @@ impl<I: Iterator<Item = Range>, A: Fn(u32) -> Option<u64>> Runs<I, A> {
             addr,
             // A page has bytes.
             size: size.max(1),
-            range: Range { at: 0, len: 0 },
+            range: Range::default(),
             ahead: None,
         }
     }
