@@ -152,6 +152,7 @@ pub(crate) use self::{
     },
     rpc::Program,
     v2::{
+        exchange,
         negotiate::{
             self,
             Versions, //

@@ -81,6 +81,8 @@ use size::{
 
 /// Seconds that resolving an address or a route may take.
 const RESOLVE_LIMIT_SECS: u32 = 5;
+/// Seconds that the response to our characteristics may take.
+const EXCHANGE_LIMIT_SECS: u32 = 5;
 /// The number of times that a message is sent again before the connection ends.
 const RETRY_COUNT: u8 = 6;
 
@@ -297,6 +299,34 @@ fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<()
     Ok(())
 }
 
+/// Exchanges characteristics over a connection of version 2. A server that does not respond is
+/// taken to have none.
+fn exchange(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), ConnectError> {
+    let limit = secs_to_jiffies(EXCHANGE_LIMIT_SECS);
+
+    sender
+        .announce(credits)
+        .map_err(ConnectError::at(Step::Exchange))?;
+    let connection = &sender.connection;
+    if connection.characteristics.is_settled() {
+        return Ok(());
+    }
+    match wait(connection, limit) {
+        Err(failed) if failed.code == ETIMEDOUT.to_errno() => {
+            if shared.log.may_inform() {
+                pr_info!(
+                    "{}: the server did not respond to our characteristics\n",
+                    shared.xprt.peer()
+                );
+            }
+            Ok(())
+        }
+        outcome => outcome
+            .map(drop)
+            .map_err(ConnectError::with(Step::Exchange)),
+    }
+}
+
 /// Requests the connection from the server, and settles the terms.
 fn negotiate(
     shared: &Shared,
@@ -311,5 +341,6 @@ fn negotiate(
 
     connection.set_negotiated(negotiated);
     proposal.log(shared, &thresholds, peer);
-    probe(shared, sender, &proposal)
+    probe(shared, sender, &proposal)?;
+    exchange(shared, sender, proposal.credits)
 }

@@ -4,6 +4,7 @@
 
 pub(in crate::client) mod abandoned;
 pub(in crate::client) mod attempt;
+pub(in crate::client) mod characteristics;
 pub(in crate::client) mod close_reason;
 mod deadline;
 mod events;
@@ -31,6 +32,7 @@ use kernel::{
 use self::{
     abandoned::Abandoned,
     attempt::Attempt,
+    characteristics::Characteristics,
     close_reason::CloseReason,
     deadline::InvalidationDeadline,
     grower::RETRY,
@@ -126,6 +128,9 @@ pub(crate) struct Connection {
     /// The offer of another version.
     #[pin]
     pub(super) offer: Offer,
+    /// The characteristics of both ends, in version 2.
+    #[pin]
+    pub(super) characteristics: Characteristics,
     /// The terms, once they are settled.
     negotiated: SetOnce<Negotiated>,
     // Last: dropping it may drop the last reference to the module.
@@ -162,6 +167,7 @@ impl Connection {
                 deadline: InvalidationDeadline::new(),
                 watchdog <- new_delayed_work!("rpcrdma_rs::Connection::watchdog"),
                 offer <- Offer::new(),
+                characteristics <- Characteristics::new(),
                 negotiated: SetOnce::new(),
                 shared,
             }),

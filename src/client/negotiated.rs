@@ -85,14 +85,21 @@ impl Negotiated {
         self.spoken.wire()
     }
 
-    /// Both ends have agreed on `wire`. Without private data the server takes longer messages in
-    /// version 2 than it may take in version 1 (V2-22, V2-25).
+    /// Both ends have agreed on `wire`. In version 2 a server without private data takes longer
+    /// messages than it may in version 1 (V2-22, V2-25), and no reply is planned to be longer before
+    /// the server has shown that it heeds sizes (XC-89).
     pub(super) fn agree(&self, wire: Wire) {
         self.spoken.set(wire);
-        if let (Wire::V2, None) = (wire, self.facts.peer) {
-            let told = PrivateData::of_version_2();
-            self.limits
-                .change(Thresholds::for_client(&self.facts.own, &told));
+        if wire == Wire::V2 {
+            let default = PrivateData::of_version_2();
+            let peer = self.facts.peer.as_ref().unwrap_or(&default);
+            let told = Thresholds::for_client(&self.facts.own, peer);
+            let planned = Thresholds::for_client(&self.facts.own, &default);
+
+            self.limits.change(Thresholds {
+                call: told.call,
+                reply: planned.reply,
+            });
         }
     }
 

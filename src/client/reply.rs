@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     proto::{
+        exchange::Refused,
         Incoming,
         RdmaError,
         Reply, //
@@ -247,6 +248,14 @@ impl<'q> Source<'q> {
                 error,
             } => self.refused(xid, credits, &error),
             _ if self.invalidated.is_some() => self.dropped().into(),
+            Incoming::Operation(arrived) => {
+                if self.connection.take_operation(&arrived) {
+                    // A Receive was posted for it, as for a reply.
+                    Spent::Late.into()
+                } else {
+                    Spent::Unsolicited.into()
+                }
+            }
             Incoming::ReverseCall {
                 xid,
                 credits,
@@ -310,6 +319,11 @@ impl<'q> Source<'q> {
         let connection = self.connection;
 
         connection.shared.stats.count_error(error);
+        match connection.operation_refused(xid, error) {
+            Refused::Request => return Spent::Late.into(),
+            Refused::OneWay => return Spent::Unsolicited.into(),
+            Refused::Nothing => {}
+        }
         // A server that refuses a call that does nothing would refuse all others.
         if connection.attempt.is_probing() && connection.probe_failed(xid) {
             return Spent::Late.into();

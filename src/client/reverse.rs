@@ -18,6 +18,7 @@ use super::{
 use crate::{
     proto::{
         credits,
+        exchange::Message,
         neutral::Direction,
         EncodeError,
         RdmaError,
@@ -77,6 +78,12 @@ pub(super) fn refuse(connection: &Connection, xid: u32, version: u32, error: &Rd
     reply_at_once(connection, |out| {
         wire.encode_error(xid, version, grant, error, out)
     });
+}
+
+/// Sends the response to a request about our characteristics.
+pub(super) fn respond(connection: &Connection, message: &Message) {
+    let grant = grant(connection);
+    reply_at_once(connection, |out| message.write(grant, out));
 }
 
 /// Sends the message that `encode` writes in return to a reverse call that is not served. One

@@ -125,6 +125,8 @@ counters! {
         reverse_zero_grants,
         /// Reverse calls that got an error because the reply was too long.
         reverse_too_long,
+        /// Optional operations that no right server sends.
+        odd_operations,
     }
 }
 

@@ -14,7 +14,8 @@ use super::{
         Segment, //
     },
     defect::Defect,
-    error::RdmaError, //
+    error::RdmaError,
+    neutral::Optional, //
 };
 
 /// A reply to one of our calls, not yet compared with the call.
@@ -75,6 +76,8 @@ pub(crate) enum Incoming<'a> {
         /// The error that the server gets.
         error: RdmaError,
     },
+    /// An optional operation.
+    Operation(Optional<'a>),
     /// The server could not process one of our calls, which ends the call.
     Error {
         /// The xid of the call.

@@ -94,6 +94,17 @@ impl<C> Incoming<'_, C> {
     }
 }
 
+/// An optional operation that was received, well-formed, in the bytes of its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Optional<'a> {
+    /// Its xid.
+    pub(crate) xid: u32,
+    /// The credits word, unchecked.
+    pub(crate) credits: u32,
+    /// The message.
+    pub(crate) message: &'a [u8],
+}
+
 /// The reason why a message cannot be processed. A codec that cannot be as specific reports
 /// [`Rejection::BadHeader`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

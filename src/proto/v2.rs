@@ -21,6 +21,7 @@
 //! | [`peers`] | the memory of peers that have version 1 alone |
 //! | [`credits`] | the messages that may be sent, some of them without an answer |
 //! | [`end`] | the operations of one end, and the effect of its peer's |
+//! | [`exchange`] | the messages of one end |
 //! | [`pending`] | requests for a change, until they are settled |
 //! | [`limits`] | the length of messages, which changes while the connection is in use |
 //!
@@ -33,6 +34,7 @@ pub(crate) mod credits;
 pub(crate) mod defect;
 pub(crate) mod encode;
 pub(crate) mod end;
+pub(crate) mod exchange;
 pub(crate) mod header;
 pub(crate) mod later;
 pub(crate) mod limits;

@@ -77,7 +77,9 @@ impl Kind {
     /// The kind of a message that was received in this version.
     fn of(received: &Received<'_>, wire: Wire) -> Self {
         match received {
-            Received::Call(_) | Received::ReverseReply { .. } => Self::Good,
+            Received::Call(_) | Received::ReverseReply { .. } | Received::Operation(_) => {
+                Self::Good
+            }
             Received::ReverseError { .. } => Self::Error,
             Received::Reject {
                 why: Reason::Defect(Defect::Type),

@@ -5,6 +5,7 @@
 mod call;
 mod callback;
 mod calls;
+mod characteristics;
 mod close_reason;
 mod growth;
 mod open;
@@ -40,6 +41,7 @@ pub(super) use self::open::{
 use self::{
     call::Call,
     calls::Calls,
+    characteristics::Characteristics,
     close_reason::CloseReason,
     outbox::Outbox,
     receives::Receives,
@@ -154,6 +156,9 @@ pub(crate) struct Connection {
     admission: Admission,
     /// The version of the protocol that it speaks.
     version: Version,
+    /// The characteristics of both ends, in version 2.
+    #[pin]
+    characteristics: Characteristics,
     /// Its counters.
     stats: Stats,
     /// Its place among all connections.
@@ -206,6 +211,7 @@ impl Connection {
                 number: connections::number(),
                 version: Version::new(admission.policy.versions()),
                 admission,
+                characteristics <- Characteristics::new(),
                 stats: Stats::new(),
                 entry <- new_spinlock!(None, "rpcrdma_rs::Connection::entry"),
                 terms: SetOnce::new(),

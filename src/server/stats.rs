@@ -78,6 +78,8 @@ counters! {
     callback_errors,
     /// Replies, or errors, to no call that waits for one (BI-29).
     unknown_callbacks,
+    /// Optional operations that no right client sends.
+    odd_operations,
 }
 
 impl Stats {

@@ -121,6 +121,9 @@ PLACES = {
     "src/verbs/rw/transfer.rs: Memory": "V1-124",
     "src/verbs/send_queue.rs: post_with": "V1-150 PD-23",
     "src/proto/neutral.rs: Kind": "XC-3 XC-5 XC-6 XC-7 XC-8",
+    "src/proto/v2/exchange.rs: Message": "XC-41 XC-44 XC-85",
+    "src/server/connection/characteristics.rs: take_operation": "XC-78 XC-79 XC-102",
+    "src/client/connection/characteristics.rs: begin": "XC-80",
     "src/proto/v2/characteristics.rs: TABLE": "XC-21 XC-26 XC-68 XC-71 XC-77 XC-81 XC-82",
     "src/proto/v2/characteristics.rs: Set": "XC-2 XC-4 XC-14 XC-20",
     "src/proto/v2/encode.rs: RpcHeader": "V2-31 V2-35 V2-7",
@@ -152,10 +155,8 @@ OPEN = ""
 
 # Requirements of version 2 that codec and decisions alone cannot show.
 LATER = {
-    "it waits for a connection that begins in version 2": "V2-28 XC-41 XC-44",
-    "it waits for the Receives of a connection of version 2": "XC-102",
-    "it waits for remote invalidation in version 2": "XC-78 XC-79 XC-80",
-    "it waits for reverse calls in version 2": "XC-83 XC-84 XC-85",
+    "it waits for a connection that begins in version 2": "V2-28",
+    "it waits for a client of version 2 that takes no calls": "XC-83 XC-84",
 }
 
 # Requirements that do not concern the transport, or that it cannot meet.

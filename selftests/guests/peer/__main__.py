@@ -116,6 +116,9 @@ class Server:
         name = nfs.looked_up(call, arguments)
         if not self.mutator.left:
             say("message", connection=connection.number, length=len(message), **header, rpc=call, name=name)
+        if header.get("operation") is not None and "malformed" not in header:
+            self.operated(connection, header)
+            return
         # A call that was faster than the disconnect gets no reply.
         if "malformed" in header or self.outcome(connection.number) == "disconnect":
             return
@@ -141,6 +144,17 @@ class Server:
         for chunk in [*header["write"], header["reply"] or []]:
             if chunk:
                 self.last_handle, self.last_middle = chunk[0]["handle"], chunk[len(chunk) // 2]["handle"]
+
+    def operated(self, connection, header):
+        """An optional operation of version 2: refused, answered with a size, or ignored, by the options."""
+        how, xid = self.options.operations, header["xid"]
+        if how == "refuse" and header["direction"] == wire.CALL:
+            connection.send(wire.error(xid, self.credits, wire.INVAL_OPTION, vers=2))
+        elif how.isdigit() and header["operation"] == wire.INITXCH:
+            start = wire.characteristics((wire.RBSIZ, int(how)))
+            connection.send(wire.optional(1, 1, wire.CALL, wire.INITXCH, start + wire.words(0)))
+        elif how.isdigit() and header["operation"] == wire.REQXCH:
+            connection.send(wire.optional(xid, self.credits, wire.REPLY, wire.RESPXCH, wire.words(0, 0, 0)))
 
     def mode_of(self, connection, call, name):
         """The mode of the reply to a call."""
@@ -284,6 +298,7 @@ def main():
     )
     parser.add_argument("--first", choices=modes.MODES, help="mode of the reply to the first call")
     parser.add_argument("--first-of-each", choices=modes.MODES, help="likewise, the first call of each connection")
+    parser.add_argument("--operations", default="refuse", help="optional operations: refuse, ignore, or the own size")
     parser.add_argument("--mutate", type=int, default=0, help="calls to reply to wrongly, at random")
     parser.add_argument("--seed", type=int, default=8166, help="seed of that")
     parser.add_argument("--credits", type=int, default=32, help="credits to grant")

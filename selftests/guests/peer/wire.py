@@ -8,6 +8,8 @@ import struct
 
 RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE, RDMA_ERROR = range(5)
 RDMA2_OPTIONAL = 5
+INITXCH, REQXCH, RESPXCH, UPDXCH = range(1, 5)
+RBSIZ, REQREMINV, BRS = range(1, 4)
 ERR_VERS, ERR_CHUNK, INVAL_OPTION = 1, 2, 3
 CALL, REPLY = 0, 1
 SUCCESS, PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL, GARBAGE_ARGS, SYSTEM_ERR = range(6)
@@ -87,6 +89,9 @@ def decode(message):
             found["reply"] = reader.chunk() if reader.flag() else None
         elif found["proc"] == RDMA_ERROR:
             found["error"] = reader.word()
+        elif found["proc"] == RDMA2_OPTIONAL and found["vers"] == 2:
+            found["direction"], found["operation"] = reader.word(), reader.word()
+            found["info"] = reader.opaque().hex()
     except Malformed as reason:
         found["malformed"] = str(reason)
     return found, reader.rest
@@ -151,6 +156,11 @@ def optional(xid, credits, direction, operation, info=b"", payload=b""):
     """An RDMA2_OPTIONAL."""
     begin = words(xid, 2, credits, RDMA2_OPTIONAL, direction, operation, len(info))
     return begin + info + bytes(-len(info) % 4) + payload
+
+
+def characteristics(*entries):
+    """A set of characteristics of one word each: (id, value)."""
+    return words(len(entries)) + b"".join(words(number, 4, value) for number, value in entries)
 
 
 def rpc_denied(xid):

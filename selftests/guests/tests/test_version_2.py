@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from guests.harness.network import CLIENT, SERVER
-from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
+from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import files, recall
 from guests.lib.connecting import PROVOKED
 from guests.lib.peer import Peer, peer
-from guests.lib.requester import carried_out, export_file, null, read_of
+from guests.lib.requester import MEANWHILE, TAKES, carried_out, export_file, null, read_of, segment
 from guests.lib.rules import Rule, rule
 from guests.lib.sight import details, served
 from guests.peer import wire
@@ -212,17 +212,142 @@ def long_first_message(pair: Pair) -> None:
     assert wire.decode(bytes.fromhex(reply))[0]["proc"] == wire.RDMA_MSG, reply
 
 
-@test("no invalidation by private data", "V2-26", server="ours")
-def no_invalidation(pair: Pair) -> None:
-    """The R bit of both ends counts for version 1 alone."""
+@test("invalidation by characteristics", "V2-26", "XC-77", "XC-78", "XC-79", "XC-80", server="ours")
+def invalidation(pair: Pair) -> None:
+    """A client that announces it gets Sends With Invalidate, and no other; private data counts for version 1 alone."""
     pair.server.run("head -c 100000 /dev/zero >/export/invalidated")
-    for version, invalidates in ((AUTO, False), ("1", True)):
-        with ends(pair, version):
+    for setting, invalidates in (("on", True), ("off", False)):
+        client = rule(pair.client, "two", peer=SERVER.ipv4, version=AUTO, remote_invalidation=setting)
+        with client, server_rule(pair, AUTO):
             pair.mount("3")
             pair.client.run(f"cat {MOUNT_POINT}/invalidated >/dev/null")
             (shown,) = served(pair.server)
-            assert (shown["remote_invalidates"] != "0") == invalidates, shown
+            assert shown["protocol"].startswith("2 ") and (shown["remote_invalidates"] != "0") == invalidates, shown
             pair.umount()
+    fh, _ = export_file(pair, 3000)
+    chunk = words(0).hex() + words(1, 1).hex() + segment(3000) + words(0, 0).hex()
+    begin = words(0x1001, 2, 32, wire.RDMA_MSG, wire.CALL).hex()
+    call = begin + chunk + read_of(fh, 3000).hex()
+    seen: list[dict[str, str]] = []
+
+    def look() -> None:
+        wait_until(lambda: [s for s in served(pair.server) if s["write_segments"] != "0"], "no reply was sent", 20)
+        seen.extend(served(pair.server))
+
+    with server_rule(pair, AUTO):
+        order = {"private_data": TAKES, "memory": bytes(3000).hex(), "exchanges": [[call], MEANWHILE]}
+        (found,) = carried_out(pair, order, until=look)
+    assert "failed" not in found, found
+    assert [shown["remote_invalidates"] for shown in seen] == ["0"], seen
+
+
+@test("characteristics of both ends", "XC-21", "XC-38", "XC-40", "XC-88", "XC-89", server="ours")
+def characteristics(pair: Pair) -> None:
+    """Each end keeps to the size of the other's Receives, and a client without a backchannel is never called."""
+    sizes = {"inline_send": 16384, "inline_receive": 8192}
+    client = rule(pair.client, "two", peer=SERVER.ipv4, version=AUTO, **sizes)
+    large = {"inline_send": 16384, "inline_receive": 16384}
+    with client, rule(pair.server, "two", side="server", peer=CLIENT.ipv4, version=AUTO, **large):
+        pair.mount("4.2")
+        shown = details(pair.client, NFS_PORT)
+        assert (shown["inline_call"].split()[0], shown["inline_reply"].split()[0]) == ("16384", "8192"), shown
+        assert shown["odd_operations"] == "0"
+        assert [shown["odd_operations"] for shown in served(pair.server)] == ["0"]
+        # Around the sizes, and with chunks.
+        for size in (4000, 8000, 8192, 12000, 16000, 16384, 300000):
+            pair.client.run(f"head -c {size} /dev/urandom >/tmp/sent; cp /tmp/sent {MOUNT_POINT}/sent")
+            pair.drop_caches()
+            pair.client.run(f"cmp /tmp/sent {MOUNT_POINT}/sent")
+        pair.umount()
+
+
+# The peer's treatment of operations, and the longest call that follows.
+OPERATIONS = [("refuse", "4096"), ("ignore", "4096"), ("8192", "8192"), ("2048", "2048")]
+
+
+@test(
+    "a peer and operations: {how}",
+    *(
+        "XC-24",
+        "XC-37",
+        "XC-39",
+        "XC-41",
+        "XC-42",
+        "XC-44",
+        "XC-47",
+        "XC-55",
+        "XC-85",
+        "XC-98",
+        "V2-44",
+        "V2-45",
+        "V2-51",
+    ),
+    limit=90,
+    cases=[{"how": how, "longest": longest} for how, longest in OPERATIONS],
+)
+def operations(pair: Pair, how: str, longest: str) -> None:
+    """The client announces itself behind the first answer; a peer without characteristics is served as before."""
+    client = rule(pair.client, "two", peer=SERVER.ipv4, version=AUTO, inline_send=16384)
+    with client, peer(pair, "--private-data", GOOD, "--operations", how) as server, server.mounted():
+        assert details(pair.client, server.port)["inline_call"].split()[0] == longest
+        pair.client.run(f"ls {MOUNT_POINT}")
+        offer, init, request, *calls = server.messages()
+        assert (init["operation"], request["operation"]) == (wire.INITXCH, wire.REQXCH), (init, request)
+        start = wire.characteristics((wire.RBSIZ, 4096), (wire.REQREMINV, 1), (wire.BRS, 1))
+        assert init["info"] == (start + words(1, 0b111)).hex() and request["info"] == words(0).hex()
+        assert init["length"] <= 1024 and init["direction"] == request["direction"] == wire.CALL
+        xids = [message["xid"] for message in (offer, init, request, *calls)]
+        assert len(set(xids)) == len(xids), xids
+        assert calls and all(call["proc"] == wire.RDMA_MSG for call in calls)
+
+
+def respond(xid: int, *subsets: int) -> bytes:
+    """A RESPXCH of our server, without its credits: the words of three subsets with their counts."""
+    info = words(*subsets)
+    return words(xid, 2, wire.RDMA2_OPTIONAL, wire.REPLY, wire.RESPXCH, len(info)) + info
+
+
+@test(
+    "operations of a client",
+    *("XC-13", "XC-25", "XC-45", "XC-46", "XC-48", "XC-49", "XC-50", "XC-51", "XC-52", "XC-102", "V2-72"),
+    server="ours",
+)
+def client_operations(pair: Pair) -> None:
+    """The server announces itself in return, and rejects each change; calls go on."""
+
+    def request(xid: int, *entries: tuple[int, int]) -> bytes:
+        return wire.optional(xid, 32, wire.CALL, wire.REQXCH, wire.characteristics(*entries))
+
+    init = wire.characteristics((wire.RBSIZ, 8192), (wire.REQREMINV, 0)) + words(0)
+    inits = [wire.optional(xid, 32, wire.CALL, wire.INITXCH, init) for xid in (0x2001, 0x2002, 0x2003)]
+    unknown = [(number, 7) for number in range(100, 132)]
+    # Each exchange, and what comes back last.
+    exchanges = [
+        ([two()], None),
+        ([inits[0], request(0x3001)], respond(0x3001, 0, 0, 0)),
+        ([request(0x3002, (wire.RBSIZ, 0xFFFFFFFF))], respond(0x3002, 0, 1, 1, 0)),
+        ([request(0x3003, (wire.RBSIZ, 4096))], respond(0x3003, 1, 1, 0, 0)),
+        ([request(0x3004, *unknown, (wire.RBSIZ, 2048))], respond(0x3004, 0, 2, 0xFFFFFFFF, 1, 0)),
+        ([request(0x3005, (wire.RBSIZ, 8192), (wire.RBSIZ, 8192))], respond(0x3005, 0, 1, 3, 0)),
+        ([*inits[1:], two(0x4001)], None),
+    ]
+    with server_rule(pair, AUTO):
+        order = {"private_data": GOOD, "exchanges": [[m.hex() for m in sent] for sent, _ in exchanges]}
+        (found,) = carried_out(pair, order)
+    assert "failed" not in found, found
+    replies = [[bytes.fromhex(reply) for reply in exchange] for exchange in found["exchanges"]]
+    for got, (_, expected) in zip(replies, exchanges, strict=True):
+        last = got[-1]
+        if expected is None:
+            assert wire.decode(last)[0]["proc"] == wire.RDMA_MSG, last.hex()
+        else:
+            assert last[:8] + last[12:] == expected, (last.hex(), expected.hex())
+    # It announces itself once.
+    assert [len(got) for got in replies] == [1, 2, 1, 1, 1, 1, 1], replies
+    announced, _ = wire.decode(replies[1][0])
+    own = wire.characteristics((wire.RBSIZ, 4096), (wire.REQREMINV, 0), (wire.BRS, 0)) + words(1, 0b111)
+    assert (announced["operation"], announced["direction"]) == (wire.INITXCH, wire.CALL), announced
+    assert announced["info"] == own.hex(), announced
 
 
 def two(xid: int = 0x1001, direction: int = wire.CALL, **changes: object) -> bytes:

@@ -81,8 +81,8 @@ pub(crate) fn rebuild(call: &Call<'_>) {
     }
 }
 
-/// Places a reply of this shape into what a call offers.
-pub(crate) fn serve(call: &Call<'_>, shape: &ReplyShape<'_>, limits: &ReplyLimits) {
+/// Places a reply of this shape into what a call in version `wire` offers.
+pub(crate) fn serve(wire: Wire, call: &Call<'_>, shape: &ReplyShape<'_>, limits: &ReplyLimits) {
     let Ok(offer) = Offer::of(&call.chunks, &OFFER) else {
         return;
     };
@@ -103,11 +103,11 @@ pub(crate) fn serve(call: &Call<'_>, shape: &ReplyShape<'_>, limits: &ReplyLimit
         exposed.extend(&all);
         assert!(exposed.iter().all(|segment| segment.handle == handle));
     }
-    let Ok(plan) = Wire::V1.plan_reply(&offer, shape, limits) else {
+    let Ok(plan) = wire.plan_reply(&offer, shape, limits) else {
         return;
     };
     let mut out = vec![0; 8192];
-    let len = Wire::V1.encode_reply(&plan, call.xid, 1, &mut out).unwrap();
+    let len = wire.encode_reply(&plan, call.xid, 1, &mut out).unwrap();
     let inline = if plan.is_long() {
         0
     } else {
@@ -128,8 +128,8 @@ pub(crate) fn serve(call: &Call<'_>, shape: &ReplyShape<'_>, limits: &ReplyLimit
     if !plan.is_long() {
         out.extend([call.xid.to_be_bytes(), [0, 0, 0, 1]].concat());
     }
-    assert!(matches!(Wire::V1.receive(&out), Incoming::Reply(_)));
-    let (lists, _) = ChunkLists::decode(&out[16..]).unwrap();
+    assert!(matches!(wire.receive(&out), Incoming::Reply(_)));
+    let (lists, _) = ChunkLists::decode(&out[wire.header_len() - 12..]).unwrap();
     let written = lists.write.chunks().chain(lists.reply);
     let offered = offer.write.chunks().chain(offer.reply);
     let returned: u64 = written

@@ -54,6 +54,8 @@ pub(super) enum Step {
     Connect,
     /// Makes the first call.
     Probe,
+    /// Exchanges characteristics.
+    Exchange,
 }
 
 impl Step {
@@ -73,6 +75,7 @@ impl Step {
             Self::Receives => "Receives",
             Self::Connect => "connecting",
             Self::Probe => "asking the server",
+            Self::Exchange => "exchanging characteristics",
         }
     }
 }

@@ -152,6 +152,9 @@ impl Connection {
 
         if let Some(wire) = Wire::of(version) {
             negotiated.agree(wire);
+            if wire == Wire::V2 {
+                self.characteristics.begin(negotiated, credits);
+            }
         }
         self.note_reverse_payload(negotiated);
         // sunrpc gets the window when it learns of the connection.

@@ -5,7 +5,8 @@
 use super::super::{
     chunk::ChunkLists,
     defect::Defect,
-    error::RdmaError, //
+    error::RdmaError,
+    neutral::Optional, //
 };
 
 /// A call. The arguments and the offer for the reply are still to be checked against the limits of
@@ -54,6 +55,8 @@ pub(crate) enum Received<'a> {
         /// The error that the client reports.
         error: RdmaError,
     },
+    /// An optional operation.
+    Operation(Optional<'a>),
     /// The reply is an `RDMA_ERROR` with this xid and version word, and the current grant.
     Reject {
         /// The xid of the message.

@@ -15,6 +15,7 @@ use super::{
         neutral::{
             self,
             Direction,
+            Optional,
             Rpc,
             Side, //
         },
@@ -62,7 +63,7 @@ pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
         return Incoming::Reply(reply);
     }
     match receive(Side::Client, Stage::Fixed, message) {
-        Received::Message(message) => decoded(message),
+        Received::Message(incoming) => decoded(message, incoming),
         Received::Reject { xid, rejection, .. } => Incoming::BadReverseCall {
             xid,
             version: VERSION,
@@ -83,9 +84,12 @@ pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
     }
 }
 
-/// A message that decodes.
-fn decoded<'a>(message: neutral::Incoming<'a, receive::Control<'a>>) -> Incoming<'a> {
-    match message {
+/// A message that decodes, as `incoming`.
+fn decoded<'a>(
+    message: &'a [u8],
+    incoming: neutral::Incoming<'a, receive::Control<'a>>,
+) -> Incoming<'a> {
+    match incoming {
         neutral::Incoming::Reply(Rpc {
             xid,
             credits,
@@ -120,16 +124,11 @@ fn decoded<'a>(message: neutral::Incoming<'a, receive::Control<'a>>) -> Incoming
             credits,
             error: rejection.into(),
         },
-        neutral::Incoming::Control {
+        neutral::Incoming::Control { xid, credits, .. } => Incoming::Operation(Optional {
             xid,
-            direction: Direction::Call,
-            ..
-        } => Incoming::BadReverseCall {
-            xid,
-            version: VERSION,
-            error: neutral::Rejection::InvalidOption.into(),
-        },
-        neutral::Incoming::Control { .. } => Incoming::Discard(reason(defect::Reason::Operation)),
+            credits,
+            message,
+        }),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
         error::RdmaError,
         neutral::{
             self,
-            Direction,
+            Optional,
             Rpc,
             Side, //
         },
@@ -30,7 +30,7 @@ use super::{
 /// Classifies `message`.
 pub(crate) fn receive(message: &[u8]) -> Received<'_> {
     match decode(Side::Server, Stage::Fixed, message) {
-        receive::Received::Message(message) => decoded(message),
+        receive::Received::Message(incoming) => decoded(message, incoming),
         receive::Received::Reject {
             xid,
             rejection,
@@ -61,9 +61,12 @@ pub(crate) fn receive(message: &[u8]) -> Received<'_> {
     }
 }
 
-/// A message that decodes.
-fn decoded<'a>(message: neutral::Incoming<'a, receive::Control<'a>>) -> Received<'a> {
-    match message {
+/// A message that decodes, as `incoming`.
+fn decoded<'a>(
+    message: &'a [u8],
+    incoming: neutral::Incoming<'a, receive::Control<'a>>,
+) -> Received<'a> {
+    match incoming {
         neutral::Incoming::Call(Rpc {
             xid,
             credits,
@@ -95,19 +98,11 @@ fn decoded<'a>(message: neutral::Incoming<'a, receive::Control<'a>>) -> Received
             credits,
             error: rejection.into(),
         },
-        neutral::Incoming::Control {
+        neutral::Incoming::Control { xid, credits, .. } => Received::Operation(Optional {
             xid,
-            direction: Direction::Call,
-            ..
-        } => Received::Reject {
-            xid,
-            version: VERSION,
-            error: RdmaError::InvalidOption,
-            why: Reason::Defect(defect::Reason::Operation.common()),
-        },
-        neutral::Incoming::Control { .. } => {
-            Received::Drop(Reason::Defect(defect::Reason::Operation.common()))
-        }
+            credits,
+            message,
+        }),
     }
 }
 

@@ -67,6 +67,9 @@ impl CallsBack for Connection {
 
     fn call_back(&self, call: &Callback<'_>) -> Result<(), CallbackStatus> {
         let settled = self.settled().ok_or(CallbackStatus::NotConnected)?;
+        if self.characteristics.is_deaf() {
+            return Err(CallbackStatus::NotConnected);
+        }
         let body = call.body();
         // A call to the client has no chunks (RFC 8167, section 5.2), and no other way is left.
         if body.len() > self.longest_callback() {
@@ -80,6 +83,7 @@ impl CallsBack for Connection {
             return Ok(());
         }
         self.stats.callbacks.inc();
+        self.characteristics.called(call.xid());
         self.trace().cb_call(call.xid(), body.len());
         // CAST: Widening.
         let most = self.wire().header_len().saturating_add(body.len() as usize);

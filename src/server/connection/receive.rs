@@ -23,7 +23,10 @@ use super::{
 use crate::{
     os::PAGE_SIZE,
     proto::{
-        neutral::Invalidation,
+        neutral::{
+            Invalidation,
+            Optional, //
+        },
         responder::{
             offer::{
                 Offer,
@@ -99,8 +102,10 @@ enum Arrival<'m> {
         credits: u32,
         payload: &'m [u8],
     },
-    /// The client could not process a call of the server.
-    CallFailed { xid: u32 },
+    /// The client could not process a message of the server.
+    CallFailed { xid: u32, error: RdmaError },
+    /// An optional operation.
+    Operation(Optional<'m>),
     /// A message that gets an error in reply.
     Reject {
         xid: u32,
@@ -117,6 +122,7 @@ impl Settled<'_> {
     fn invalidation(&self, wire: Wire) -> Invalidation {
         match wire {
             Wire::V1 => self.terms.invalidation,
+            Wire::V2 if self.characteristics.permit_invalidation() => self.own_invalidation(),
             Wire::V2 => Invalidation::None,
         }
     }
@@ -162,7 +168,8 @@ impl Settled<'_> {
                 credits,
                 payload,
             },
-            Received::ReverseError { xid, .. } => Arrival::CallFailed { xid },
+            Received::ReverseError { xid, error, .. } => Arrival::CallFailed { xid, error },
+            Received::Operation(arrived) => Arrival::Operation(arrived),
             Received::Drop(why) => {
                 self.count_unusable(0, why);
                 Arrival::Nothing
@@ -216,8 +223,16 @@ impl Settled<'_> {
                 self.called_back(xid, credits, payload);
                 self.recycle_now(buf);
             }
-            Arrival::CallFailed { xid } => {
-                self.call_back_failed(xid);
+            Arrival::Operation(arrived) => {
+                let messages = self.take_operation(&arrived);
+                // Its Receive is posted again before the client gets its credit back (V1-34).
+                self.recycle_now(buf);
+                self.send_operations(messages);
+            }
+            Arrival::CallFailed { xid, error } => {
+                if !self.operation_refused(xid, &error) {
+                    self.call_back_failed(xid);
+                }
                 self.recycle_now(buf);
             }
             Arrival::Nothing => self.recycle(buf),

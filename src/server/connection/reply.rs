@@ -126,7 +126,10 @@ impl Writes {
 
 impl Settled<'_> {
     /// The longest reply to a call in version `wire`, in bytes.
-    fn longest_reply(&self, wire: Wire) -> u32 {
+    pub(super) fn longest_reply(&self, wire: Wire) -> u32 {
+        if let (Wire::V2, Some(longest)) = (wire, self.characteristics.longest()) {
+            return longest;
+        }
         match (wire, self.admission.data) {
             // CAST: A buffer is shorter than 4 GiB.
             (Wire::V2, None) => self.version.longest_reply().min(self.terms.send_len as u32),

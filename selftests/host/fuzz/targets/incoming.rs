@@ -48,6 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(payload[..8], [xid.to_be_bytes(), [0; 4]].concat());
         }
         Incoming::BadReverseCall { version, .. } => assert_eq!(version, 1),
+        Incoming::Operation(_) => panic!("an operation in version 1"),
         Incoming::Error { .. } => assert!(message.len() >= 20),
         Incoming::Unusable { xid, why } => {
             assert!(message.starts_with(&xid.to_be_bytes()) && !why.as_str().is_empty());
@@ -56,7 +57,36 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(message.len() < 16 && !reason.as_str().is_empty());
         }
     }
+    second(message, &offered);
 });
+
+/// The message in version 2: a reply is one in version 1 without the direction.
+fn second(message: &[u8], offered: &Offered<'_>) {
+    match Wire::V2.receive(message) {
+        Incoming::Reply(reply) => {
+            let first = [
+                &message[..4],
+                &[0, 0, 0, 1],
+                &message[8..16],
+                &message[20..],
+            ]
+            .concat();
+            assert_eq!(message[16..20], [0, 0, 0, 1]);
+            let Incoming::Reply(same) = Wire::V1.receive(&first) else {
+                panic!("no reply in version 1");
+            };
+            assert_eq!((same.credits, same.payload), (reply.credits, reply.payload));
+            assert_eq!(reply::check(&same, offered), reply::check(&reply, offered));
+            check(&reply, offered);
+        }
+        Incoming::ReverseCall { payload, .. } => {
+            assert!(message.ends_with(payload) && message.len() - payload.len() == 32);
+        }
+        Incoming::BadReverseCall { version, .. } => assert_eq!(version, 2),
+        Incoming::Unusable { xid, .. } => assert!(message.starts_with(&xid.to_be_bytes())),
+        Incoming::Operation(_) | Incoming::Error { .. } | Incoming::Discard(_) => (),
+    }
+}
 
 fn check(reply: &module::proto::Reply<'_>, offered: &Offered<'_>) {
     let total = |segments: &[Segment]| segments.iter().map(|s| u64::from(s.length)).sum::<u64>();

@@ -20,12 +20,14 @@ mod module {
 mod served_call;
 
 use module::proto::{
+    exchange,
+    neutral::Optional,
     responder::{
         received::{Call, Received},
         reply::{Part, ReplyLimits, ReplyShape},
     },
     v1::header::Header,
-    Wire,
+    RdmaError, Wire,
 };
 
 /// Bytes of the reply before each message.
@@ -39,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
         Received::Call(call) => {
             assert!(message.starts_with(&call.xid.to_be_bytes()));
             served_call::rebuild(&call);
-            serve(&call, shape);
+            serve(Wire::V1, &call, shape);
         }
         Received::ReverseReply { xid, payload, .. } => {
             assert!(message.ends_with(payload) && message.len() - payload.len() == 28);
@@ -59,11 +61,78 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(Header::decode(&out[..len]).is_ok() && !why.as_str().is_empty());
         }
         Received::Drop(why) => assert!(!why.as_str().is_empty()),
+        Received::Operation(_) => panic!("an operation in version 1"),
     }
+    second(message, shape);
 });
 
+/// The message in version 2: a call is one in version 1 without the direction.
+fn second(message: &[u8], shape: &[u8; SHAPE_LEN]) {
+    match Wire::V2.receive_call(message) {
+        Received::Call(call) => {
+            let first = [
+                &message[..4],
+                &[0, 0, 0, 1],
+                &message[8..16],
+                &message[20..],
+            ]
+            .concat();
+            assert_eq!(message[16..20], [0; 4]);
+            assert_eq!(Wire::V1.receive_call(&first), Received::Call(call));
+            serve(Wire::V2, &call, shape);
+        }
+        Received::ReverseReply { payload, .. } => {
+            assert!(message.ends_with(payload) && message.len() - payload.len() == 32);
+        }
+        Received::Reject {
+            xid,
+            version,
+            error,
+            ..
+        } => {
+            let mut out = [0; RdmaError::LONGEST];
+            error.encode(xid, version, 1, &mut out).unwrap();
+            assert_eq!(message[..8], out[..8]);
+            assert_ne!(message[12..16], [0, 0, 0, 4]);
+        }
+        Received::Operation(arrived) => {
+            assert!(message.starts_with(&arrived.xid.to_be_bytes()));
+            operate(&arrived);
+        }
+        Received::ReverseError { .. } | Received::Drop(_) => (),
+    }
+}
+
+/// Takes an operation at either end: all responses can be written.
+fn operate(arrived: &Optional<'_>) {
+    for side in [exchange::Side::Client, exchange::Side::Server] {
+        let setup = exchange::Setup {
+            side,
+            requested: 32,
+            told: 4096,
+            buffers: 16384,
+            receive: 8192,
+            reply: 4096,
+            max: 65536,
+        };
+        let own = exchange::Own {
+            invalidation: true,
+            reverse: true,
+        };
+        let mut end = exchange::Exchange::new(&setup, own, 32);
+        let mut messages = vec![end.next(7)];
+        let effect = end.receive(arrived, 4096);
+        messages.extend([effect.respond.map(exchange::Message::Response), end.next(7)]);
+        for message in messages.into_iter().flatten() {
+            assert!(message.write(1, &mut [0; 256]).is_ok());
+        }
+        let limits = end.limits();
+        assert!((1024..=16384).contains(&limits.send) && limits.reply <= 8192);
+    }
+}
+
 /// Serves a call with a reply and with limits that these bytes say.
-fn serve(call: &Call<'_>, shape: &[u8; SHAPE_LEN]) {
+fn serve(wire: Wire, call: &Call<'_>, shape: &[u8; SHAPE_LEN]) {
     let [a, b, c, d, e, f, g, h, i, j, k, l, threshold @ .., writes, opaque] = *shape;
     let word = |high: u8, low: u8| u32::from(high) << 8 | u32::from(low);
     let first = word(c, d) * 4;
@@ -89,5 +158,5 @@ fn serve(call: &Call<'_>, shape: &[u8; SHAPE_LEN]) {
         pieces: (writes % 16).into(),
         writes: (writes / 2).into(),
     };
-    served_call::serve(call, &shape, &limits);
+    served_call::serve(wire, call, &shape, &limits);
 }

@@ -67,6 +67,7 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
             prop_assert_eq!(bytes.len() - payload.len(), 28)
         }
         Incoming::BadReverseCall { version, .. } => prop_assert_eq!(version, 1),
+        Incoming::Operation(_) => return Err(TestCaseError::fail("an operation")),
         Incoming::Error { .. } | Incoming::Unusable { .. } | Incoming::Discard(_) => {}
     }
     match Wire::V1.receive_call(bytes) {

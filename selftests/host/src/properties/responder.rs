@@ -115,7 +115,8 @@ proptest! {
         let shape = ReplyShape { len, results: &results, opaque };
         if let Received::Call(call) = Wire::V1.receive_call(&bytes) {
             served_call::rebuild(&call);
-            served_call::serve(&call, &shape, &limits);
+            served_call::serve(Wire::V1, &call, &shape, &limits);
+            served_call::serve(Wire::V2, &call, &shape, &limits);
         }
     }
 }

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The exchange of characteristics, as one end of a connection sees it: received operations in, and
+//! the messages that they call for out.
+//!
+//! The decisions are those of [`End`]; here are the sets and subsets of its operations. All entries
+//! of a request but the size are rejected: the other characteristics keep their first values.
+
+use super::{
+    super::{
+        call_header::EncodeError,
+        error::RdmaError,
+        neutral::{
+            Optional,
+            Value, //
+        }, //
+    },
+    characteristics::{
+        place,
+        Entry,
+        Found,
+        Set,
+        BKREQSUP_INLINE,
+        BKREQSUP_NONE,
+        BRS,
+        RBSIZ,
+        REQREMINV, //
+    },
+    end::{
+        self,
+        End,
+        Event,
+        Odd, //
+    },
+    header::{
+        Body,
+        Header, //
+    },
+    limits::{
+        growth::Disposition,
+        Limits, //
+    },
+    operations::Operation,
+    optional::Outgoing, //
+};
+
+pub(crate) use super::end::{
+    Setup,
+    Side, //
+};
+
+/// What an end announces besides the size of its Receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// As a requester it takes Send With Invalidate.
+    pub(crate) invalidation: bool,
+    /// It takes reverse calls, without chunks.
+    pub(crate) reverse: bool,
+}
+
+/// Words of a subset: entries of a request behind these are in none, and so rejected (XC-55).
+const WORDS: usize = 16;
+
+/// The response to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Response {
+    /// The xid of the request.
+    xid: u32,
+    /// The number of its entries.
+    entries: usize,
+    /// The index of the entry for the size, and its disposition.
+    size: Option<(usize, Disposition)>,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// An operation of this end, with its xid.
+    Operation(u32, end::Operation, Own),
+    /// The response to a request.
+    Response(Response),
+}
+
+impl Message {
+    /// Returns `true` if the peer responds to it.
+    pub(crate) const fn is_request(&self) -> bool {
+        matches!(self, Self::Operation(_, end::Operation::Request { .. }, _))
+    }
+
+    /// Writes the message to the front of `out` and returns its length in bytes. `credits` is the
+    /// credits word.
+    ///
+    /// # Errors
+    ///
+    /// See [`EncodeError`]; the content of `out` is then undefined.
+    pub(crate) fn write(&self, credits: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        match *self {
+            Self::Operation(xid, operation, own) => write(xid, operation, own, credits, out),
+            Self::Response(response) => response.write(credits, out),
+        }
+    }
+}
+
+/// Writes an operation.
+fn write(
+    xid: u32,
+    operation: end::Operation,
+    own: Own,
+    credits: u32,
+    out: &mut [u8],
+) -> Result<usize, EncodeError> {
+    let rbsiz = |size| Entry {
+        id: RBSIZ,
+        value: Value::Word(size),
+    };
+    let brs = if own.reverse {
+        BKREQSUP_INLINE
+    } else {
+        BKREQSUP_NONE
+    };
+    let written = match operation {
+        end::Operation::Init { size } => {
+            let start = [
+                rbsiz(size),
+                Entry {
+                    id: REQREMINV,
+                    value: Value::Flag(own.invalidation),
+                },
+                Entry {
+                    id: BRS,
+                    value: Value::Choice(brs),
+                },
+            ];
+            // All keep their values: nothing changes them at this end (XC-44).
+            let nochg = [0b111];
+            let message = Outgoing::Initxch {
+                start: &start,
+                nochg: &nochg,
+            };
+            message.encode(xid, credits, out)
+        }
+        end::Operation::Request { want: Some(size) } => {
+            let want = [rbsiz(size)];
+            Outgoing::Reqxch { want: &want }.encode(xid, credits, out)
+        }
+        end::Operation::Request { want: None } => {
+            Outgoing::Reqxch { want: &[] }.encode(xid, credits, out)
+        }
+        end::Operation::Update { size, finished } => {
+            let message = Outgoing::Updxch {
+                now: rbsiz(size),
+                pendclr: finished,
+            };
+            message.encode(xid, credits, out)
+        }
+    };
+    Ok(written?)
+}
+
+impl Response {
+    fn write(&self, credits: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let (mut done, mut rej, mut pend) = ([0_u32; WORDS], [0_u32; WORDS], [0_u32; WORDS]);
+
+        for at in 0..self.entries {
+            let disposition = match self.size {
+                Some((size, disposition)) if size == at => disposition,
+                _ => Disposition::Rejected,
+            };
+            let words = match disposition {
+                Disposition::Done => &mut done,
+                Disposition::Pending => &mut pend,
+                Disposition::Rejected | Disposition::Unclear => &mut rej,
+            };
+            let Some(word) = words.get_mut(at / 32) else {
+                break;
+            };
+            *word |= 1_u32.wrapping_shl(place(at));
+        }
+        let message = Outgoing::Respxch {
+            done: &done,
+            rej: &rej,
+            pend: &pend,
+        };
+        Ok(message.encode(self.xid, credits, out)?)
+    }
+}
+
+/// The effect of a received operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effect {
+    /// The response to send.
+    pub(crate) respond: Option<Response>,
+    /// It is the response to a request of this end.
+    pub(crate) is_response: bool,
+    /// Set if it is to be counted.
+    pub(crate) odd: Option<Odd>,
+}
+
+/// The effect of an error on the operations of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// None: it is about no operation.
+    Nothing,
+    /// It is about a message without a response.
+    OneWay,
+    /// It stands for the response to a request.
+    Request,
+}
+
+/// One end of the exchange.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange {
+    end: End,
+    own: Own,
+    /// The peer takes Send With Invalidate.
+    pub(crate) peer_invalidates: bool,
+    /// The peer takes reverse calls.
+    pub(crate) peer_reverse: bool,
+}
+
+impl Exchange {
+    /// The exchange of a connection of version 2, which begins with `credits` as the first credits
+    /// word.
+    pub(crate) fn new(setup: &Setup, own: Own, credits: u32) -> Self {
+        let mut end = End::new(setup);
+
+        end.on(Event::Established(credits));
+        Self {
+            end,
+            own,
+            peer_invalidates: false,
+            peer_reverse: true,
+        }
+    }
+
+    /// The limits in force.
+    pub(crate) fn limits(&self) -> Limits {
+        self.end.limits()
+    }
+
+    /// The next message to send, if its credits permit one. `newest` is the xid of the last RPC
+    /// call in this direction.
+    pub(crate) fn next(&mut self, newest: u32) -> Option<Message> {
+        let (xid, operation) = self.end.next(newest, |_| false)?;
+        Some(Message::Operation(xid, operation, self.own))
+    }
+
+    /// A request without entries is to confirm what was sent (XC-98).
+    pub(crate) fn confirm(&mut self) {
+        self.end.on(Event::Confirm);
+    }
+
+    /// Returns `true` if no message of this end waits for a response or to be confirmed.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.end.credits.unconfirmed.is_none() && self.end.requests.open.is_none()
+    }
+
+    /// Takes an operation. `relied` is the longest reply that calls rely on.
+    pub(crate) fn receive(&mut self, arrived: &Optional<'_>, relied: u32) -> Effect {
+        let Optional { xid, credits, .. } = *arrived;
+        let Some(operation) = operation(arrived) else {
+            return Effect::default();
+        };
+        match operation {
+            Operation::Initxch { start, nochg } => {
+                let fixed = match start.find(RBSIZ) {
+                    Found::Once { at, .. } => nochg.contains(at),
+                    Found::Absent | Found::Repeated => false,
+                };
+                self.take_others(&start);
+                let size = size(&start);
+                Effect {
+                    odd: self.end.on(Event::Init { size, fixed }).odd,
+                    ..Effect::default()
+                }
+            }
+            Operation::Reqxch { want } => {
+                let outcome = self.end.on(Event::Requested {
+                    size: size(&want),
+                    newest: 0,
+                    relied,
+                });
+                let at = match want.find(RBSIZ) {
+                    Found::Once { at, .. } => Some(at),
+                    Found::Absent | Found::Repeated => None,
+                };
+                Effect {
+                    respond: Some(Response {
+                        xid,
+                        entries: want.len(),
+                        size: at.zip(outcome.respond),
+                    }),
+                    odd: outcome.odd,
+                    ..Effect::default()
+                }
+            }
+            Operation::Respxch(response) => {
+                let is_response = self.end.requests.open.is_some_and(|open| open.xid == xid);
+                let size = Disposition::of(
+                    response.done.contains(0),
+                    response.rej.contains(0),
+                    response.pend.contains(0),
+                );
+                let odd = self.end.on(Event::Responded { xid, credits, size }).odd;
+                Effect {
+                    is_response,
+                    odd,
+                    ..Effect::default()
+                }
+            }
+            Operation::Updxch { now, pendclr } => {
+                let odd = match now.value {
+                    Value::Word(size) if now.id == RBSIZ => {
+                        let finished = pendclr;
+                        self.end.on(Event::Updated { size, finished }).odd
+                    }
+                    _ => None,
+                };
+                Effect {
+                    odd,
+                    ..Effect::default()
+                }
+            }
+        }
+    }
+
+    /// Takes the characteristics besides the size.
+    fn take_others(&mut self, start: &Set<'_>) {
+        if let Found::Once {
+            value: Value::Flag(invalidates),
+            ..
+        } = start.find(REQREMINV)
+        {
+            self.peer_invalidates = invalidates;
+        }
+        if let Found::Once {
+            value: Value::Choice(reverse),
+            ..
+        } = start.find(BRS)
+        {
+            self.peer_reverse = reverse != BKREQSUP_NONE;
+        }
+    }
+
+    /// Takes an error with this xid.
+    pub(crate) fn refused(&mut self, xid: u32, error: &RdmaError) -> Refused {
+        let is_request = self.end.requests.open.is_some_and(|open| open.xid == xid);
+        let message = self.end.credits.unconfirmed;
+        let is_one_way = message.is_some_and(|message| message.xid == xid);
+        let unsupported = *error == RdmaError::InvalidOption;
+
+        if !is_request && !is_one_way {
+            return Refused::Nothing;
+        }
+        self.end.on(Event::Refused { xid, unsupported });
+        if is_request {
+            Refused::Request
+        } else {
+            Refused::OneWay
+        }
+    }
+}
+
+/// The operation in a message, which was found well-formed.
+fn operation<'a>(arrived: &Optional<'a>) -> Option<Operation<'a>> {
+    match Header::decode(arrived.message).ok()?.body {
+        Body::Optional {
+            direction,
+            operation,
+            info,
+            ..
+        } => Operation::receive(operation, direction, info).ok(),
+        _ => None,
+    }
+}
+
+/// The size in a set.
+fn size(set: &Set<'_>) -> end::Entry {
+    match set.find(RBSIZ) {
+        Found::Once {
+            value: Value::Word(size),
+            ..
+        } => end::Entry::Value(size),
+        Found::Repeated => end::Entry::Twice,
+        Found::Absent | Found::Once { .. } => end::Entry::Absent,
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_v2_exchange))]
+mod tests {
+    use super::{
+        super::{
+            super::{
+                incoming::Incoming,
+                responder::received::Received,
+                wire::Wire, //
+            }, //
+        },
+        *, //
+    };
+
+    fn setup(side: Side, size: u32) -> Setup {
+        Setup {
+            side,
+            requested: 32,
+            told: 4096,
+            buffers: 16384,
+            receive: size,
+            reply: 4096,
+            max: size,
+        }
+    }
+
+    /// Two ends, of a client with Receives of 8192 bytes, and of a server with 16384.
+    fn ends(credits: u32) -> (Exchange, Exchange) {
+        let client = Own {
+            invalidation: true,
+            reverse: true,
+        };
+        let server = Own {
+            invalidation: false,
+            reverse: false,
+        };
+        (
+            Exchange::new(&setup(Side::Client, 8192), client, credits),
+            Exchange::new(&setup(Side::Server, 16384), server, 1),
+        )
+    }
+
+    /// Delivers a message to a server, or to a client.
+    fn deliver(message: &Message, to: &mut Exchange, is_server: bool) -> Option<Effect> {
+        let mut bytes = [0; 256];
+        let len = message.write(32, &mut bytes).ok()?;
+        let bytes = bytes.get(..len)?;
+        if is_server {
+            match Wire::V2.receive_call(bytes) {
+                Received::Operation(arrived) => Some(to.receive(&arrived, 8192)),
+                _ => None,
+            }
+        } else {
+            match Wire::V2.receive(bytes) {
+                Incoming::Operation(arrived) => Some(to.receive(&arrived, 8192)),
+                _ => None,
+            }
+        }
+    }
+
+    // XC-21, XC-38, XC-40, XC-43, XC-77, XC-82, XC-98: both ends know each other's after one round
+    // trip.
+    #[test]
+    fn both_ways() {
+        let (mut client, mut server) = ends(32);
+        assert!(server.next(0).is_none());
+        let Some(init) = client.next(7) else {
+            return assert!(false);
+        };
+        client.confirm();
+        let Some(request) = client.next(7) else {
+            return assert!(false);
+        };
+        assert!(!init.is_request() && request.is_request() && client.next(7).is_none());
+        assert!(!client.is_settled());
+
+        assert_eq!(deliver(&init, &mut server, true), Some(Effect::default()));
+        assert!(server.peer_invalidates && server.peer_reverse);
+        assert_eq!(server.limits().send, 8192);
+        let answer = server.next(0);
+        let Some(respond) = deliver(&request, &mut server, true).and_then(|it| it.respond) else {
+            return assert!(false);
+        };
+        let answered = answer.and_then(|answer| deliver(&answer, &mut client, false));
+        assert_eq!(answered, Some(Effect::default()));
+        assert!(!client.peer_invalidates && !client.peer_reverse);
+        let respond = Message::Response(respond);
+        let effect = deliver(&respond, &mut client, false);
+        assert!(effect.is_some_and(|effect| effect.is_response && effect.odd.is_none()));
+        assert!(client.is_settled() && client.limits().send == 16384);
+        // The reply is planned by the size that the server has taken (XC-89).
+        assert_eq!(client.limits().reply, 8192);
+        // A second response is no answer.
+        let effect = deliver(&respond, &mut client, false);
+        assert!(effect.is_some_and(|effect| !effect.is_response && effect.odd.is_some()));
+    }
+
+    // V2-59: with one credit nothing is sent, since it would stop the calls.
+    #[test]
+    fn one_credit() {
+        let (mut client, _) = ends(1);
+        assert!(client.next(7).is_none() && client.is_settled());
+    }
+
+    // XC-47, V2-51: a peer without characteristics.
+    #[test]
+    fn without_characteristics() {
+        let (mut client, _) = ends(32);
+        let first = client.next(7);
+        client.confirm();
+        let second = client.next(7);
+        let (Some(Message::Operation(init, ..)), Some(Message::Operation(request, ..))) =
+            (first, second)
+        else {
+            return assert!(false);
+        };
+        let error = RdmaError::InvalidOption;
+        assert_eq!(client.refused(init ^ 1, &error), Refused::Nothing);
+        assert_eq!(client.refused(init, &error), Refused::OneWay);
+        assert_eq!(client.refused(request, &error), Refused::Request);
+        assert!(client.is_settled() && client.limits().send == 4096);
+        assert!(client.next(7).is_none());
+    }
+
+    // XC-50..XC-52: the subsets of a response, for entries of many words.
+    #[test]
+    fn responses() {
+        let entries = 40;
+        let response = Response {
+            xid: 9,
+            entries,
+            size: Some((33, Disposition::Done)),
+        };
+        let mut bytes = [0; 128];
+        let len = response.write(1, &mut bytes).unwrap_or_default();
+        let arrived = match Wire::V2.receive(bytes.get(..len).unwrap_or_default()) {
+            Incoming::Operation(arrived) => operation(&arrived),
+            _ => None,
+        };
+        let Some(Operation::Respxch(found)) = arrived else {
+            return assert!(false);
+        };
+        for at in 0..entries {
+            assert!(found.done.contains(at) == (at == 33));
+            assert!(found.rej.contains(at) == (at != 33));
+        }
+        assert!(!found.rej.exceeds(entries) && !found.pend.contains(0));
+        // More entries than the subsets have.
+        let many = Response {
+            entries: 1000,
+            ..response
+        };
+        assert!(many.write(1, &mut [0; 256]).is_ok());
+    }
+}
