@@ -513,8 +513,8 @@ RESPONDER = (
     of_responder(
         "any number of segments is read",
         "V1-19",
-        "segments = segments.checked_sub(1).ok_or(Defect::TooManySegments)?;",
-        "segments = segments.wrapping_sub(1);",
+        "if plan.segments >= limits.segments {",
+        "if plan.segments == u32::MAX {",
     ),
     of_responder(
         "the length of a chunk wraps",
@@ -633,8 +633,8 @@ RESPONDER = (
     of_responder(
         "a reply takes any number of RDMA Writes",
         "V1-56",
-        "Some(writes) if writes <= limits.writes => Ok(plan),",
-        "Some(_) => Ok(plan),",
+        "if plan.most_writes > limits.writes {",
+        "if plan.most_writes == u32::MAX {",
     ),
     of_responder(
         "results leave an opaque reply",
@@ -807,4 +807,73 @@ SERVER = (
     ),
 )
 
-DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA, *RESPONDER, *SERVER)
+
+# Version 2 and its characteristics.
+VERSION_2 = (
+    Defect(
+        "messages of version 2 are planned with the header of version 1",
+        "V2-31",
+        HOST,
+        (("const DIRECTION: u32 = 4;", "const DIRECTION: u32 = 0;"),),
+    ),
+    Defect(
+        "a message with a defect fixes the version",
+        "V2-68",
+        HOST,
+        (("Action::BadHeader => (None, received),", "Action::BadHeader => (Some(wire), received),"),),
+    ),
+    Defect(
+        "what a response does not name is done",
+        "XC-50",
+        HOST,
+        (
+            (
+                "Disposition::Rejected | Disposition::Unclear => &mut rej,",
+                "Disposition::Rejected | Disposition::Unclear => &mut done,",
+            ),
+        ),
+    ),
+    Defect(
+        "a server that refuses version 2 is offered it again",
+        "V2-71",
+        "test_version_2: the first answer: range-1-1",
+        (("progress.note = outcome.note.or(progress.note);", "progress.note = None;"),),
+    ),
+    Defect(
+        "messages of version 2 are as short as those of version 1",
+        "V2-22",
+        "test_version_2: a peer without private data",
+        (("                call: told.call,\n", "                call: told.call.min(1024),\n"),),
+    ),
+    Defect(
+        "the first answer in version 2 is as long as any",
+        "V2-61",
+        "test_version_2: a long first message",
+        (("        if self.replied.load(Relaxed) {\n            DEFAULT", "        if true {\n            DEFAULT"),),
+    ),
+    Defect(
+        "replies of version 2 invalidate unasked",
+        "V2-26 XC-78",
+        "test_version_2: invalidation",
+        (("Wire::V2 if self.characteristics.permit_invalidation() =>", "Wire::V2 if true =>"),),
+    ),
+    Defect(
+        "the size that a server announces is not used",
+        "XC-21",
+        "test_version_2: a peer and operations: 8192",
+        (("                call: limits.send,\n", "                call: limits.send.min(4096),\n"),),
+    ),
+    Defect(
+        "a connection does not wait for the answer to its offer",
+        "V2-5",
+        "test_version_2: the first answer",
+        (
+            (
+                "let answered = wait(&sender.connection, shared.xprt.connect_timeout());",
+                "let answered = Ok(PeerData::NONE);",
+            ),
+        ),
+    ),
+)
+
+DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA, *RESPONDER, *SERVER, *VERSION_2)
