@@ -86,7 +86,7 @@ impl Negotiated {
     }
 
     /// Both ends have agreed on `wire`. In version 2 a server without private data takes longer
-    /// messages than it may in version 1 (V2-22, V2-25), and no reply is planned to be longer before
+    /// messages than it may in version 1 (V2-22, V2-25), and no reply is planned to be longer until
     /// the server has shown that it heeds sizes (XC-89).
     pub(super) fn agree(&self, wire: Wire) {
         self.spoken.set(wire);

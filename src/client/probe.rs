@@ -103,8 +103,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Makes a call in version `wire` that does nothing of `program`, on a connection that sunrpc does not know of
-    /// yet. The reply is a step of connecting.
+    /// Makes a call in version `wire` that does nothing of `program`, on a connection that sunrpc
+    /// does not know of yet. The reply is a step of connecting.
     ///
     /// # Errors
     ///

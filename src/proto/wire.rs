@@ -196,8 +196,8 @@ impl Wire {
     }
 
     /// Writes the header of a message in the reverse direction, a call or a reply, and returns its
-    /// length in bytes. `credits` are the reverse calls that the client can serve together, in its reply, or those
-    /// that the server asks for, in its call: at least 1 (RFC 8167, section 4.1).
+    /// length in bytes. `credits` are the reverse calls that the client can serve together, in its
+    /// reply, or those that the server asks for, in its call: at least 1 (RFC 8167, section 4.1).
     ///
     /// # Errors
     ///

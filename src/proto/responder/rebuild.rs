@@ -220,8 +220,8 @@ impl<'a> Rebuild<'a> {
     /// position 0.
     pub(crate) fn most_reads(&self) -> usize {
         let borders = if self.long { self.chunks.count } else { 0 };
-        // CAST: Widening.
-        borders.saturating_add(self.segments as usize)
+        let segments = usize::try_from(self.segments).unwrap_or(usize::MAX);
+        borders.saturating_add(segments)
     }
 }
 

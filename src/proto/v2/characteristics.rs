@@ -163,18 +163,19 @@ impl<'a> Set<'a> {
 
     /// Looks for the characteristic `id`.
     pub(crate) fn find(&self, id: u32) -> Found<'a> {
-        let mut places = self
-            .entries()
-            .enumerate()
-            .filter(|(_, entry)| entry.id == id);
-        match (places.next(), places.next()) {
-            (None, _) => Found::Absent,
-            (Some((at, entry)), None) => Found::Once {
-                at,
-                value: entry.value,
-            },
-            (Some(_), Some(_)) => Found::Repeated,
+        let mut found = Found::Absent;
+        // `enumerate` has a call to panic.
+        let mut at = 0_usize;
+        for Entry { id: other, value } in self.entries() {
+            if other == id {
+                found = match found {
+                    Found::Absent => Found::Once { at, value },
+                    Found::Once { .. } | Found::Repeated => Found::Repeated,
+                };
+            }
+            at = at.saturating_add(1);
         }
+        found
     }
 }
 

@@ -260,8 +260,8 @@ impl From<PostError> for Unsent {
 
 impl Settled<'_> {
     /// Sends the message of up to `most` bytes that `write` writes, which invalidates the handle
-    /// `invalidate`; it returns the length, or `None` if it has too little room. A message that finds
-    /// no room in the queue is written to memory from `flags`, and posted later.
+    /// `invalidate`; it returns the length, or `None` if it has too little room. A message that
+    /// finds no room in the queue is written to memory from `flags`, and posted later.
     ///
     /// # Errors
     ///

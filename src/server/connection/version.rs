@@ -73,7 +73,8 @@ impl Version {
     }
 
     /// The longest reply to a client of version 2 that has promised nothing by private data. The
-    /// first one is short, since the client may not have been certain of the version (V2-25, V2-61).
+    /// first one is short, since the client may not have been certain of the version (V2-25,
+    /// V2-61).
     pub(super) fn longest_reply(&self) -> u32 {
         if self.replied.load(Relaxed) {
             DEFAULT

@@ -50,8 +50,8 @@ impl<S> ConnectLock<S> {
     pub(super) unsafe fn take(xprt: Xprt<S>, task: *mut bindings::rpc_task) -> Option<Self> {
         // SAFETY: By the safety requirements of this function `task` holds the write lock.
         let taken = unsafe { bindings::xprt_lock_connect(xprt.as_ptr(), task, cookie(&xprt)) };
-        // SAFETY: By the safety requirements of this function the task is valid, and has a reference
-        // to its client, if it has one.
+        // SAFETY: By the safety requirements of this function the task is valid, and has a
+        // reference to its client, if it has one.
         let client = unsafe { (*task).tk_client.as_ref() };
         // INVARIANT: If `taken`, sunrpc has passed the lock on to this cookie.
         taken.then_some(Self {
