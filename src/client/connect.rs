@@ -269,7 +269,11 @@ fn ask(
 fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<(), ConnectError> {
     let connection = &sender.connection;
     let (versions, xid) = (proposal.policy.versions(), probe_xid(connection));
-    let remembered = versions == Versions::Auto && peers::version_1(&connection.peer()).is_some();
+    let peer = connection.peer();
+    let remembered = versions == Versions::Auto && peers::version_1(&peer).is_some();
+    if !peers::may_grow(&peer) {
+        connection.characteristics.distrust();
+    }
     let offers = connection.offer.begin(versions, xid, remembered);
     let Some(program) = shared
         .program()
@@ -304,27 +308,35 @@ fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<()
 fn exchange(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), ConnectError> {
     let limit = secs_to_jiffies(EXCHANGE_LIMIT_SECS);
 
-    sender
-        .announce(credits)
-        .map_err(ConnectError::at(Step::Exchange))?;
-    let connection = &sender.connection;
-    if connection.characteristics.is_settled() {
+    if sender.connection.wire() != Wire::V2 {
         return Ok(());
     }
-    match wait(connection, limit) {
-        Err(failed) if failed.code == ETIMEDOUT.to_errno() => {
-            if shared.log.may_inform() {
-                pr_info!(
-                    "{}: the server did not respond to our characteristics\n",
-                    shared.xprt.peer()
-                );
-            }
-            Ok(())
-        }
-        outcome => outcome
-            .map(drop)
-            .map_err(ConnectError::with(Step::Exchange)),
+    // A server that has hung up at the announcement would do so again.
+    if !shared.lessons.is_silent() {
+        sender
+            .announce(credits)
+            .map_err(ConnectError::at(Step::Exchange))?;
     }
+    let connection = &sender.connection;
+    if !connection.characteristics.is_settled() {
+        match wait(connection, limit) {
+            Ok(_) => {}
+            Err(failed) if failed.code == ETIMEDOUT.to_errno() => {
+                if shared.log.may_inform() {
+                    pr_info!(
+                        "{}: the server did not respond to our characteristics\n",
+                        shared.xprt.peer()
+                    );
+                }
+            }
+            Err(failed) => {
+                shared.lessons.be_silent();
+                return Err(ConnectError::with(Step::Exchange)(failed));
+            }
+        }
+    }
+    connection.confirm();
+    Ok(())
 }
 
 /// Requests the connection from the server, and settles the terms.

@@ -334,6 +334,7 @@ impl Connection {
         let why = self.tenure.end(CloseReason::Sunrpc);
 
         self.note_version();
+        self.note_long_send(why);
         if let Some(negotiated) = self.negotiated() {
             let since = negotiated.facts.since;
             self.shared.history.closed(why, since);

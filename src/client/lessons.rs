@@ -22,6 +22,8 @@ pub(super) struct Lessons {
     /// Set when a server that must not invalidate has done so
     /// ([`crate::policy::RemoteInvalidation::Strict`]).
     withholds: Atomic<bool>,
+    /// Set when a connection was lost while characteristics were exchanged.
+    silent: Atomic<bool>,
 }
 
 impl Lessons {
@@ -33,6 +35,7 @@ impl Lessons {
             logged: Atomic::new(0),
             probes: Atomic::new(false),
             withholds: Atomic::new(false),
+            silent: Atomic::new(false),
         }
     }
 
@@ -105,6 +108,16 @@ impl Lessons {
     /// The policy leaves that to the server.
     pub(super) fn offer_invalidation(&self) {
         self.withholds.store(false, Relaxed);
+    }
+
+    /// A connection was lost while characteristics were exchanged: the next ones exchange none.
+    pub(super) fn be_silent(&self) {
+        self.silent.store(true, Relaxed);
+    }
+
+    /// Returns `true` if connections exchange no characteristics.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent.load(Relaxed)
     }
 
     /// Returns `true` if connections do not offer remote invalidation.

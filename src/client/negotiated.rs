@@ -91,16 +91,24 @@ impl Negotiated {
     pub(super) fn agree(&self, wire: Wire) {
         self.spoken.set(wire);
         if wire == Wire::V2 {
+            let told = self.told();
             let default = PrivateData::of_version_2();
-            let peer = self.facts.peer.as_ref().unwrap_or(&default);
-            let told = Thresholds::for_client(&self.facts.own, peer);
             let planned = Thresholds::for_client(&self.facts.own, &default);
 
             self.limits.change(Thresholds {
                 call: told.call,
-                reply: planned.reply,
+                reply: planned.reply.min(told.reply),
             });
         }
+    }
+
+    /// The thresholds of version 2 by private data, or without it. No characteristic is about Send
+    /// buffers, so that no reply is longer than these permit.
+    pub(super) fn told(&self) -> Thresholds {
+        let default = PrivateData::of_version_2();
+        let peer = self.facts.peer.as_ref().unwrap_or(&default);
+
+        Thresholds::for_client(&self.facts.own, peer)
     }
 
     /// The terms that hold now.

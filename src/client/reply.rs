@@ -320,6 +320,10 @@ impl<'q> Source<'q> {
 
         connection.shared.stats.count_error(error);
         match connection.operation_refused(xid, error) {
+            // Nothing but a reply may invalidate.
+            Refused::Request | Refused::OneWay if self.invalidated.is_some() => {
+                return self.dropped().into();
+            }
             Refused::Request => return Spent::Late.into(),
             Refused::OneWay => return Spent::Unsolicited.into(),
             Refused::Nothing => {}

@@ -75,6 +75,12 @@ pub(super) fn deliver(connection: &Connection, xid: u32, credits: u32, payload: 
 /// Refuses a reverse call that cannot be served, such as one with chunks (BI-30), with `error`.
 pub(super) fn refuse(connection: &Connection, xid: u32, version: u32, error: &RdmaError) {
     let (wire, grant) = (connection.wire(), grant(connection));
+    // Of a flood of operations that are not supported each but one is dropped (V2-75).
+    if *error == RdmaError::InvalidOption
+        && connection.link.with_qp(|qp| qp.is_spare_free()) != Some(true)
+    {
+        return connection.shared.stats.odd_operations.inc();
+    }
     reply_at_once(connection, |out| {
         wire.encode_error(xid, version, grant, error, out)
     });

@@ -36,6 +36,20 @@ pub(crate) fn note(peer: &Peer, note: Note) {
     }
 }
 
+/// Returns `true` if sizes that `peer` announces may be used.
+pub(crate) fn may_grow(peer: &Peer) -> bool {
+    PEERS
+        .lock()
+        .is_none_or(|peers| peers.may_grow(peer, uptime_secs()))
+}
+
+/// A connection to `peer` was lost at a Send that was longer than its first size.
+pub(crate) fn lost_at_long_send(peer: &Peer) {
+    if let Some(mut peers) = PEERS.lock() {
+        peers.lost_at_long_send(peer, uptime_secs());
+    }
+}
+
 /// Forgets the peers that `is_of_rule` returns `true` for.
 pub(super) fn forget(is_of_rule: impl Fn(&Peer) -> bool) {
     if let Some(mut peers) = PEERS.lock() {

@@ -369,6 +369,11 @@ impl<O: QpOwner> Qp<O> {
         }
     }
 
+    /// Returns `true` if [`Self::post_spare`] would post its message.
+    pub(crate) fn is_spare_free(&self) -> bool {
+        !self.counters.is_spare_posted()
+    }
+
     /// Sends the message that `write` writes, for a caller that does not own the send queue.
     /// `write` returns the length in bytes. No message is expected in return. Returns `true` if it
     /// was posted: not if the buffer for such messages is in use, or `write` wrote none.

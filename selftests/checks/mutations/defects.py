@@ -849,7 +849,7 @@ VERSION_2 = (
         "the first answer in version 2 is as long as any",
         "V2-61",
         "test_version_2: a long first message",
-        (("        if self.replied.load(Relaxed) {\n            DEFAULT", "        if true {\n            DEFAULT"),),
+        (("        if self.replied.load(Relaxed) {\n            u32::MAX", "        if true {\n            u32::MAX"),),
     ),
     Defect(
         "replies of version 2 invalidate unasked",

@@ -86,6 +86,7 @@ class Server:
         """The connection is up."""
         connection = self.connections[event.key]
         say("established", number=connection.number)
+        connection.established()
         if self.outcome(connection.number) == "disconnect":
             connection.disconnect()
         else:

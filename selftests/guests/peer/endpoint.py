@@ -101,6 +101,7 @@ class Connection:
         self.id, self.depth = event.id, event.depth
         self._size = receive_size
         self._problems = []
+        self._is_established = self._ends = False
         self._outstanding = self._at = 0
         self._unacknowledged = 0
         context = self.id.contents.verbs
@@ -198,9 +199,17 @@ class Connection:
         return found
 
     def disconnect(self):
-        """Ends the connection, unless the client was first."""
-        with suppress(OSError):
-            verbs.disconnect(self.id)
+        """Ends the connection, unless the client was first. Before it is established the client would not hear of it."""
+        self._ends = True
+        if self._is_established:
+            with suppress(OSError):
+                verbs.disconnect(self.id)
+
+    def established(self):
+        """The connection is up, which a message of the client may have overtaken."""
+        self._is_established = True
+        if self._ends:
+            self.disconnect()
 
     def close(self):
         """Marks the connection as ended."""

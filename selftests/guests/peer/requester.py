@@ -85,7 +85,9 @@ class Requester:
             retry_count=6,
         )
         verbs.connect(self._id, byref(param))
-        return self._wait(verbs.ESTABLISHED)
+        data = self._wait(verbs.ESTABLISHED)
+        self._connection.established()
+        return data
 
     def _wait(self, kind):
         """Waits for an event of this kind; returns its private data."""

@@ -241,16 +241,28 @@ def invalidation(pair: Pair) -> None:
     assert [shown["remote_invalidates"] for shown in seen] == ["0"], seen
 
 
-@test("characteristics of both ends", "XC-21", "XC-38", "XC-40", "XC-88", "XC-89", server="ours")
-def characteristics(pair: Pair) -> None:
-    """Each end keeps to the size of the other's Receives, and a client without a backchannel is never called."""
-    sizes = {"inline_send": 16384, "inline_receive": 8192}
-    client = rule(pair.client, "two", peer=SERVER.ipv4, version=AUTO, **sizes)
-    large = {"inline_send": 16384, "inline_receive": 16384}
-    with client, rule(pair.server, "two", side="server", peer=CLIENT.ipv4, version=AUTO, **large):
+@test(
+    "characteristics of both ends: {call} and {reply}",
+    *("XC-21", "XC-38", "XC-40", "XC-88", "XC-89", "V2-25"),
+    server="ours",
+    # The sizes of the client, send and receive, those of the server, and what follows.
+    cases=[
+        {"own": (16384, 8192), "peers": (16384, 16384), "call": "16384", "reply": "8192"},
+        # The server's Send buffers are shorter than what the client takes.
+        {"own": (16384, 16384), "peers": (4096, 8192), "call": "8192", "reply": "4096"},
+    ],
+)
+def characteristics(pair: Pair, own: tuple[int, int], peers: tuple[int, int], call: str, reply: str) -> None:
+    """Each end keeps to the size of the other's Receives, and plans no reply that the server cannot send."""
+
+    def sizes(of: tuple[int, int]) -> dict[str, object]:
+        return {"version": AUTO, "inline_send": of[0], "inline_receive": of[1]}
+
+    client = rule(pair.client, "two", peer=SERVER.ipv4, **sizes(own))
+    with client, rule(pair.server, "two", side="server", peer=CLIENT.ipv4, **sizes(peers)):
         pair.mount("4.2")
         shown = details(pair.client, NFS_PORT)
-        assert (shown["inline_call"].split()[0], shown["inline_reply"].split()[0]) == ("16384", "8192"), shown
+        assert (shown["inline_call"].split()[0], shown["inline_reply"].split()[0]) == (call, reply), shown
         assert shown["odd_operations"] == "0"
         assert [shown["odd_operations"] for shown in served(pair.server)] == ["0"]
         # Around the sizes, and with chunks.

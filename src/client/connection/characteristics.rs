@@ -53,6 +53,8 @@ pub(in crate::client) struct Characteristics {
     exchange: SpinLock<Option<Exchange>>,
     /// Set while the attempt to connect waits for a response.
     is_waited_for: Atomic<bool>,
+    /// Set if larger sizes of this server have cost connections.
+    is_distrusted: Atomic<bool>,
 }
 
 impl Characteristics {
@@ -61,7 +63,13 @@ impl Characteristics {
         pin_init!(Self {
             exchange <- new_spinlock!(None, "rpcrdma_rs::Characteristics::exchange"),
             is_waited_for: Atomic::new(false),
+            is_distrusted: Atomic::new(false),
         })
+    }
+
+    /// No larger size of this server is used.
+    pub(in crate::client) fn distrust(&self) {
+        self.is_distrusted.store(true, Relaxed);
     }
 
     /// The connection speaks version 2, with this first grant.
@@ -72,13 +80,18 @@ impl Characteristics {
             side: Side::Client,
             requested: negotiated.credits,
             told: call,
-            buffers: own.send.bytes(),
+            // A server that has announced more than it has keeps to the first size.
+            buffers: if self.is_distrusted.load(Relaxed) {
+                call
+            } else {
+                own.send.bytes()
+            },
             receive: own.receive.bytes(),
             reply,
             max: own.receive.bytes(),
         };
         let said = Own {
-            invalidation: policy.remote_invalidation != RemoteInvalidation::Off,
+            invalidation: negotiated.remote_invalidation == RemoteInvalidation::On,
             reverse: policy.reverse,
         };
 
@@ -125,7 +138,7 @@ impl Connection {
             let limits = exchange.limits();
             negotiated.limits.change(Thresholds {
                 call: limits.send,
-                reply: limits.reply,
+                reply: limits.reply.min(negotiated.told().reply),
             });
             effect
         };

@@ -116,6 +116,17 @@ impl Connection {
         }
     }
 
+    /// The connection ends because of `why`, while it could send more than the first size (XC-106).
+    pub(super) fn note_long_send(&self, why: CloseReason) {
+        let could = self.negotiated().is_some_and(|negotiated| {
+            negotiated.limits.get().thresholds.call > negotiated.told().call
+        });
+
+        if could && matches!(why, CloseReason::Completion(_)) {
+            policy::peers::lost_at_long_send(&self.peer());
+        }
+    }
+
     /// Takes the answer to the offer. Returns `false` if `message` is none.
     pub(in crate::client) fn is_answer(&self, message: &[u8]) -> bool {
         Event::of(message).is_some_and(|event| self.is_answered(event))
@@ -159,7 +170,10 @@ impl Connection {
         self.note_reverse_payload(negotiated);
         // sunrpc gets the window when it learns of the connection.
         let _ = self.window.granted(credits, || negotiated.credits);
-        self.confirm();
+        // In version 2 the exchange of characteristics comes first.
+        if self.wire() == Wire::V1 {
+            self.confirm();
+        }
         if self.attempt.end_probe() {
             self.attempt.end(Ok(PeerData::NONE));
         }

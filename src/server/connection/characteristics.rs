@@ -20,6 +20,7 @@ use kernel::{
 
 use super::{
     super::size::MOST_CALLBACKS,
+    version::DEFAULT,
     Settled, //
 };
 use crate::proto::{
@@ -109,7 +110,10 @@ impl Settled<'_> {
         let setup = Setup {
             side: Side::Server,
             requested: MOST_CALLBACKS,
-            told: self.longest_reply(self.wire()),
+            told: match self.admission.data {
+                Some(_) => terms.thresholds.reply,
+                None => DEFAULT,
+            },
             // CAST: A buffer is shorter than 4 GiB.
             buffers: terms.send_len as u32,
             receive,

@@ -133,6 +133,7 @@ impl Settled<'_> {
         match received {
             Received::Call(call) => match check(&call) {
                 Ok(()) => Arrival::Call(self.calls.record(|record| {
+                    self.version.fix(wire);
                     record.begin(wire, &call, message.len(), self.invalidation(wire));
                 })),
                 Err(defect) => {

@@ -10,6 +10,7 @@ use super::{
         Message,
         Unsent, //
     },
+    version::DEFAULT,
     Settled,
     Terms, //
 };
@@ -126,14 +127,18 @@ impl Writes {
 
 impl Settled<'_> {
     /// The longest reply to a call in version `wire`, in bytes.
-    pub(super) fn longest_reply(&self, wire: Wire) -> u32 {
-        if let (Wire::V2, Some(longest)) = (wire, self.characteristics.longest()) {
-            return longest;
+    fn longest_reply(&self, wire: Wire) -> u32 {
+        if wire == Wire::V1 {
+            return self.terms.thresholds.reply;
         }
-        match (wire, self.admission.data) {
+        let announced = self.characteristics.longest();
+        match self.admission.data {
+            Some(_) => announced.unwrap_or(self.terms.thresholds.reply),
             // CAST: A buffer is shorter than 4 GiB.
-            (Wire::V2, None) => self.version.longest_reply().min(self.terms.send_len as u32),
-            _ => self.terms.thresholds.reply,
+            None => announced
+                .unwrap_or(DEFAULT)
+                .min(self.version.longest_reply())
+                .min(self.terms.send_len as u32),
         }
     }
 

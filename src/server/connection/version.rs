@@ -16,7 +16,7 @@ use crate::proto::{
 };
 
 /// Bytes of a message of version 2 that every end takes (V2-21).
-const DEFAULT: u32 = 4096;
+pub(super) const DEFAULT: u32 = 4096;
 
 /// The version of a connection. It is written by the handler of completions alone.
 pub(super) struct Version {
@@ -59,17 +59,28 @@ impl Version {
         self.fixed().unwrap_or(Wire::V1)
     }
 
-    /// Classifies `message`, and fixes the version if it is the first that can be served. Returns
-    /// the version, too.
+    /// Classifies `message`, and fixes the version if it is the first that can be served, and no
+    /// call. Returns the version, too.
     pub(super) fn receive<'m>(&self, message: &'m [u8]) -> (Wire, Received<'m>) {
         if let Some(wire) = self.fixed() {
             return (wire, wire.next(self.versions, message));
         }
         let (wire, received) = Wire::first(self.versions, message);
-        if let Some(wire) = wire {
-            self.fixed.store(wire.version(), Relaxed);
+        match (wire, received) {
+            // Its arguments are still to be checked.
+            (Some(wire), Received::Call(_)) => return (wire, received),
+            (Some(wire), _) => self.fix(wire),
+            (None, _) => {}
         }
         (self.wire(), received)
+    }
+
+    /// Fixes the version: a message in it can be served.
+    #[inline]
+    pub(super) fn fix(&self, wire: Wire) {
+        if self.fixed.load(Relaxed) == 0 {
+            self.fixed.store(wire.version(), Relaxed);
+        }
     }
 
     /// The longest reply to a client of version 2 that has promised nothing by private data. The
@@ -77,7 +88,7 @@ impl Version {
     /// V2-61).
     pub(super) fn longest_reply(&self) -> u32 {
         if self.replied.load(Relaxed) {
-            DEFAULT
+            u32::MAX
         } else {
             first_message(None)
         }
