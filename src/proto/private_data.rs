@@ -132,7 +132,7 @@ pub(crate) struct Thresholds {
 }
 
 impl PrivateData {
-    /// What an end of version 2 takes without private data: 4096 bytes (V2-22).
+    /// The sizes of an end of version 2 without private data: 4096 bytes (V2-22).
     pub(crate) fn of_version_2() -> Self {
         let size = InlineSize::from_bytes(4096).unwrap_or(InlineSize::DEFAULT);
 

@@ -121,7 +121,7 @@ PLACES = {
     "src/verbs/rw/transfer.rs: Memory": "V1-124",
     "src/verbs/send_queue.rs: post_with": "V1-150 PD-23",
     "src/proto/neutral.rs: Kind": "XC-3 XC-5 XC-6 XC-7 XC-8",
-    "src/proto/v2/exchange.rs: Message": "XC-41 XC-44 XC-85",
+    "src/proto/v2/exchange/message.rs: Message": "XC-41 XC-44 XC-85",
     "src/server/connection/characteristics.rs: take_operation": "XC-78 XC-79 XC-102",
     "src/client/connection/characteristics.rs: begin": "XC-80",
     "src/proto/v2/characteristics.rs: TABLE": "XC-21 XC-26 XC-68 XC-71 XC-77 XC-81 XC-82",

@@ -3,12 +3,13 @@
 //! The exchange of characteristics, as one end of a connection sees it: received operations in, and
 //! the messages that they call for out.
 //!
-//! The decisions are those of [`End`]; here are the sets and subsets of its operations. All entries
+//! The decisions are those of [`End`]; [`message`] has the sets and subsets of its operations. All entries
 //! of a request but the size are rejected: the other characteristics keep their first values.
+
+pub(crate) mod message;
 
 use super::{
     super::{
-        call_header::EncodeError,
         error::RdmaError,
         neutral::{
             Optional,
@@ -16,11 +17,8 @@ use super::{
         }, //
     },
     characteristics::{
-        place,
-        Entry,
         Found,
         Set,
-        BKREQSUP_INLINE,
         BKREQSUP_NONE,
         BRS,
         RBSIZ,
@@ -40,150 +38,18 @@ use super::{
         growth::Disposition,
         Limits, //
     },
-    operations::Operation,
-    optional::Outgoing, //
+    operations::Operation, //
 };
 
 pub(crate) use super::end::{
     Setup,
     Side, //
 };
-
-/// What an end announces besides the size of its Receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Own {
-    /// As a requester it takes Send With Invalidate.
-    pub(crate) invalidation: bool,
-    /// It takes reverse calls, without chunks.
-    pub(crate) reverse: bool,
-}
-
-/// Words of a subset: entries of a request behind these are in none, and so rejected (XC-55).
-const WORDS: usize = 16;
-
-/// The response to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Response {
-    /// The xid of the request.
-    xid: u32,
-    /// The number of its entries.
-    entries: usize,
-    /// The index of the entry for the size, and its disposition.
-    size: Option<(usize, Disposition)>,
-}
-
-/// A message to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
-    /// An operation of this end, with its xid.
-    Operation(u32, end::Operation, Own),
-    /// The response to a request.
-    Response(Response),
-}
-
-impl Message {
-    /// Returns `true` if the peer responds to it.
-    pub(crate) const fn is_request(&self) -> bool {
-        matches!(self, Self::Operation(_, end::Operation::Request { .. }, _))
-    }
-
-    /// Writes the message to the front of `out` and returns its length in bytes. `credits` is the
-    /// credits word.
-    ///
-    /// # Errors
-    ///
-    /// See [`EncodeError`]; the content of `out` is then undefined.
-    pub(crate) fn write(&self, credits: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
-        match *self {
-            Self::Operation(xid, operation, own) => write(xid, operation, own, credits, out),
-            Self::Response(response) => response.write(credits, out),
-        }
-    }
-}
-
-/// Writes an operation.
-fn write(
-    xid: u32,
-    operation: end::Operation,
-    own: Own,
-    credits: u32,
-    out: &mut [u8],
-) -> Result<usize, EncodeError> {
-    let rbsiz = |size| Entry {
-        id: RBSIZ,
-        value: Value::Word(size),
-    };
-    let brs = if own.reverse {
-        BKREQSUP_INLINE
-    } else {
-        BKREQSUP_NONE
-    };
-    let written = match operation {
-        end::Operation::Init { size } => {
-            let start = [
-                rbsiz(size),
-                Entry {
-                    id: REQREMINV,
-                    value: Value::Flag(own.invalidation),
-                },
-                Entry {
-                    id: BRS,
-                    value: Value::Choice(brs),
-                },
-            ];
-            // All keep their values: nothing changes them at this end (XC-44).
-            let nochg = [0b111];
-            let message = Outgoing::Initxch {
-                start: &start,
-                nochg: &nochg,
-            };
-            message.encode(xid, credits, out)
-        }
-        end::Operation::Request { want: Some(size) } => {
-            let want = [rbsiz(size)];
-            Outgoing::Reqxch { want: &want }.encode(xid, credits, out)
-        }
-        end::Operation::Request { want: None } => {
-            Outgoing::Reqxch { want: &[] }.encode(xid, credits, out)
-        }
-        end::Operation::Update { size, finished } => {
-            let message = Outgoing::Updxch {
-                now: rbsiz(size),
-                pendclr: finished,
-            };
-            message.encode(xid, credits, out)
-        }
-    };
-    Ok(written?)
-}
-
-impl Response {
-    fn write(&self, credits: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
-        let (mut done, mut rej, mut pend) = ([0_u32; WORDS], [0_u32; WORDS], [0_u32; WORDS]);
-
-        for at in 0..self.entries {
-            let disposition = match self.size {
-                Some((size, disposition)) if size == at => disposition,
-                _ => Disposition::Rejected,
-            };
-            let words = match disposition {
-                Disposition::Done => &mut done,
-                Disposition::Pending => &mut pend,
-                Disposition::Rejected | Disposition::Unclear => &mut rej,
-            };
-            let Some(word) = words.get_mut(at / 32) else {
-                break;
-            };
-            *word |= 1_u32.wrapping_shl(place(at));
-        }
-        let message = Outgoing::Respxch {
-            done: &done,
-            rej: &rej,
-            pend: &pend,
-        };
-        Ok(message.encode(self.xid, credits, out)?)
-    }
-}
+pub(crate) use message::{
+    Message,
+    Own,
+    Response, //
+};
 
 /// The effect of a received operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The messages that one end of the exchange sends: the sets and subsets of its operations.
+
+use super::{
+    super::{
+        super::{
+            call_header::EncodeError,
+            neutral::Value, //
+        },
+        characteristics::{
+            place,
+            Entry,
+            BKREQSUP_INLINE,
+            BKREQSUP_NONE,
+            BRS,
+            RBSIZ,
+            REQREMINV, //
+        },
+        limits::growth::Disposition,
+        optional::Outgoing, //
+    },
+    end, //
+};
+
+/// The characteristics that an end announces with its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// As a requester it takes Send With Invalidate.
+    pub(crate) invalidation: bool,
+    /// It takes reverse calls, without chunks.
+    pub(crate) reverse: bool,
+}
+
+/// Words of a subset: entries of a request behind these are in none, and so rejected (XC-55).
+const WORDS: usize = 16;
+
+/// The response to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Response {
+    /// The xid of the request.
+    pub(super) xid: u32,
+    /// The number of its entries.
+    pub(super) entries: usize,
+    /// The index of the entry for the size, and its disposition.
+    pub(super) size: Option<(usize, Disposition)>,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// An operation of this end, with its xid.
+    Operation(u32, end::Operation, Own),
+    /// The response to a request.
+    Response(Response),
+}
+
+impl Message {
+    /// Returns `true` if the peer responds to it.
+    pub(crate) const fn is_request(&self) -> bool {
+        matches!(self, Self::Operation(_, end::Operation::Request { .. }, _))
+    }
+
+    /// Writes the message to the front of `out` and returns its length in bytes. `credits` is the
+    /// credits word.
+    ///
+    /// # Errors
+    ///
+    /// See [`EncodeError`]; the content of `out` is then undefined.
+    pub(crate) fn write(&self, credits: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        match *self {
+            Self::Operation(xid, operation, own) => write(xid, operation, own, credits, out),
+            Self::Response(response) => response.write(credits, out),
+        }
+    }
+}
+
+/// Writes an operation.
+fn write(
+    xid: u32,
+    operation: end::Operation,
+    own: Own,
+    credits: u32,
+    out: &mut [u8],
+) -> Result<usize, EncodeError> {
+    let rbsiz = |size| Entry {
+        id: RBSIZ,
+        value: Value::Word(size),
+    };
+    let brs = if own.reverse {
+        BKREQSUP_INLINE
+    } else {
+        BKREQSUP_NONE
+    };
+    let written = match operation {
+        end::Operation::Init { size } => {
+            let start = [
+                rbsiz(size),
+                Entry {
+                    id: REQREMINV,
+                    value: Value::Flag(own.invalidation),
+                },
+                Entry {
+                    id: BRS,
+                    value: Value::Choice(brs),
+                },
+            ];
+            // All keep their values: nothing changes them at this end (XC-44).
+            let nochg = [0b111];
+            let message = Outgoing::Initxch {
+                start: &start,
+                nochg: &nochg,
+            };
+            message.encode(xid, credits, out)
+        }
+        end::Operation::Request { want: Some(size) } => {
+            let want = [rbsiz(size)];
+            Outgoing::Reqxch { want: &want }.encode(xid, credits, out)
+        }
+        end::Operation::Request { want: None } => {
+            Outgoing::Reqxch { want: &[] }.encode(xid, credits, out)
+        }
+        end::Operation::Update { size, finished } => {
+            let message = Outgoing::Updxch {
+                now: rbsiz(size),
+                pendclr: finished,
+            };
+            message.encode(xid, credits, out)
+        }
+    };
+    Ok(written?)
+}
+
+impl Response {
+    pub(super) fn write(&self, credits: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let (mut done, mut rej, mut pend) = ([0_u32; WORDS], [0_u32; WORDS], [0_u32; WORDS]);
+
+        for at in 0..self.entries {
+            let disposition = match self.size {
+                Some((size, disposition)) if size == at => disposition,
+                _ => Disposition::Rejected,
+            };
+            let words = match disposition {
+                Disposition::Done => &mut done,
+                Disposition::Pending => &mut pend,
+                Disposition::Rejected | Disposition::Unclear => &mut rej,
+            };
+            let Some(word) = words.get_mut(at / 32) else {
+                break;
+            };
+            *word |= 1_u32.wrapping_shl(place(at));
+        }
+        let message = Outgoing::Respxch {
+            done: &done,
+            rej: &rej,
+            pend: &pend,
+        };
+        Ok(message.encode(self.xid, credits, out)?)
+    }
+}
