@@ -3,8 +3,9 @@
 //! The exchange of characteristics, as one end of a connection sees it: received operations in, and
 //! the messages that they call for out.
 //!
-//! The decisions are those of [`End`]; [`message`] has the sets and subsets of its operations. All entries
-//! of a request but the size are rejected: the other characteristics keep their first values.
+//! The decisions are those of [`End`]; [`message`] has the sets and subsets of its operations. All
+//! entries of a request but the size are rejected: the other characteristics keep their first
+//! values.
 
 pub(crate) mod message;
 
