@@ -14,15 +14,23 @@
 # Native guests run in as many pairs at once as the machine has processors, or LANES.
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
-# say which files' tests they have left out; that line is repeated before the last one. TAP=DIRECTORY gets their results in
-# the format of the kernel, too.
+# say which files' tests they have left out; that line, and those of the tests that failed, are repeated before the last
+# one. TAP=DIRECTORY gets their results in the format of the kernel, too.
 
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 passed=0 failed=0
 left_out=()
+bad=()
 took=()
+
+# What is no failure of one test.
+failed_whole() {
+	echo "$1: $2"
+	bad+=("$1: not ok: $2")
+	failed=$((failed + 1))
+}
 
 # Every part ends with a line of the form 'N passed, N failed'; one that does not has failed as a whole.
 part() {
@@ -38,14 +46,18 @@ part() {
 		failed=$((failed + BASH_REMATCH[2]))
 		# A part that has left all out for want of time has tested nothing, and failed at nothing.
 		[ "$rc" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] ||
-			{ [ "${BASH_REMATCH[1]}" -eq 0 ] && grep -q '^left out, out of time: ' "$log"; } || failed=$((failed + 1))
+			{ [ "${BASH_REMATCH[1]}" -eq 0 ] && grep -q '^left out, out of time: ' "$log"; } ||
+			failed_whole "$name" "exit status $rc"
 	else
-		echo "$name ended without a result (exit status $rc)"
-		failed=$((failed + 1))
+		failed_whole "$name" "ended without a result (exit status $rc)"
 	fi
 	while read -r line; do
 		left_out+=("$name: $line")
 	done < <(grep '^left out, out of time: ' "$log")
+	# With the first lines of its reason.
+	while IFS= read -r line; do
+		bad+=("$name: $line")
+	done < <(grep -E -A 3 '^not ok | \.\.\. FAILED$' "$log" | grep -E '^not ok | \.\.\. FAILED$|^    ' | cut -c -200)
 	rm -f "$log"
 	took+=("$name: $((SECONDS - began)) s")
 }
@@ -99,5 +111,6 @@ done
 
 printf '== %s\n' "${took[@]}"
 [ "${#left_out[@]}" -eq 0 ] || printf '%s\n' "${left_out[@]}"
+[ "${#bad[@]}" -eq 0 ] || printf '%s\n' "${bad[@]}"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
