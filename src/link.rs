@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod life;
+pub(crate) mod sizes;
 
 use kernel::{
     new_spinlock,
@@ -34,6 +35,7 @@ use crate::{
     verbs::{
         Closing,
         CompletionHandler,
+        Lengths,
         Qp,
         SendQueue, //
     }, //
@@ -135,6 +137,29 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
         drop(guard);
         drop(act);
         None
+    }
+
+    /// The lengths up to `want` that `memory` bytes permit. If they permit less, the Receives
+    /// become shorter, and then the Send buffers, but no buffer shorter than it is. `None` without
+    /// a queue pair.
+    pub(crate) fn affordable(&self, want: Lengths, memory: u64) -> Option<Lengths> {
+        self.with_qp(|qp| {
+            let (now, mut cut) = (qp.lengths(), want);
+            while qp.most_bytes(cut) > memory {
+                let longest = if cut.receive > now.receive {
+                    &mut cut.receive
+                } else if cut.send > now.send {
+                    &mut cut.send
+                } else {
+                    break;
+                };
+                *longest = (*longest / 2) & !3;
+            }
+            Lengths {
+                send: cut.send.max(now.send.min(want.send)),
+                receive: cut.receive.max(now.receive.min(want.receive)),
+            }
+        })
     }
 
     /// Takes the connection down: afterwards the device has no request of ours, and the peer can

@@ -9,9 +9,11 @@
 //! - [`settings`]: its settings for them, and the policy of a connection. Pure.
 //! - [`order`]: the order of the rules, and the search for the applicable one. Pure.
 //! - [`table`]: the existing rules.
+//! - [`change`]: a change of a connection in use. Pure.
 //! - [`peers`]: the memory of peers that have version 1 alone.
 //! - Here: the defaults, which are module parameters.
 
+pub(crate) mod change;
 // Without configfs no rule exists.
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
 pub(crate) mod order;
@@ -112,6 +114,14 @@ module_uint!(
 );
 
 module_uint!(
+    INLINE_MAX,
+    "inline_max",
+    1024,
+    InlineSize::MIN..=InlineSize::MAX,
+    "Most that sizes may be raised to in use, in version 2, 1024 to 262144 (default 1024: none)"
+);
+
+module_uint!(
     MEMORY,
     "memory",
     32768,
@@ -204,5 +214,6 @@ pub(crate) fn defaults(side: Side) -> Policy {
             2 => Versions::Two,
             _ => Versions::One,
         },
+        inline_max: size(INLINE_MAX.get()),
     }
 }

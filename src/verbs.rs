@@ -149,6 +149,7 @@ pub(crate) use pd::Pd;
 pub(crate) use poster::Poster;
 pub(crate) use qp::{
     Closing,
+    Lengths,
     Qp,
     Usage, //
 };

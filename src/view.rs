@@ -11,12 +11,17 @@ use kernel::{
 };
 
 use crate::{
+    os::series::EOPNOTSUPP,
     policy::{
+        change::{
+            Change,
+            Refusal, //
+        },
         pattern::DeviceName,
         table::Name, //
     },
     proto::{
-        InlineSize,
+        exchange::Exchange,
         PrivateData, //
     }, //
 };
@@ -62,10 +67,10 @@ pub(crate) fn switch(on: bool) -> &'static str {
 pub(crate) struct Threshold {
     /// In bytes.
     pub(crate) bytes: u32,
-    /// Our size for the direction.
-    pub(crate) own: InlineSize,
+    /// Our size for the direction, in bytes.
+    pub(crate) own: u32,
     /// The peer's.
-    pub(crate) peer: InlineSize,
+    pub(crate) peer: u32,
 }
 
 impl Threshold {
@@ -97,6 +102,52 @@ pub(crate) fn meaning(seq: &SeqFile, who: &str, is_sent: bool, data: &PrivateDat
         data.receive.bytes(),
         switch(data.remote_invalidation),
     );
+}
+
+/// Prints the sizes of the Receives of both ends in bytes: those of the private data, or those of
+/// the exchange, with the changes that are not over: `outdated` own Receives are still to be
+/// exchanged.
+pub(crate) fn sizes(
+    seq: &SeqFile,
+    own: &PrivateData,
+    peer: &PrivateData,
+    exchange: Option<&Exchange>,
+    outdated: u32,
+) {
+    let said = (own.receive.bytes(), peer.receive.bytes());
+    let (own, peer) = exchange.map_or(said, Exchange::in_force);
+
+    seq_print!(seq, "receive_size {own}");
+    match exchange.map(Exchange::posts) {
+        Some(next) if next != own => seq_print!(seq, " next {next} left {outdated}"),
+        _ => {}
+    }
+    seq_print!(seq, "\npeer_receive_size {peer}");
+    if let Some(requested) = exchange.and_then(Exchange::requested) {
+        seq_print!(seq, " requested {requested}");
+    }
+    seq_print!(seq, "\n");
+}
+
+/// Acts on a `text` for a connection: `request` passes the change to its exchange, if it has one.
+///
+/// # Errors
+///
+/// `EINVAL` if the text is no change, or the size is out of range, `EOPNOTSUPP` if the connection
+/// speaks version 1 or the peer supports no such change, `EPERM` if only the peer may request it,
+/// `EBUSY` while an earlier one is not over.
+pub(crate) fn change(
+    text: &str,
+    request: impl FnOnce(Change) -> Option<Result<(), Refusal>>,
+) -> Result {
+    let change = Change::parse(text).ok_or(EINVAL)?;
+
+    request(change).ok_or(EOPNOTSUPP)?.map_err(|why| match why {
+        Refusal::Unsupported => EOPNOTSUPP,
+        Refusal::OnlyThePeer => EPERM,
+        Refusal::Size => EINVAL,
+        Refusal::UnderWay => EBUSY,
+    })
 }
 
 /// The cells of a transport, with or without a connection. `P` is its peer.

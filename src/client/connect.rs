@@ -305,7 +305,7 @@ fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<()
 
 /// Exchanges characteristics over a connection of version 2. A server that does not respond is
 /// taken to have none.
-fn exchange(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), ConnectError> {
+fn exchange(shared: &Shared, sender: &mut Sender) -> Result<(), ConnectError> {
     let limit = secs_to_jiffies(EXCHANGE_LIMIT_SECS);
 
     if sender.connection.wire() != Wire::V2 {
@@ -314,8 +314,8 @@ fn exchange(shared: &Shared, sender: &mut Sender, credits: u32) -> Result<(), Co
     // A server that has hung up at the announcement would do so again.
     if !shared.lessons.is_silent() {
         sender
-            .announce(credits)
-            .map_err(ConnectError::at(Step::Exchange))?;
+            .announce(probe_xid(&sender.connection))
+            .map_err(|_| ConnectError::at(Step::Exchange)(ENOTCONN))?;
     }
     let connection = &sender.connection;
     if !connection.characteristics.is_settled() {
@@ -354,5 +354,5 @@ fn negotiate(
     connection.set_negotiated(negotiated);
     proposal.log(shared, &thresholds, peer);
     probe(shared, sender, &proposal)?;
-    exchange(shared, sender, proposal.credits)
+    exchange(shared, sender)
 }

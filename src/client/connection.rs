@@ -215,6 +215,9 @@ impl Connection {
     /// As [`Qp::post_held`](crate::verbs::Qp::post_held).
     pub(super) fn post_held(&self, qp: &mut ConnectionQp) -> Result<(), PostError> {
         self.window.receives.add(qp.post_held()?);
+        if let Some(edition) = qp.take_exchanged() {
+            self.characteristics.exchanged(edition);
+        }
         Ok(())
     }
 

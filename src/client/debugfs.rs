@@ -7,6 +7,7 @@
 //! different moments.
 
 use kernel::{
+    prelude::*,
     seq_file::SeqFile,
     seq_print,
     sync::Arc, //
@@ -14,6 +15,10 @@ use kernel::{
 
 use super::{
     connection::{
+        growth::{
+            Grow,
+            Pause, //
+        },
         Connection,
         Shared, //
     },
@@ -24,9 +29,11 @@ use super::{
     transports, //
 };
 use crate::{
+    link::sizes,
     os::{
         debugfs::Show,
-        secs_since, //
+        secs_since,
+        series::ENOTCONN, //
     },
     policy::Side,
     sunrpc::Load,
@@ -116,7 +123,7 @@ impl<'a> View<'a> {
             return view::line(seq, &place, None);
         };
         let facts = &negotiated.facts;
-        let (call, reply) = thresholds(negotiated);
+        let (call, reply) = thresholds(connection, negotiated);
 
         view::line(
             seq,
@@ -187,7 +194,7 @@ impl<'a> View<'a> {
         seq_print!(seq, "since {} s\n", secs_since(facts.since));
         seq_print!(seq, "rule {}\n", RuleName(&facts.rule));
         private_data(seq, facts);
-        terms(seq, negotiated);
+        terms(seq, connection, negotiated);
         seq_print!(
             seq,
             "credits asked {} granted {} used {} abandoned {}\n",
@@ -225,21 +232,28 @@ impl<'a> View<'a> {
     }
 }
 
-/// The thresholds of calls and of replies.
-fn thresholds(negotiated: &Negotiated) -> (Threshold, Threshold) {
+/// The thresholds of calls and of replies, with the sizes of both ends: those of the private data,
+/// or those that the ends of a connection of version 2 have told each other since.
+fn thresholds(connection: &Connection, negotiated: &Negotiated) -> (Threshold, Threshold) {
     let (facts, limits) = (&negotiated.facts, negotiated.limits.get().thresholds);
     let peer = facts.peer.unwrap_or_default();
+    let by_data = (facts.own.send.bytes(), peer.receive.bytes());
+    let told = sizes::with(&connection.characteristics.exchange, |exchange| {
+        let (own, peer) = exchange.in_force();
+        ((exchange.sends(), peer), own, exchange.longest_reply())
+    });
+    let (call, own, shown) = told.unwrap_or((by_data, facts.own.receive.bytes(), 0));
 
     (
         Threshold {
             bytes: limits.call,
-            own: facts.own.send,
-            peer: peer.receive,
+            own: call.0,
+            peer: call.1,
         },
         Threshold {
             bytes: limits.reply,
-            own: facts.own.receive,
-            peer: peer.send,
+            own,
+            peer: peer.send.bytes().max(shown),
         },
     )
 }
@@ -261,8 +275,8 @@ fn private_data(seq: &SeqFile, facts: &Facts) {
 }
 
 /// Prints the terms that follow from that, and the end that limits them.
-fn terms(seq: &SeqFile, negotiated: &Negotiated) {
-    let (call, reply) = thresholds(negotiated);
+fn terms(seq: &SeqFile, connection: &Connection, negotiated: &Negotiated) {
+    let (call, reply) = thresholds(connection, negotiated);
 
     call.print(seq, "inline_call");
     reply.print(seq, "inline_reply");
@@ -274,9 +288,18 @@ fn terms(seq: &SeqFile, negotiated: &Negotiated) {
     );
     let reverse = view::switch(negotiated.reverse_slots > 1);
     seq_print!(seq, "reverse {reverse}\n");
+    let outdated = connection.link.with_qp(|qp| qp.outdated()).unwrap_or(0);
+    let (own, peer) = (
+        &negotiated.facts.own,
+        negotiated.facts.peer.unwrap_or_default(),
+    );
+    let exchange = connection.characteristics.exchange.lock();
+    view::sizes(seq, own, &peer, exchange.as_ref(), outdated);
 }
 
 impl Show for Shared {
+    const IS_SET: bool = true;
+
     /// Prints the peer and the state of its connection, then the counters that mountstats does not
     /// show, and the ends of the last connections.
     fn show(&self, seq: &SeqFile) {
@@ -284,6 +307,21 @@ impl Show for Shared {
         View::of(self).details(seq);
         self.stats.print_own(seq);
         self.history.print(seq);
+    }
+
+    /// Changes the present connection.
+    fn set(&self, text: &str) -> Result {
+        let connection = self.current().ok_or(ENOTCONN)?;
+        let characteristics = &connection.characteristics;
+
+        view::change(text, |change| {
+            sizes::with(&characteristics.exchange, |exchange| {
+                change.request(exchange)
+            })
+        })?;
+        characteristics.stir();
+        connection.queue(Pause::Nothing);
+        Ok(())
     }
 }
 

@@ -105,10 +105,17 @@ impl Negotiated {
     /// The thresholds of version 2 by private data, or without it. No characteristic is about Send
     /// buffers, so that no reply is longer than these permit.
     pub(super) fn told(&self) -> Thresholds {
-        let default = PrivateData::of_version_2();
-        let peer = self.facts.peer.as_ref().unwrap_or(&default);
+        Thresholds::for_client(&self.facts.own, &self.server())
+    }
 
-        Thresholds::for_client(&self.facts.own, peer)
+    /// The longest message in bytes that the server of version 2 has said that it sends.
+    pub(super) fn server_sends(&self) -> u32 {
+        self.server().send.bytes()
+    }
+
+    /// The private data of a server of version 2, or what holds without it.
+    fn server(&self) -> PrivateData {
+        self.facts.peer.unwrap_or_else(PrivateData::of_version_2)
     }
 
     /// The terms that hold now.

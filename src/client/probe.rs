@@ -79,30 +79,6 @@ impl Connection {
 }
 
 impl Sender {
-    /// Announces our characteristics, and asks for a response, over a connection of version 2 that
-    /// sunrpc does not know of yet. Sends nothing where the server's credits do not permit it.
-    ///
-    /// # Errors
-    ///
-    /// `ENOTCONN` when it cannot be sent.
-    pub(super) fn announce(&mut self, credits: u32) -> Result {
-        let connection = self.connection.clone();
-
-        while let Some(message) = connection.characteristics.next(probe_xid(&connection)) {
-            let expects = if message.is_request() {
-                Expects::Reply
-            } else {
-                Expects::Nothing
-            };
-            let mut buf = self.take_any(expects).map_err(|_| ENOTCONN)?;
-            let written = message.write(credits, buf.as_mut_slice()).ok();
-            let len = written.and_then(|len| u32::try_from(len).ok());
-            self.post_buffer(None, buf, len.ok_or(ENOTCONN)?, expects)
-                .map_err(|_| ENOTCONN)?;
-        }
-        Ok(())
-    }
-
     /// Makes a call in version `wire` that does nothing of `program`, on a connection that sunrpc
     /// does not know of yet. The reply is a step of connecting.
     ///

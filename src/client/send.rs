@@ -84,6 +84,9 @@ impl Sender {
     /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
     #[inline(always)]
     pub(super) fn send(&mut self, call: Call<'_, Request>) -> Result<(), SendStatus> {
+        if self.connection.characteristics.is_stirred() {
+            self.follow_before(&call)?;
+        }
         let mut buf = match self.take_buffer(Expects::Reply) {
             Ok(buf) => buf,
             Err(status) => return self.not_sent(&call, Unsendable::Later(status)),
@@ -113,6 +116,15 @@ impl Sender {
             waiters.replied(&shared.xprt);
         }
         sent
+    }
+
+    /// Follows changed characteristics before `call` is sent.
+    #[cold]
+    fn follow_before(&mut self, call: &Call<'_, Request>) -> Result<(), SendStatus> {
+        self.follow(call.xid()).map_err(|error| {
+            self.connection.post_failed(error);
+            SendStatus::NotConnected
+        })
     }
 
     /// Builds `call` again, after it found no registrations.

@@ -104,6 +104,7 @@ impl GroupOperations for Rules {
                 side: 12,
                 connections: 13,
                 version: 14,
+                inline_max: 15,
             ],
         };
         let name = Name::new(name)?;
@@ -304,6 +305,8 @@ attribute!(13 "connections", settings.connections,
     "a number of connections, 0 to 65536, or default");
 attribute!(14 "version", settings.version, Versions::parse, |v: &Versions| v.as_str(), "default",
     "1, 2, auto or default");
+attribute!(15 "inline_max", settings.inline_max, inline_size, |v: &InlineSize| v.bytes(),
+    "default", "a number of bytes, 1024 to 262144, or default");
 
 #[vtable]
 impl AttributeOperations<11> for Directory {

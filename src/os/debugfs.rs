@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Read-only files in debugfs.
+//! Files in debugfs.
 //!
 //! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 //!
@@ -15,6 +15,7 @@ use core::{
 use kernel::{
     error::from_err_ptr,
     ffi::{
+        c_char,
         c_int,
         c_void, //
     },
@@ -22,13 +23,21 @@ use kernel::{
     prelude::*,
     seq_file::SeqFile,
     str::CString,
-    sync::Arc, //
+    sync::Arc,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    }, //
 };
 
 use crate::bindings;
 
-/// Read by all.
+/// Read by all. Where the kernel is locked down, a file with another mode could not be read either;
+/// root may write to it all the same.
 const MODE: u16 = 0o444;
+
+/// Bytes of the longest text that may be written.
+const LONGEST: usize = 64;
 
 /// A directory at the root of debugfs; dropping it removes it with all it contains.
 pub(crate) struct Dir {
@@ -61,8 +70,20 @@ impl Drop for Dir {
 
 /// The content of a [`File`].
 pub(crate) trait Show: Send + Sync + 'static {
+    /// Set if root may write to the file.
+    const IS_SET: bool = false;
+
     /// Prints the content.
     fn show(&self, seq: &SeqFile);
+
+    /// Acts on a text that was written to the file.
+    ///
+    /// # Errors
+    ///
+    /// The result of the write.
+    fn set(&self, _text: &str) -> Result {
+        Err(EINVAL)
+    }
 }
 
 /// A file that shows a `T` until it is dropped, which waits for its readers.
@@ -126,6 +147,7 @@ impl<T: Show> Ops<T> {
         owner: super::this_module(),
         open: Some(open::<T>),
         read: Some(bindings::seq_read),
+        write: if T::IS_SET { Some(write::<T>) } else { None },
         llseek: Some(bindings::seq_lseek),
         release: Some(bindings::single_release),
         ..pin_init::zeroed()
@@ -157,4 +179,41 @@ unsafe extern "C" fn show<T: Show>(seq: *mut bindings::seq_file, _: *mut c_void)
     // SAFETY: `seq` is valid and used by this thread alone.
     data.show(unsafe { SeqFile::from_raw(seq) });
     0
+}
+
+/// Writes to a file.
+///
+/// # Safety
+///
+/// Called by debugfs for a file that [`open`] has opened, with `len` bytes of user space. debugfs
+/// lets nothing write to a file that is being removed, so that its data is there.
+unsafe extern "C" fn write<T: Show>(
+    file: *mut bindings::file,
+    from: *const c_char,
+    len: usize,
+    _: *mut bindings::loff_t,
+) -> isize {
+    let written = || {
+        let mut text = [0; LONGEST];
+        let text = text.get_mut(..len).ok_or(EINVAL)?;
+        let from = UserPtr::from_ptr(from.cast_mut().cast());
+
+        UserSlice::new(from, len).reader().read_slice(text)?;
+        let text = core::str::from_utf8(text.trim_ascii()).map_err(|_| EINVAL)?;
+        // SAFETY: `single_open` has stored the `seq_file`, whose private data is the `T` of the
+        // file, valid during this call.
+        let data = unsafe {
+            &*(*(*file).private_data.cast::<bindings::seq_file>())
+                .private
+                .cast::<T>()
+        };
+        data.set(text)
+    };
+
+    match written() {
+        // CAST: At most the longest text.
+        Ok(()) => len as isize,
+        // CAST: Widening.
+        Err(error) => error.to_errno() as isize,
+    }
 }

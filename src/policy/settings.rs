@@ -71,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) connections: Option<u32>,
     /// The versions of the protocol.
     pub(crate) version: Option<Versions>,
+    /// The largest message without RDMA that a connection in use may be raised to.
+    pub(crate) inline_max: Option<InlineSize>,
 }
 
 /// The policy of one connection.
@@ -94,6 +96,9 @@ pub(crate) struct Policy {
     pub(crate) connections: u32,
     /// The versions of the protocol.
     pub(crate) version: Versions,
+    /// The largest message without RDMA that a connection in use may be raised to, in either
+    /// direction; smaller than the sizes above it permits no change.
+    pub(crate) inline_max: InlineSize,
 }
 
 impl Policy {
@@ -111,6 +116,7 @@ impl Policy {
             memory: s.memory.unwrap_or(self.memory),
             connections: s.connections.unwrap_or(self.connections),
             version: s.version.unwrap_or(self.version),
+            inline_max: s.inline_max.unwrap_or(self.inline_max),
         }
     }
 
@@ -126,6 +132,12 @@ impl Policy {
         } else {
             PrivateData::default()
         }
+    }
+
+    /// The largest size that buffers of `size` bytes may be raised to while the connection is in
+    /// use.
+    pub(crate) fn most(&self, size: u32) -> u32 {
+        self.inline_max.bytes().max(size)
     }
 
     /// The versions that connections use: version 2 needs Receives of 4096 bytes (V2-63).
@@ -165,6 +177,7 @@ mod tests {
             memory: 1024,
             connections: 7,
             version: Versions::Auto,
+            inline_max: InlineSize::DEFAULT,
         }
     }
 

@@ -371,7 +371,11 @@ impl Settled<'_> {
     fn post_held(&self) {
         let posted = self.link.with_qp(|qp| {
             // Counted under the lock: a message may come into one immediately.
-            qp.post_held().map(|count| self.receives.posted(count))
+            let posted = qp.post_held().map(|count| self.receives.posted(count));
+            if let Some(edition) = qp.take_exchanged() {
+                self.characteristics.exchanged(edition);
+            }
+            posted
         });
         if let Some(Err(error)) = posted {
             self.post_failed(error);
@@ -427,6 +431,9 @@ impl svc::Connection for Connection {
             .are_few(call.credits, settled.terms.credits)
         {
             Self::grow(this);
+        }
+        if settled.characteristics.is_stirred() {
+            Self::work(this);
         }
         Some((arguments, call))
     }

@@ -171,6 +171,11 @@ impl SendBuffer {
         Ok(Self(inner))
     }
 
+    /// Bytes that it has room for.
+    pub(super) fn len(&self) -> usize {
+        self.0.buf.size
+    }
+
     /// The message under construction.
     #[inline]
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
@@ -307,6 +312,8 @@ pub(crate) struct BufferSpec {
     pub(super) send_len: usize,
     pub(super) recvs: u32,
     pub(super) recv_len: u32,
+    /// The edition of the Receives: each exchange for another length begins one.
+    pub(super) edition: u32,
 }
 
 impl BufferSpec {
@@ -320,6 +327,7 @@ impl BufferSpec {
             send_len: size.send_len as usize,
             recvs: size.recvs,
             recv_len: size.recv_len,
+            edition: 0,
         }
     }
 
@@ -370,7 +378,8 @@ impl NewBuffers {
         let order = &self.order;
 
         for _ in 0..order.recvs {
-            let buf = RecvBuffer::new(&order.pd, order.recv_len, order.callbacks.recv)?;
+            let (len, edition) = (order.recv_len, order.edition);
+            let buf = RecvBuffer::new(&order.pd, len, edition, order.callbacks.recv)?;
             self.recvs.push(buf);
         }
         self.sends.reserve(order.sends as usize, GFP_KERNEL)?;

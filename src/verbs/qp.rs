@@ -2,6 +2,8 @@
 
 //! Queue pairs: state shared by sender and completion handler; teardown.
 
+mod exchange;
+
 use core::ptr::{
     null,
     NonNull, //
@@ -12,6 +14,7 @@ use kernel::{
     sync::Arc, //
 };
 
+use self::exchange::Exchange;
 use super::{
     buffer::{
         BufferSpec,
@@ -38,6 +41,8 @@ use super::{
     SharedRecvQueue, //
 };
 use crate::bindings;
+
+pub(crate) use self::exchange::Lengths;
 
 /// The buffers of a queue pair: allocated, and owned by the device.
 #[derive(Clone, Copy, Default)]
@@ -68,8 +73,8 @@ pub(crate) struct Qp<O: QpOwner> {
     recvs_allocated: u32,
     /// Bytes of the Receives.
     recv_bytes: u64,
-    /// Receives that may be shorter than new ones, to be freed when they come back.
-    outdated: u32,
+    /// The exchange of the Receives for others.
+    exchange: Exchange,
     /// Send buffers that the owner of the send queue has yet to fetch.
     new_sends: KVec<SendBuffer>,
     /// The first Receives, until they are posted.
@@ -127,7 +132,7 @@ impl<O: QpOwner> Qp<O> {
             sends_allocated: 0,
             recvs_allocated: 0,
             recv_bytes: 0,
-            outdated: 0,
+            exchange: Exchange::none(),
             new_sends: KVec::with_capacity(size.sends as usize, GFP_KERNEL)?,
             first_recvs: RecvChain::new(),
             reserved: 0,
@@ -243,45 +248,8 @@ impl<O: QpOwner> Qp<O> {
         }
         self.recvs_allocated = self.recvs_allocated.saturating_add(recvs.count());
         self.recv_bytes = self.recv_bytes.saturating_add(recvs.bytes());
-        if order.recv_len < self.unallocated.recv_len {
-            self.outdated = self.outdated.saturating_add(recvs.count());
-        }
         self.set_batch();
         recvs
-    }
-
-    /// Makes Receives `len` bytes long from here on. Shorter ones are freed when they come back,
-    /// with one message more, and can be [ordered](Self::order) again; longer ones stay. Returns
-    /// `true` if none is shorter: until then the peer must not send longer messages.
-    #[allow(dead_code, reason = "of version 2, which renegotiates the length")]
-    pub(crate) fn set_recv_len(&mut self, len: u32) -> bool {
-        if len > self.unallocated.recv_len {
-            self.outdated = self.recvs_allocated;
-        }
-        self.unallocated.recv_len = len;
-        self.outdated == 0
-    }
-
-    /// Posts the Receives of `chain` that are long enough, whose number is returned, and frees the
-    /// others.
-    fn post_current(&mut self, mut chain: RecvChain) -> Result<u32, PostError> {
-        if self.outdated != 0 {
-            let shorter = chain.take_shorter(self.unallocated.recv_len);
-            self.free_receives(shorter);
-        }
-        self.post_chain(chain)
-    }
-
-    /// Frees Receives, which can be ordered again.
-    #[cold]
-    fn free_receives(&mut self, chain: RecvChain) {
-        let count = chain.count();
-
-        self.recvs_allocated = self.recvs_allocated.saturating_sub(count);
-        self.unallocated.recvs = self.unallocated.recvs.saturating_add(count);
-        self.outdated = self.outdated.saturating_sub(count);
-        self.recv_bytes = self.recv_bytes.saturating_sub(chain.bytes());
-        self.set_batch();
     }
 
     /// The value that takes Receives back from any thread.
@@ -297,6 +265,9 @@ impl<O: QpOwner> Qp<O> {
         if sends.is_of(self.poster.as_raw()) {
             while let Some(buf) = self.new_sends.pop() {
                 sends.add(buf);
+            }
+            if let Some(bufs) = self.exchange.take_sends() {
+                sends.exchange(bufs);
             }
         }
     }

@@ -60,8 +60,10 @@ pub(crate) struct SendQueue<O: QpOwner> {
     counters: Arc<Counters>,
     pd: Arc<Pd>,
     bufs: Ring<SendBuffer>,
+    /// Buffers of another length, one for each of `bufs` that has the old one.
+    new: KVec<SendBuffer>,
     /// Number of free buffers at or below which the short path ends; `usize::MAX` while `room` is
-    /// short, so that one comparison covers both.
+    /// short, or `new` has buffers, so that one comparison covers all.
     few: usize,
     /// Registrations that the send queue has room for.
     room: u32,
@@ -113,6 +115,7 @@ impl<O: QpOwner> SendQueue<O> {
             counters,
             pd,
             bufs: Ring::new(sends as usize)?,
+            new: KVec::new(),
             few: 0,
             room: size.chained,
             most_room: size.chained,
@@ -142,7 +145,24 @@ impl<O: QpOwner> SendQueue<O> {
         if self.is_short_of_room() {
             return None;
         }
-        self.bufs.take()
+        let buf = self.bufs.take()?;
+        Some(self.current(buf))
+    }
+
+    /// A buffer of the new length in place of `buf`, if that has the old one.
+    fn current(&mut self, buf: SendBuffer) -> SendBuffer {
+        let has_new = self.new.last().is_some_and(|new| new.len() != buf.len());
+
+        match has_new.then(|| self.new.pop()).flatten() {
+            Some(new) => new,
+            None => buf,
+        }
+    }
+
+    /// Exchanges all buffers for these, as many of another length, each when it is free.
+    pub(super) fn exchange(&mut self, bufs: KVec<SendBuffer>) {
+        self.new = bufs;
+        self.set_few();
     }
 
     /// Returns `true` if more buffers are worth their memory, and allowed: half of them are in use
@@ -173,7 +193,7 @@ impl<O: QpOwner> SendQueue<O> {
 
     /// Sets the number of free buffers that are few.
     fn set_few(&mut self) {
-        self.few = if self.is_short_of_room() {
+        self.few = if self.is_short_of_room() || !self.new.is_empty() {
             usize::MAX
         } else {
             (self.bufs.len() / 8).max(1)

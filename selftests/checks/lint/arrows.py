@@ -25,7 +25,7 @@ BELOW = {
     "sunrpc": {"bindings", "os", "proto"},
     "policy": {"bindings", "os", "proto"},
     "view": {"os", "policy", "proto"},
-    "link": {"cm", "os", "verbs"},
+    "link": {"cm", "os", "proto", "verbs"},
     "client": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs", "view"},
     "server": {"cm", "link", "os", "policy", "proto", "sunrpc", "trace", "verbs", "view"},
     "config": {"client", "os", "policy", "proto", "server"},

@@ -306,7 +306,7 @@ def operations(pair: Pair, how: str, longest: str) -> None:
         offer, init, request, *calls = server.messages()
         assert (init["operation"], request["operation"]) == (wire.INITXCH, wire.REQXCH), (init, request)
         start = wire.characteristics((wire.RBSIZ, 4096), (wire.REQREMINV, 1), (wire.BRS, 1))
-        assert init["info"] == (start + words(1, 0b111)).hex() and request["info"] == words(0).hex()
+        assert init["info"] == (start + words(1, 0b110)).hex() and request["info"] == words(0).hex()
         assert init["length"] <= 1024 and init["direction"] == request["direction"] == wire.CALL
         xids = [message["xid"] for message in (offer, init, request, *calls)]
         assert len(set(xids)) == len(xids), xids
@@ -357,7 +357,7 @@ def client_operations(pair: Pair) -> None:
     # It announces itself once.
     assert [len(got) for got in replies] == [1, 2, 1, 1, 1, 1, 1], replies
     announced, _ = wire.decode(replies[1][0])
-    own = wire.characteristics((wire.RBSIZ, 4096), (wire.REQREMINV, 0), (wire.BRS, 0)) + words(1, 0b111)
+    own = wire.characteristics((wire.RBSIZ, 4096), (wire.REQREMINV, 0), (wire.BRS, 0)) + words(1, 0b110)
     assert (announced["operation"], announced["direction"]) == (wire.INITXCH, wire.CALL), announced
     assert announced["info"] == own.hex(), announced
 

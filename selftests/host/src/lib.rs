@@ -21,6 +21,7 @@ mod module {
     pub(crate) mod policy {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]
+        pub(crate) mod change;
         pub(crate) mod order;
         pub(crate) mod pattern;
         pub(crate) mod prefix;

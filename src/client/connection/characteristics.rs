@@ -5,16 +5,19 @@
 //! The client announces its own when the connection is made, before sunrpc learns of it, and waits
 //! for the response to a request behind that: the server has both then, and its own announcement is
 //! here. The decisions are those of [`exchange`](crate::proto::exchange).
+//!
+//! Later changes are left to the sender of calls: it sends the operations that are due before its
+//! next call, so that no call is longer than what the server was told or has told. A connection
+//! without calls changes nothing.
 
 use kernel::{
     new_spinlock,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        SpinLock, //
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Relaxed,
+        Release, //
     }, //
 };
 
@@ -24,11 +27,20 @@ use super::{
             Negotiated,
             PeerData, //
         },
-        reverse, //
+        reverse,
+        send::{
+            Expects,
+            Sender, //
+        }, //
+    },
+    growth::{
+        Grow,
+        Pause, //
     },
     Connection, //
 };
 use crate::{
+    link::sizes,
     policy::RemoteInvalidation,
     proto::{
         exchange::{
@@ -41,7 +53,12 @@ use crate::{
         },
         neutral::Optional,
         RdmaError,
-        Thresholds, //
+        Thresholds,
+        Wire, //
+    },
+    verbs::{
+        Lengths,
+        PostError, //
     }, //
 };
 
@@ -50,11 +67,15 @@ use crate::{
 pub(in crate::client) struct Characteristics {
     /// None in version 1.
     #[pin]
-    exchange: SpinLock<Option<Exchange>>,
+    pub(in crate::client) exchange: sizes::Shared,
     /// Set while the attempt to connect waits for a response.
     is_waited_for: Atomic<bool>,
     /// Set if larger sizes of this server have cost connections.
     is_distrusted: Atomic<bool>,
+    /// Set if the sender has something to do before the next call.
+    is_stirred: Atomic<bool>,
+    /// The number of the last edition of Receives that all are of.
+    edition: Atomic<u32>,
 }
 
 impl Characteristics {
@@ -64,6 +85,8 @@ impl Characteristics {
             exchange <- new_spinlock!(None, "rpcrdma_rs::Characteristics::exchange"),
             is_waited_for: Atomic::new(false),
             is_distrusted: Atomic::new(false),
+            is_stirred: Atomic::new(false),
+            edition: Atomic::new(0),
         })
     }
 
@@ -76,73 +99,107 @@ impl Characteristics {
     pub(super) fn begin(&self, negotiated: &Negotiated, credits: u32) {
         let (own, policy) = (&negotiated.facts.own, &negotiated.facts.policy);
         let Thresholds { call, reply } = negotiated.limits.get().thresholds;
+        let (send, receive) = (own.send.bytes(), own.receive.bytes());
+        // A server that has announced more than it has keeps to the first size.
+        let is_distrusted = self.is_distrusted.load(Relaxed);
         let setup = Setup {
             side: Side::Client,
             requested: negotiated.credits,
             told: call,
-            // A server that has announced more than it has keeps to the first size.
-            buffers: if self.is_distrusted.load(Relaxed) {
-                call
-            } else {
-                own.send.bytes()
-            },
-            receive: own.receive.bytes(),
+            buffers: if is_distrusted { call } else { send },
+            receive,
             reply,
-            max: own.receive.bytes(),
+            max: policy.most(receive),
         };
         let said = Own {
             invalidation: negotiated.remote_invalidation == RemoteInvalidation::On,
             reverse: policy.reverse,
         };
+        let most = if is_distrusted {
+            send
+        } else {
+            policy.most(send)
+        };
+        let mut exchange = Exchange::new(&setup, said, credits);
 
-        *self.exchange.lock() = Some(Exchange::new(&setup, said, credits));
+        exchange.permit_sends(send, most);
+        *self.exchange.lock() = Some(exchange);
     }
 
     /// The next message to send, if the credits permit one; `newest` is the xid of the last call.
     /// A request that confirms it comes next.
-    pub(in crate::client) fn next(&self, newest: u32) -> Option<Message> {
-        let exchange = &mut *self.exchange.lock();
-        let exchange = exchange.as_mut()?;
-        let message = exchange.next(newest);
+    fn next(&self, newest: u32) -> Option<Message> {
+        sizes::with(&self.exchange, |exchange| {
+            let message = exchange.next(newest);
 
-        exchange.confirm();
-        if message.is_some() {
-            self.is_waited_for.store(true, Relaxed);
-        }
-        message
+            exchange.confirm();
+            message
+        })
+        .flatten()
     }
 
     /// Returns `true` if nothing is to be waited for.
     pub(in crate::client) fn is_settled(&self) -> bool {
-        self.exchange
-            .lock()
-            .as_ref()
-            .is_none_or(Exchange::is_settled)
+        sizes::with(&self.exchange, |exchange| exchange.is_settled()) != Some(false)
+    }
+
+    /// The credits that operations hold, if another one is due.
+    fn due(&self) -> Option<u32> {
+        sizes::with(&self.exchange, |exchange| {
+            exchange.is_due().then(|| exchange.held_credits())
+        })
+        .flatten()
+    }
+
+    /// Takes over that the buffers have these lengths. Returns `true` if they are to have others.
+    fn have(&self, lengths: Lengths) -> bool {
+        let is_distrusted = self.is_distrusted.load(Relaxed);
+        let wants = sizes::with(&self.exchange, |exchange| {
+            if !is_distrusted {
+                exchange.buffers(lengths.send);
+            }
+            exchange.exchanged(self.edition.load(Relaxed));
+            Lengths {
+                send: exchange.sends(),
+                receive: exchange.posts(),
+            }
+        });
+
+        wants.is_some_and(|wants| wants != lengths)
+    }
+
+    /// Returns `true` if the sender has something to do before the next call.
+    #[inline(always)]
+    pub(in crate::client) fn is_stirred(&self) -> bool {
+        self.is_stirred.load(Relaxed)
+    }
+
+    /// The sender has something to do.
+    pub(in crate::client) fn stir(&self) {
+        self.is_stirred.store(true, Release);
+    }
+
+    /// All Receives are of this edition, or a later one. Under the lock of the queue pair.
+    pub(super) fn exchanged(&self, edition: u32) {
+        self.edition.store(edition, Relaxed);
+        self.stir();
     }
 }
 
 impl Connection {
     /// Takes an operation of the server. Returns `true` if it is the response to a request.
     pub(in crate::client) fn take_operation(&self, arrived: &Optional<'_>) -> bool {
-        let Some(negotiated) = self.negotiated() else {
+        let effect = sizes::with(&self.characteristics.exchange, |exchange| {
+            // Calls may have been planned for as much.
+            let relied = exchange.in_force().0;
+            exchange.receive(arrived, relied)
+        });
+        let Some(effect) = effect else {
             return false;
         };
-        let effect = {
-            let exchange = &mut *self.characteristics.exchange.lock();
-            let Some(exchange) = exchange.as_mut() else {
-                return false;
-            };
-            // Calls may have been planned for as much.
-            let relied = negotiated.facts.own.receive.bytes();
-            let effect = exchange.receive(arrived, relied);
-            let limits = exchange.limits();
-            negotiated.limits.change(Thresholds {
-                call: limits.send,
-                reply: limits.reply.min(negotiated.told().reply),
-            });
-            effect
-        };
 
+        self.apply_characteristics();
+        self.characteristics.stir();
         if effect.odd.is_some() {
             self.shared.stats.odd_operations.inc();
         }
@@ -158,15 +215,39 @@ impl Connection {
 
     /// Takes an error about an operation of this end. [`Refused::Nothing`] if it is about a call.
     pub(in crate::client) fn operation_refused(&self, xid: u32, error: &RdmaError) -> Refused {
-        let refused = match &mut *self.characteristics.exchange.lock() {
-            Some(exchange) => exchange.refused(xid, error),
-            None => Refused::Nothing,
-        };
+        let refused = sizes::with(&self.characteristics.exchange, |exchange| {
+            exchange.refused(xid, error)
+        })
+        .unwrap_or(Refused::Nothing);
 
         if refused != Refused::Nothing {
+            self.apply_characteristics();
+            self.characteristics.stir();
             self.exchanged();
         }
         refused
+    }
+
+    /// Brings the limits and the window in line with the exchange.
+    fn apply_characteristics(&self) {
+        let Some(negotiated) = self.negotiated() else {
+            return;
+        };
+        let held = sizes::with(&self.characteristics.exchange, |exchange| {
+            let limits = exchange.limits();
+            // No longer reply than the server has shown to be able to send.
+            let sendable = negotiated.server_sends().max(exchange.longest_reply());
+            negotiated.limits.change(Thresholds {
+                call: limits.send,
+                reply: limits.reply.min(sendable),
+            });
+            exchange.held_credits()
+        });
+
+        // sunrpc gets the first window when it learns of the connection.
+        if self.window.hold(held.unwrap_or(0)) && !self.link.life().is_forming() {
+            self.reopen_window();
+        }
     }
 
     /// Ends the wait of the attempt to connect, if nothing is left to wait for.
@@ -176,5 +257,109 @@ impl Connection {
         if characteristics.is_settled() && characteristics.is_waited_for.xchg(false, Relaxed) {
             self.attempt.end(Ok(PeerData::NONE));
         }
+    }
+
+    /// Gives the buffers the lengths that both ends have agreed on. Process context.
+    pub(super) fn adapt(&self) {
+        let Some(negotiated) = self.negotiated() else {
+            return;
+        };
+        if negotiated.wire() == Wire::V1 {
+            return;
+        }
+        let memory = u64::from(negotiated.facts.policy.memory).saturating_mul(1024);
+
+        sizes::adapt(&self.link, &self.characteristics.exchange, memory);
+        self.characteristics.stir();
+    }
+
+    /// Claims a credit for an operation, on a connection that has at least another one: a server
+    /// that never responds must not stop the calls. Returns `false` while calls hold it.
+    fn claim_credit(&self, held: u32) -> bool {
+        if self.window.last_grant() <= held.saturating_add(1) {
+            return false;
+        }
+        if self.window.hold(held.saturating_add(1)) {
+            self.open_window();
+        }
+        // CAST: Widening.
+        self.shared.xprt.load().used <= self.window.size() as usize
+    }
+}
+
+impl Sender {
+    /// Announces our characteristics, and asks for a response, over a connection of version 2 that
+    /// sunrpc does not know of yet. Sends nothing where the server's credits do not permit it.
+    /// `newest` is the xid of the last call.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; the connection has to end then.
+    pub(in crate::client) fn announce(&mut self, newest: u32) -> Result<(), PostError> {
+        let connection = self.connection.clone();
+        let characteristics = &connection.characteristics;
+
+        while characteristics.due().is_some() {
+            characteristics.is_waited_for.store(true, Relaxed);
+            if !self.send_operation(newest)? {
+                return Err(PostError::Closed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the operation that is due. Returns `false` if none is, or no buffer is free for it.
+    fn send_operation(&mut self, newest: u32) -> Result<bool, PostError> {
+        let credits = self.connection.negotiated().map_or(1, |it| it.credits);
+        let Ok(mut buf) = self.take_any(Expects::Reply) else {
+            return Ok(false);
+        };
+        let Some(message) = self.connection.characteristics.next(newest) else {
+            self.queue.put(buf);
+            return Ok(false);
+        };
+        let expects = if message.is_request() {
+            Expects::Reply
+        } else {
+            Expects::Nothing
+        };
+        let written = message.write(credits, buf.as_mut_slice()).ok();
+        let len = written.and_then(|len| u32::try_from(len).ok());
+
+        // A buffer has room for each of them.
+        self.post_buffer(None, buf, len.ok_or(PostError::Closed)?, expects)?;
+        Ok(true)
+    }
+
+    /// Follows the characteristics, where they have changed: takes new buffers over, queues the
+    /// allocation of others, and sends the operations that are due. `newest` is the xid of the next
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; the connection has to end then.
+    #[cold]
+    pub(in crate::client) fn follow(&mut self, newest: u32) -> Result<(), PostError> {
+        let connection = self.connection.clone();
+        let characteristics = &connection.characteristics;
+
+        // Acquire: the reason for the flag is there.
+        let _ = characteristics.is_stirred.xchg(false, Acquire);
+        let lengths = connection.link.with_qp(|qp| {
+            qp.fetch_sends(&mut self.queue);
+            qp.lengths()
+        });
+        if lengths.is_some_and(|lengths| characteristics.have(lengths)) {
+            connection.queue(Pause::Nothing);
+        }
+        while let Some(held) = characteristics.due() {
+            if !connection.claim_credit(held) || !self.send_operation(newest)? {
+                // The next call looks again.
+                characteristics.stir();
+                break;
+            }
+        }
+        connection.apply_characteristics();
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocates more registrations and buffers, as [`Growth`](super::growth::Growth) decides.
+//! Allocates more registrations and buffers, as [`Growth`](super::growth::Growth) decides, and
+//! others of other lengths.
 
 use kernel::{
     impl_has_delayed_work,
@@ -138,5 +139,6 @@ impl WorkItem for Connection {
         let _scope = os::ReclaimScope::enter(this.is_swapping());
 
         this.growth.run(&this, os::jiffies());
+        this.adapt();
     }
 }

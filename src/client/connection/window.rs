@@ -41,6 +41,8 @@ pub(crate) struct Window {
     wire_grant: Atomic<u32>,
     /// Calls that were abandoned and may still get a reply.
     abandoned: Atomic<u32>,
+    /// Credits that operations of version 2 hold.
+    operations: Atomic<u32>,
     /// The number of replies to unknown calls that are still accepted.
     unknown_left: Atomic<u32>,
     /// Set once a valid reply has come.
@@ -56,6 +58,7 @@ impl Window {
             grant: Atomic::new(1),
             wire_grant: Atomic::new(0),
             abandoned: Atomic::new(0),
+            operations: Atomic::new(0),
             unknown_left: Atomic::new(UNKNOWN_LIMIT),
             confirmed: Atomic::new(false),
             receives: Receives::new(),
@@ -100,10 +103,19 @@ impl Window {
         }
     }
 
-    /// The number of calls that may be outstanding, abandoned ones not counted.
+    /// The number of calls that may be outstanding, abandoned ones and operations not counted.
     #[inline]
     pub(crate) fn size(&self) -> u32 {
-        credits::window(self.last_grant(), self.abandoned_calls())
+        let others = self
+            .abandoned_calls()
+            .saturating_add(self.operations.load(Relaxed));
+
+        credits::window(self.last_grant(), others)
+    }
+
+    /// Operations hold `count` credits from here on. Returns `true` if that changes the window.
+    pub(crate) fn hold(&self, count: u32) -> bool {
+        self.operations.xchg(count, Relaxed) != count
     }
 
     /// The credits of the last grant.

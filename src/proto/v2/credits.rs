@@ -70,6 +70,11 @@ impl Credits {
         u32::from(self.unconfirmed.is_some_and(|message| message.holds_credit))
     }
 
+    /// The credits that messages hold.
+    pub(crate) fn held_by_all(&self) -> u32 {
+        self.outstanding.saturating_add(self.held())
+    }
+
     /// Takes the grant of an answer.
     ///
     /// A grant below what is held leaves one credit for a two-way message: without it no answer

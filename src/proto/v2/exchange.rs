@@ -43,6 +43,7 @@ use super::{
 };
 
 pub(crate) use super::end::{
+    NotAsked,
     Setup,
     Side, //
 };
@@ -79,6 +80,16 @@ pub(crate) enum Refused {
 pub(crate) struct Exchange {
     end: End,
     own: Own,
+    /// The number of the edition of the Receives that are posted. Each exchange of the Receives
+    /// for others begins one, so that an end of growth is told from an earlier one.
+    edition: u32,
+    /// The longest reply that the peer has shown to be able to send, since it has requested that
+    /// size; 0 before.
+    longest_reply: u32,
+    /// Bytes of the shortest and of the longest Send buffers that this end may have.
+    sends: (u32, u32),
+    /// Bytes of the Send buffers that it has.
+    has_sends: u32,
     /// The peer takes Send With Invalidate.
     pub(crate) peer_invalidates: bool,
     /// The peer takes reverse calls.
@@ -95,6 +106,10 @@ impl Exchange {
         Self {
             end,
             own,
+            edition: 0,
+            longest_reply: 0,
+            sends: (setup.buffers, setup.buffers),
+            has_sends: setup.buffers,
             peer_invalidates: false,
             peer_reverse: true,
         }
@@ -108,8 +123,115 @@ impl Exchange {
     /// The next message to send, if its credits permit one. `newest` is the xid of the last RPC
     /// call in this direction.
     pub(crate) fn next(&mut self, newest: u32) -> Option<Message> {
+        if self.is_blocked() {
+            self.confirm();
+        }
         let (xid, operation) = self.end.next(newest, |_| false)?;
         Some(Message::Operation(xid, operation, self.own))
+    }
+
+    /// Returns `true` if an update waits until the message before it is confirmed.
+    fn is_blocked(&self) -> bool {
+        self.end.update.is_some() && self.end.credits.unconfirmed.is_some()
+    }
+
+    /// The longest reply that the peer has shown to be able to send; 0 if it has shown none.
+    pub(crate) fn longest_reply(&self) -> u32 {
+        self.longest_reply
+    }
+
+    /// Permits Send buffers of `least` to `most` bytes, and what was permitted before.
+    pub(crate) fn permit_sends(&mut self, least: u32, most: u32) {
+        self.sends.0 = self.sends.0.max(least);
+        self.sends.1 = self.sends.1.max(most).max(self.sends.0);
+    }
+
+    /// Send buffers of more than `most` bytes are not to be had.
+    pub(crate) fn cut_sends(&mut self, most: u32) {
+        self.sends.1 = most.max(self.sends.0);
+    }
+
+    /// The size that the Send buffers are to have: that of the peer's Receives, where permitted.
+    /// Those of a server do not get shorter, for replies that are planned and not sent.
+    pub(crate) fn sends(&self) -> u32 {
+        let (least, most) = self.sends;
+        let size = self.end.told.min(most).max(least);
+
+        match self.end.side {
+            Side::Client => size,
+            Side::Server => size.max(self.has_sends),
+        }
+    }
+
+    /// The size of Receives that are to be posted from now on.
+    pub(crate) fn posts(&self) -> u32 {
+        self.end.size.to_post()
+    }
+
+    /// The size of the own Receives, and of the peer's, that both ends rely on.
+    pub(crate) fn in_force(&self) -> (u32, u32) {
+        (self.end.size.in_force(), self.end.told)
+    }
+
+    /// The size that is requested of the peer, and not settled.
+    pub(crate) fn requested(&self) -> Option<u32> {
+        self.end.wanted.or(self.end.requests.wanted())
+    }
+
+    /// The credits that operations hold.
+    pub(crate) fn held_credits(&self) -> u32 {
+        self.end.credits.held_by_all()
+    }
+
+    /// Returns `true` if a message is due that the credits permit.
+    pub(crate) fn is_due(&self) -> bool {
+        self.end.is_due()
+    }
+
+    /// The own Receives are to grow to `to` bytes. Returns `false` if they are not smaller, or
+    /// another growth is under way.
+    pub(crate) fn grow(&mut self, to: u32) -> bool {
+        let before = self.end.size;
+
+        self.end.on(Event::Grow {
+            to,
+            newest: self.next_edition(),
+        });
+        self.end.size != before
+    }
+
+    /// Requests that the peer's Receives have `want` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The reason why that is not requested.
+    pub(crate) fn ask(&mut self, want: u32) -> Result<(), NotAsked> {
+        self.end.ask(want)
+    }
+
+    /// The Receives that are posted from now on are of this edition.
+    pub(crate) fn begin_edition(&mut self, edition: u32) {
+        self.edition = edition;
+    }
+
+    /// None but Receives of this edition, or of later ones, are left.
+    pub(crate) fn exchanged(&mut self, edition: u32) {
+        self.end.on(Event::Completed(edition));
+    }
+
+    /// Memory suffices for Receives of `reach` bytes.
+    pub(crate) fn no_memory(&mut self, reach: u32) {
+        self.end.on(Event::NoMemory(reach));
+    }
+
+    /// The Send buffers have `len` bytes.
+    pub(crate) fn buffers(&mut self, len: u32) {
+        self.has_sends = len;
+        self.end.on(Event::Buffers(len));
+    }
+
+    fn next_edition(&self) -> u32 {
+        self.edition.wrapping_add(1)
     }
 
     /// A request without entries is to confirm what was sent (XC-98).
@@ -144,9 +266,14 @@ impl Exchange {
             Operation::Reqxch { want } => {
                 let outcome = self.end.on(Event::Requested {
                     size: size(&want),
-                    newest: 0,
+                    newest: self.next_edition(),
                     relied,
                 });
+                if let (end::Entry::Value(size), Some(Disposition::Done | Disposition::Pending)) =
+                    (size(&want), outcome.respond)
+                {
+                    self.longest_reply = self.longest_reply.max(size);
+                }
                 let at = match want.find(RBSIZ) {
                     Found::Once { at, .. } => Some(at),
                     Found::Absent | Found::Repeated => None,

@@ -85,6 +85,12 @@ impl Requests {
         self.open.is_none() && !(changes && self.pending.is_some())
     }
 
+    /// The size that is requested, and not settled.
+    pub(crate) fn wanted(&self) -> Option<u32> {
+        let open = self.open.and_then(|open| open.change);
+        open.or(self.pending).map(|change| change.want)
+    }
+
     /// A request is posted.
     pub(crate) fn ask(&mut self, xid: u32, number: u32, change: Option<Change>) {
         self.open = Some(Open {

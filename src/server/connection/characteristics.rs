@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The exchange of characteristics with a client of version 2. The client begins it.
+//!
+//! Changes of the buffers, and the messages about them, are left to the worker that allocates
+//! buffers, which the next call of the client queues.
 
 use kernel::{
     alloc::flags::{
@@ -9,12 +12,11 @@ use kernel::{
     },
     new_spinlock,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        SpinLock, //
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Relaxed,
+        Release, //
     }, //
 };
 
@@ -23,20 +25,24 @@ use super::{
     version::DEFAULT,
     Settled, //
 };
-use crate::proto::{
-    exchange::{
-        Exchange,
-        Message,
-        Own,
-        Refused,
-        Setup,
-        Side, //
+use crate::{
+    link::sizes,
+    proto::{
+        exchange::{
+            Exchange,
+            Message,
+            Own,
+            Refused,
+            Setup,
+            Side, //
+        },
+        neutral::{
+            Invalidation,
+            Optional, //
+        },
+        RdmaError, //
     },
-    neutral::{
-        Invalidation,
-        Optional, //
-    },
-    RdmaError, //
+    verbs::Lengths, //
 };
 
 /// Bytes of the longest operation of ours.
@@ -47,7 +53,7 @@ const LONGEST: usize = 256;
 pub(super) struct Characteristics {
     /// None before the first operation of the client.
     #[pin]
-    exchange: SpinLock<Option<Exchange>>,
+    pub(super) exchange: sizes::Shared,
     /// The longest message to the client, in bytes; 0 before that.
     longest: Atomic<u32>,
     /// Set if the client takes Send With Invalidate.
@@ -56,6 +62,10 @@ pub(super) struct Characteristics {
     is_deaf: Atomic<bool>,
     /// The xid of the last call to the client.
     newest: Atomic<u32>,
+    /// Set if the worker has something to do.
+    is_stirred: Atomic<bool>,
+    /// The number of the last edition of Receives that all are of.
+    edition: Atomic<u32>,
 }
 
 impl Characteristics {
@@ -67,6 +77,8 @@ impl Characteristics {
             invalidates: Atomic::new(false),
             is_deaf: Atomic::new(false),
             newest: Atomic::new(0),
+            is_stirred: Atomic::new(false),
+            edition: Atomic::new(0),
         })
     }
 
@@ -91,6 +103,30 @@ impl Characteristics {
     /// The client is called with this xid.
     pub(super) fn called(&self, xid: u32) {
         self.newest.store(xid, Relaxed);
+    }
+
+    /// Returns `true` if the worker has something to do.
+    #[inline]
+    pub(super) fn is_stirred(&self) -> bool {
+        self.is_stirred.load(Relaxed)
+    }
+
+    /// The worker has something to do.
+    pub(super) fn stir(&self) {
+        self.is_stirred.store(true, Release);
+    }
+
+    /// All Receives are of this edition, or a later one. Under the lock of the queue pair.
+    pub(super) fn exchanged(&self, edition: u32) {
+        self.edition.store(edition, Relaxed);
+        self.stir();
+    }
+
+    /// Takes over what follows from the exchange for messages to the client.
+    fn apply(&self, exchange: &Exchange) {
+        self.longest.store(exchange.limits().send, Relaxed);
+        self.invalidates.store(exchange.peer_invalidates, Relaxed);
+        self.is_deaf.store(!exchange.peer_reverse, Relaxed);
     }
 }
 
@@ -118,14 +154,17 @@ impl Settled<'_> {
             buffers: terms.send_len as u32,
             receive,
             reply: receive,
-            max: receive,
+            max: self.admission.policy.most(receive),
         };
         let own = Own {
             invalidation: false,
             reverse: false,
         };
 
-        Exchange::new(&setup, own, 1)
+        let mut exchange = Exchange::new(&setup, own, 1);
+
+        exchange.permit_sends(0, self.admission.policy.most(setup.buffers));
+        exchange
     }
 
     /// Takes an operation of the client. Returns the messages to send.
@@ -134,21 +173,59 @@ impl Settled<'_> {
         let newest = characteristics.newest.load(Relaxed);
         let mut exchange = characteristics.exchange.lock();
         let exchange = exchange.get_or_insert_with(|| self.new_exchange());
+        // No reply to a call of ours is longer.
         let effect = exchange.receive(arrived, self.terms.own.receive.bytes());
 
-        characteristics
-            .longest
-            .store(exchange.limits().send, Relaxed);
-        characteristics
-            .invalidates
-            .store(exchange.peer_invalidates, Relaxed);
-        characteristics
-            .is_deaf
-            .store(!exchange.peer_reverse, Relaxed);
+        characteristics.apply(exchange);
+        characteristics.stir();
         if effect.odd.is_some() {
             self.stats.odd_operations.inc();
         }
         [exchange.next(newest), effect.respond.map(Message::Response)]
+    }
+
+    /// Gives the buffers the lengths that both ends have agreed on, and sends the messages about
+    /// that. Process context, for the worker alone.
+    pub(super) fn follow(&self) {
+        let characteristics = &self.characteristics;
+        let memory = u64::from(self.admission.policy.memory).saturating_mul(1024);
+
+        // Acquire: the reason for the flag is there.
+        if !characteristics.is_stirred.xchg(false, Acquire) {
+            return;
+        }
+        sizes::adapt(&self.link, &characteristics.exchange, memory);
+        let lengths = self.fetch_sends();
+        loop {
+            let newest = characteristics.newest.load(Relaxed);
+            let message = sizes::with(&characteristics.exchange, |exchange| {
+                if let Some(lengths) = lengths {
+                    exchange.buffers(lengths.send);
+                }
+                exchange.exchanged(characteristics.edition.load(Relaxed));
+                characteristics.apply(exchange);
+                let message = exchange.next(newest)?;
+                exchange.confirm();
+                Some(message)
+            });
+            let Some(message) = message.flatten() else {
+                break;
+            };
+            self.send_operations([Some(message), None]);
+        }
+    }
+
+    /// Hands new Send buffers to the outbox. Returns the lengths of all.
+    pub(super) fn fetch_sends(&self) -> Option<Lengths> {
+        let mut lengths = None;
+
+        self.outbox.with_sends(|sends| {
+            lengths = self.link.with_qp(|qp| {
+                qp.fetch_sends(sends);
+                qp.lengths()
+            });
+        });
+        lengths
     }
 
     /// Sends these messages.
@@ -169,11 +246,10 @@ impl Settled<'_> {
 
     /// Takes an error about an operation of ours. Returns `false` if it is about none.
     pub(super) fn operation_refused(&self, xid: u32, error: &RdmaError) -> bool {
-        let refused = match &mut *self.characteristics.exchange.lock() {
-            Some(exchange) => exchange.refused(xid, error),
-            None => Refused::Nothing,
-        };
+        let refused = sizes::with(&self.characteristics.exchange, |exchange| {
+            exchange.refused(xid, error)
+        });
 
-        refused != Refused::Nothing
+        refused.is_some_and(|refused| refused != Refused::Nothing)
     }
 }

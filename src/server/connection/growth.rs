@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Allocates more buffers while the connection is in use: most connections need no more than they
-//! began with.
+//! began with. Where both ends agree on other lengths, it allocates those, too.
 
 use kernel::{
     impl_has_delayed_work,
@@ -26,9 +26,14 @@ impl Connection {
     /// Queues the allocation of more buffers of both kinds, unless the limit is reached.
     pub(super) fn grow(this: ArcBorrow<'_, Self>) {
         if this.receives.want() {
-            // If it is queued already, that will do.
-            let _ = os::transport_queue().enqueue_delayed::<_, 0>(Arc::from(this), 0);
+            Self::work(this);
         }
+    }
+
+    /// Queues the worker.
+    pub(super) fn work(this: ArcBorrow<'_, Self>) {
+        // If it is queued already, that will do.
+        let _ = os::transport_queue().enqueue_delayed::<_, 0>(Arc::from(this), 0);
     }
 }
 
@@ -58,9 +63,7 @@ impl Settled<'_> {
             // All are there already.
             self.count(0);
         }
-        self.outbox.with_sends(|sends| {
-            self.link.with_qp(|qp| qp.fetch_sends(sends));
-        });
+        self.fetch_sends();
         self.flush_waiting();
     }
 }
@@ -73,8 +76,13 @@ impl WorkItem for Connection {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if let (true, Some(settled)) = (this.receives.take_wanted(), this.settled()) {
+        let Some(settled) = this.settled() else {
+            return;
+        };
+
+        if this.receives.take_wanted() {
             settled.make_buffers();
         }
+        settled.follow();
     }
 }

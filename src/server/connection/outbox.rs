@@ -277,7 +277,6 @@ impl Settled<'_> {
         let Some(write) = posted? else {
             return Ok(());
         };
-        let most = most.min(self.terms.send_len);
         let mut bytes = KVec::from_elem(0u8, most, flags).map_err(|_| Unsent::Refused(ENOMEM))?;
         let len = write(&mut bytes).ok_or(Unsent::Refused(EMSGSIZE))?;
         // CAST: Widening.

@@ -136,9 +136,8 @@ impl Settled<'_> {
             Some(_) => announced.unwrap_or(self.terms.thresholds.reply),
             // CAST: A buffer is shorter than 4 GiB.
             None => announced
-                .unwrap_or(DEFAULT)
-                .min(self.version.longest_reply())
-                .min(self.terms.send_len as u32),
+                .unwrap_or(DEFAULT.min(self.terms.send_len as u32))
+                .min(self.version.longest_reply()),
         }
     }
 

@@ -3,6 +3,7 @@
 //! The view of a connection in debugfs, and what the list of all connections needs to know of it.
 
 use kernel::{
+    prelude::*,
     seq_file::SeqFile,
     seq_print, //
 };
@@ -17,6 +18,7 @@ use super::{
     Terms, //
 };
 use crate::{
+    link::sizes,
     os::{
         debugfs::Show,
         secs_since, //
@@ -97,23 +99,29 @@ impl<'c> View<'c> {
         })
     }
 
-    /// The thresholds of calls and of replies.
+    /// The thresholds of calls and of replies, with the sizes of both ends: those of the private
+    /// data, or those that the ends of a connection of version 2 have told each other since.
     fn thresholds(&self) -> (Threshold, Threshold) {
         let terms = self.settled.terms;
         let (own, peer) = (terms.own, self.settled.peer());
+        let mut call = Threshold {
+            bytes: terms.thresholds.call,
+            own: own.receive.bytes(),
+            peer: peer.send.bytes(),
+        };
+        let mut reply = Threshold {
+            bytes: terms.thresholds.reply,
+            own: own.send.bytes(),
+            peer: peer.receive.bytes(),
+        };
 
-        (
-            Threshold {
-                bytes: terms.thresholds.call,
-                own: own.receive,
-                peer: peer.send,
-            },
-            Threshold {
-                bytes: terms.thresholds.reply,
-                own: own.send,
-                peer: peer.receive,
-            },
-        )
+        sizes::with(&self.settled.characteristics.exchange, |exchange| {
+            let (receive, told) = exchange.in_force();
+            // The client has no size for its calls but ours.
+            (call.bytes, call.own, call.peer) = (receive, receive, u32::MAX);
+            (reply.bytes, reply.own, reply.peer) = (exchange.limits().send, exchange.sends(), told);
+        });
+        (call, reply)
     }
 
     /// The word for the invalidation by replies.
@@ -191,6 +199,15 @@ impl<'c> View<'c> {
         );
         let reverse = view::switch(self.settled.callbacks.as_ref().is_some());
         seq_print!(seq, "reverse {reverse}\n");
+        let outdated = self.settled.link.with_qp(|qp| qp.outdated()).unwrap_or(0);
+        let exchange = self.settled.characteristics.exchange.lock();
+        view::sizes(
+            seq,
+            &terms.own,
+            &self.settled.peer(),
+            exchange.as_ref(),
+            outdated,
+        );
     }
 
     /// Prints the credits and the resources, allocated and in use.
@@ -228,6 +245,8 @@ impl<'c> View<'c> {
 }
 
 impl Show for Connection {
+    const IS_SET: bool = true;
+
     /// Prints the client and the state of the connection, then the counters.
     fn show(&self, seq: &SeqFile) {
         seq_print!(seq, "peer {}\n", Peer::new(&self.admission.client));
@@ -241,5 +260,17 @@ impl Show for Connection {
             view.resources(seq);
         }
         self.stats.print(seq);
+    }
+
+    /// Changes the connection.
+    fn set(&self, text: &str) -> Result {
+        view::change(text, |change| {
+            sizes::with(&self.characteristics.exchange, |exchange| {
+                change.request(exchange)
+            })
+        })?;
+        // The next call queues the worker.
+        self.characteristics.stir();
+        Ok(())
     }
 }

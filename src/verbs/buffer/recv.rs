@@ -36,6 +36,8 @@ struct RecvInner {
     sge: bindings::ib_sge,
     /// Its place in the list of its domain.
     member: Member,
+    /// The [edition](super::BufferSpec::edition) that it belongs to.
+    edition: u32,
     buf: DmaBuffer,
 }
 
@@ -61,7 +63,12 @@ impl RecvBuffer {
     /// # Errors
     ///
     /// `ENOMEM`, or `EIO` when it cannot be mapped.
-    pub(in crate::verbs) fn new(pd: &Arc<Pd>, len: u32, done: Callback) -> Result<Self> {
+    pub(in crate::verbs) fn new(
+        pd: &Arc<Pd>,
+        len: u32,
+        edition: u32,
+        done: Callback,
+    ) -> Result<Self> {
         let buf = DmaBuffer::from_device(pd, len as usize)?;
         let inner = KBox::new(
             RecvInner {
@@ -69,6 +76,7 @@ impl RecvBuffer {
                 wr: pin_init::zeroed(),
                 sge: buf.sge(len),
                 member: Member::new(),
+                edition,
                 buf,
             },
             GFP_KERNEL,
@@ -211,9 +219,9 @@ impl RecvChain {
         bytes
     }
 
-    /// Takes out the Receives that are shorter than `len`.
-    pub(in crate::verbs) fn take_shorter(&mut self, len: u32) -> Self {
-        let mut shorter = Self::new();
+    /// Takes out the Receives of other editions than this one.
+    pub(in crate::verbs) fn take_others(&mut self, edition: u32) -> Self {
+        let mut others = Self::new();
         let mut at = core::mem::replace(self, Self::new()).into_requests().0;
 
         while !at.is_null() {
@@ -221,9 +229,8 @@ impl RecvChain {
             // SAFETY: By the type invariants the requests belonged to this value; each is a field
             // of the part that `into_request` has leaked, and is visited once.
             let inner = unsafe { &mut *container_of!(request, RecvInner, wr) };
-            // CAST: Widening.
-            let is_shorter = inner.buf.size < len as usize;
-            let to = if is_shorter { &mut shorter } else { &mut *self };
+            let is_other = inner.edition != edition;
+            let to = if is_other { &mut others } else { &mut *self };
 
             at = inner.wr.next;
             // INVARIANT: The request moves to the front of one of the two chains, which is one
@@ -232,7 +239,29 @@ impl RecvChain {
             to.first = request;
             to.count = to.count.wrapping_add(1);
         }
-        shorter
+        others
+    }
+
+    /// Moves up to `most` Receives of `from` to this chain. Returns their number.
+    pub(in crate::verbs) fn take_from(&mut self, from: &mut Self, most: u32) -> u32 {
+        let mut moved = 0;
+
+        while moved < most && !from.first.is_null() {
+            let request = from.first;
+            // SAFETY: By the type invariants the request belongs to `from`; it is a field of the
+            // part that `into_request` has leaked.
+            let inner = unsafe { &mut *container_of!(request, RecvInner, wr) };
+
+            // INVARIANT: The request moves from the front of one chain to the front of the other.
+            // No number wraps around: each request is memory.
+            from.first = inner.wr.next;
+            from.count = from.count.wrapping_sub(1);
+            inner.wr.next = self.first;
+            self.first = request;
+            self.count = self.count.wrapping_add(1);
+            moved = moved.wrapping_add(1);
+        }
+        moved
     }
 
     /// Notes that the device gets the buffers. Returns `false`, and the device must not get them,
@@ -332,30 +361,46 @@ mod tests {
     /// None.
     unsafe extern "C" fn ignore(_: *mut ib_cq, _: *mut ib_wc) {}
 
-    fn chain(pd: &Arc<Pd>, lens: &[u32]) -> Result<RecvChain> {
+    /// Receives of these lengths and editions.
+    fn chain(pd: &Arc<Pd>, of: &[(u32, u32)]) -> Result<RecvChain> {
         let mut chain = RecvChain::new();
-        for &len in lens {
-            chain.push(RecvBuffer::new(pd, len, ignore)?);
+        for &(len, edition) in of {
+            chain.push(RecvBuffer::new(pd, len, edition, ignore)?);
         }
         Ok(chain)
     }
 
-    /// Each Receive has a length of its own, by which shorter ones are taken out.
+    /// Each Receive has an edition, by which the others are taken out.
     #[test]
-    fn lengths() -> Result {
+    fn editions() -> Result {
         let fake = Fake::new()?;
         let pd = fake.pd()?;
 
-        for (len, shorter, longer) in [
-            (0, (0, 0), (3, 448)),
-            (64, (0, 0), (3, 448)),
-            (65, (1, 64), (2, 384)),
-            (257, (3, 448), (0, 0)),
+        for (edition, others, own) in [
+            (0, (2, 320), (1, 128)),
+            (1, (1, 128), (2, 320)),
+            (2, (3, 448), (0, 0)),
         ] {
-            let mut chain = chain(&pd, &[64, 256, 128])?;
-            let taken = chain.take_shorter(len);
-            assert_eq!((taken.count(), taken.bytes()), shorter);
-            assert_eq!((chain.count(), chain.bytes()), longer);
+            let mut chain = chain(&pd, &[(64, 1), (256, 1), (128, 0)])?;
+            let taken = chain.take_others(edition);
+            assert_eq!((taken.count(), taken.bytes()), others);
+            assert_eq!((chain.count(), chain.bytes()), own);
+        }
+        Ok(())
+    }
+
+    /// No more Receives move than another chain has, or than are wanted.
+    #[test]
+    fn moves() -> Result {
+        let fake = Fake::new()?;
+        let pd = fake.pd()?;
+
+        for (most, left, moved) in [(0, 192, 64), (1, 64, 192), (2, 0, 256), (3, 0, 256)] {
+            let mut from = chain(&pd, &[(64, 1), (128, 1)])?;
+            let mut to = chain(&pd, &[(64, 0)])?;
+            assert_eq!(to.take_from(&mut from, most), most.min(2));
+            assert_eq!((from.bytes(), to.bytes()), (left, moved));
+            assert_eq!(from.count().wrapping_add(to.count()), 3);
         }
         Ok(())
     }
@@ -365,7 +410,7 @@ mod tests {
     fn posted() -> Result {
         let fake = Fake::new()?;
         let (pd, other) = (fake.pd()?, fake.pd()?);
-        let (posted, free) = (chain(&pd, &[64, 64])?, chain(&pd, &[64])?);
+        let (posted, free) = (chain(&pd, &[(64, 0), (64, 0)])?, chain(&pd, &[(64, 0)])?);
 
         assert!(!posted.set_posted(&other) && posted.set_posted(&pd));
         // The device has them now.

@@ -19,15 +19,23 @@ impl End {
         newest: u32,
         is_live: impl Fn(u32) -> bool,
     ) -> Option<(u32, Operation)> {
-        // A client that has sent no `INITXCH` may have no Receive for an operation.
-        let may = !self.unsupported.all && (self.side == Side::Client || self.knows);
-        let operation = if may { self.choose() } else { None }?;
+        let operation = self.may_send().then(|| self.choose()).flatten()?;
         let open = self.requests.open.map(|open| open.xid);
         let one_way = self.credits.unconfirmed.map(|message| message.xid);
         let is_live = |xid| is_live(xid) || open == Some(xid) || one_way == Some(xid);
         let xid = self.xids.take(newest, is_live)?;
         self.sent(xid, operation);
         Some((xid, operation))
+    }
+
+    /// Returns `true` if an operation may be sent now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.may_send() && self.choose().is_some()
+    }
+
+    /// A client that has sent no `INITXCH` may have no Receive for an operation.
+    fn may_send(&self) -> bool {
+        !self.unsupported.all && (self.side == Side::Client || self.knows)
     }
 
     fn choose(&self) -> Option<Operation> {

@@ -105,8 +105,8 @@ fn write(
                     value: Value::Choice(brs),
                 },
             ];
-            // All keep their values: nothing changes them at this end (XC-44).
-            let nochg = [0b111];
+            // All but the size keep their values (XC-44).
+            let nochg = [0b110];
             let message = Outgoing::Initxch {
                 start: &start,
                 nochg: &nochg,
