@@ -53,6 +53,8 @@ inline_call 4096 limited by own
 inline_reply 2048 limited by peer
 remote_invalidation on (asked for: strict)
 reverse on
+receive_size 4096 next 16384 left 5
+peer_receive_size 16384 requested 65536
 credits asked 128 granted 64 used 3 abandoned 0
 receives posted 131 of 136
 sends posted 2 of 40
@@ -82,6 +84,8 @@ inline_call 1024 limited by both
 inline_reply 1024 limited by both
 remote_invalidation off (asked for: on)
 reverse off
+receive_size 1024
+peer_receive_size 1024
 credits asked 32 granted 32 used 32 abandoned 1
 registrations used 12 of 16
 memory 2096 KiB of 32768
@@ -118,6 +122,8 @@ inline_call 4096 limited by both
 inline_reply 1024 limited by peer
 remote_invalidation off (asked for: on)
 reverse on
+receive_size 4096
+peer_receive_size 1024
 credits asked 128 granted 32 used 2 most 128
 receives posted 40 of 41
 sends posted 8 of 8
@@ -139,6 +145,7 @@ PARAMETERS = {
     "server_credits": 64,
     "server_connections": 65536,
     "version": 1,
+    "inline_max": 1024,
 }
 OPTIONS = "rw,vers=4.2,proto=rdma,port=20049,addr=192.0.2.1"
 

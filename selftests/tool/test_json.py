@@ -28,6 +28,8 @@ TRANSPORT = {
     "inline_reply": {"bytes": 2048, "limited_by": "peer"},
     "remote_invalidation": {"agreed": "on", "asked": "strict"},
     "reverse": True,
+    "receive_size": {"bytes": 4096, "next": 16384, "left": 5},
+    "peer_receive_size": {"bytes": 16384, "requested": 65536},
     "credits": {"asked": 128, "granted": 64, "used": 3, "abandoned": 0},
     "receives": {"posted": 131, "allocated": 136},
     "sends": {"posted": 2, "allocated": 40},
@@ -59,6 +61,8 @@ SERVED = {
     "inline_reply": {"bytes": 1024, "limited_by": "peer"},
     "remote_invalidation": {"agreed": "off", "asked": "on"},
     "reverse": True,
+    "receive_size": {"bytes": 4096},
+    "peer_receive_size": {"bytes": 1024},
     "credits": {"asked": 128, "granted": 32, "used": 2, "most": 128},
     "receives": {"posted": 40, "allocated": 41},
     "sends": {"posted": 8, "allocated": 8},
@@ -224,7 +228,8 @@ class Json(ToolTest):
         switches = {"remote_invalidation": "strict", "private_data": True, "version": "1"}
         client = {name: PARAMETERS.get(name, 4096) for name in self.tool.SETTINGS if name != "connections"}
         self.assertEqual(found["defaults"], client | switches | {"reverse": False})
-        server = {"inline_send": 4096, "inline_receive": 4096, "credits": 64, "memory": 32768, "connections": 65536}
+        server = {"inline_send": 4096, "inline_receive": 4096, "inline_max": 1024}
+        server |= {"credits": 64, "memory": 32768, "connections": 65536}
         self.assertEqual(found["server_defaults"], server | switches)
 
     def test_documented(self) -> None:

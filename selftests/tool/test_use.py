@@ -44,6 +44,46 @@ class Names(ToolTest):
         self.refused(1, "there is no transport 99", "show", "99")
 
 
+class Changes(ToolTest):
+    """`rpcrdma set`."""
+
+    def test_set(self) -> None:
+        """set writes the changes of a connection to its file, one after the other"""
+        for number, file in (("3", "xprt-3"), ("svc-3", "svc-3")):
+            written = []
+            (self.sight / file).write_text("")
+            real = self.tool.Path.open
+
+            class Recorded(type(self.sight)):
+                """A path whose writes are kept."""
+
+                def open(self, mode: str = "r", *rest: object) -> object:
+                    written.append((self.name, mode))
+                    return real(self, mode, *rest)
+
+            self.tool.SIGHT = Recorded(self.sight)
+            done = self.run_tool("set", number, "receive-size=65536", "peer-receive-size=8192")
+            self.assertEqual((done.status, done.out, done.err), (0, "", ""), done)
+            self.assertEqual(written, [(file, "r+")] * 2)
+            self.assertEqual((self.sight / file).read_text(), "peer-receive-size=8192\n")
+
+    def test_refused(self) -> None:
+        """set names what it knows, and gives the reason of the kernel in words"""
+        self.refused(1, "give CHANGE=BYTES with one of receive-size peer-receive-size", "set", "3", "size=1")
+        self.refused(1, "there is no transport 99", "set", "99", "receive-size=4096")
+        self.refused(2, "required", "set", "3")
+        for number, why in self.tool.UNCHANGED.items():
+
+            class Refusing(type(self.sight)):
+                """A path that is refused."""
+
+                def open(self, *_: object) -> object:
+                    raise OSError(number, "refused")
+
+            self.tool.SIGHT = Refusing(self.sight)
+            self.refused(1, why, "set", "3", "receive-size=4096")
+
+
 class Rules(ToolTest):
     """The writing commands."""
 
@@ -88,9 +128,9 @@ class Rules(ToolTest):
                 "big: port=20049 inline_send=8192",
                 "new: matches no connection yet",
                 "all others, side client: inline_send=4096 inline_receive=4096 remote_invalidation=strict credits=128"
-                " private_data=on reverse=off memory=32768 version=1",
+                " private_data=on reverse=off memory=32768 version=1 inline_max=1024",
                 "all others, side server: inline_send=4096 inline_receive=4096 remote_invalidation=strict credits=64"
-                " private_data=on memory=32768 connections=65536 version=1",
+                " private_data=on memory=32768 connections=65536 version=1 inline_max=1024",
             ],
         )
 
@@ -164,7 +204,7 @@ class Help(ToolTest):
         """The attributes with their values, as the module's messages have them."""
         source = (REPO / "src/config/rules.rs").read_text()
         found = dict(re.findall(r'^attribute!\(\d+ "(\w+)",.*?"([^"]+)"\);$', source, re.M | re.S))
-        self.assertEqual(len(found), 14)
+        self.assertEqual(len(found), 15)
         return found
 
     def test_attributes(self) -> None:
@@ -252,4 +292,5 @@ class Completion(ToolTest):
         """attributes are those of the tool"""
         every = [f"{name}=" for name in (*self.tool.MATCH, *self.tool.SETTINGS)]
         self.assertEqual(self.offered("rule", "add", "new", ""), every)
-        self.assertEqual(self.offered("rule", "set", "new", "port=1", "inline"), ["inline_send=", "inline_receive="])
+        sizes = ["inline_send=", "inline_receive=", "inline_max="]
+        self.assertEqual(self.offered("rule", "set", "new", "port=1", "inline"), sizes)
