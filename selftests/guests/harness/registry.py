@@ -69,6 +69,7 @@ ORDER = (
     "test_server_sizes",
     "test_server_view",
     "test_version_2",
+    "test_live_sizes",
     "test_callbacks",
     "test_serving",
     "test_reply_fields",

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sizes that change while a connection of version 2 is in use: without a reconnect, under verified load.
+
+The administrator of either end requests a change in the file of a connection, which shows the sizes of both ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from guests.harness.guest import Guest
+from guests.harness.network import CLIENT, SERVER
+from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
+from guests.harness.registry import test
+from guests.lib.mountstats import transport
+from guests.lib.rules import rule
+from guests.lib.sight import DIRECTORY, details, served
+from guests.lib.steady import Writer
+
+SMALL, LARGE = 4096, 65536
+
+
+@contextmanager
+def ends(pair: Pair, vers: str, most: int = LARGE, **client: object) -> Iterator[None]:
+    """Both ends speak version 2 for the block, over a mount, and may be raised to `most` bytes."""
+    common = {"version": "2", "inline_max": most}
+    with (
+        rule(pair.client, "live", peer=SERVER.ipv4, **{**common, **client}),
+        rule(pair.server, "live", side="server", peer=CLIENT.ipv4, **common),
+    ):
+        pair.mount(vers)
+        yield
+        pair.umount()
+
+
+def request(guest: Guest, change: str, check: bool = True) -> str:
+    """Requests a change of the only connection of an end. Returns the error, or nothing."""
+    which = "xprt" if guest.name == "client" else "svc"
+    done = guest.run(
+        f"for file in {DIRECTORY}/{which}-*; do echo {change} | tee $file 2>&1 >/dev/null; done", check=check
+    )
+    assert not check or not done.out, done
+    return done.out
+
+
+def shown(pair: Pair) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of both ends."""
+    (server,) = served(pair.server)
+    return details(pair.client, NFS_PORT), server
+
+
+def some_calls(pair: Pair, count: int = 60) -> None:
+    """Calls that bring all Receives of both ends back: several times as many as this."""
+    pair.client.run(f"cd {MOUNT_POINT}; for n in $(seq {count}); do touch name-$n; rm name-$n; done", 60)
+
+
+def until(pair: Pair, end: int, name: str, value: str) -> None:
+    """Makes calls until a line of the file of the client (0) or the server (1) has this value."""
+    for _ in range(40):
+        some_calls(pair)
+        files = shown(pair)
+        if files[end][name] == value:
+            return
+    raise AssertionError(f"{name} of end {end} is not {value}: {files}")
+
+
+def segments_written(pair: Pair) -> tuple[int, int]:
+    """The segments of chunks that the server has read and written."""
+    _, server = shown(pair)
+    return int(server["read_segments"]), int(server["write_segments"])
+
+
+def data_goes_both_ways(pair: Pair, size: int) -> None:
+    """A file of this size is written and read back."""
+    pair.client.run(f"head -c {size} /dev/urandom >/tmp/sent; cp /tmp/sent {MOUNT_POINT}/sent", 60)
+    pair.drop_caches()
+    pair.client.run(f"cmp /tmp/sent {MOUNT_POINT}/sent", 60)
+
+
+CHANGES = [
+    # The end that requests it, the change, and the file and line that show its effect.
+    ("client", "receive-size", 0, "receive_size"),
+    ("client", "peer-receive-size", 0, "peer_receive_size"),
+    ("server", "receive-size", 1, "receive_size"),
+    ("server", "peer-receive-size", 1, "peer_receive_size"),
+]
+
+
+@test(
+    "the {end} requests {change}, vers={vers}",
+    *("XC-23", "XC-50", "XC-53", "XC-58", "XC-60", "XC-68", "XC-70", "XC-74", "XC-90", "XC-92"),
+    server="ours",
+    cases=[{"end": end, "change": change, "vers": vers} for end, change, *_ in CHANGES for vers in ("3", "4.2")],
+    limit=120,
+)
+def grows(pair: Pair, end: str, change: str, vers: str) -> None:
+    """The size grows on the same connection, both ends know it, and what fits goes without chunks from then on."""
+    guest = pair.client if end == "client" else pair.server
+    shows, line = next((shows, line) for of, name, shows, line in CHANGES if (of, name) == (end, change))
+    with ends(pair, vers):
+        data_goes_both_ways(pair, 10000)
+        before = transport(pair.client, MOUNT_POINT)["connect_count"]
+        reads, writes = segments_written(pair)
+        assert reads and writes, "a file of 10000 bytes went without chunks"
+        request(guest, f"{change}={LARGE}")
+        until(pair, shows, line, str(LARGE))
+        other = 1 - shows
+        until(pair, other, "peer_receive_size" if line == "receive_size" else "receive_size", str(LARGE))
+        for size in (10000, 100, 60000, 300000):
+            data_goes_both_ways(pair, size)
+        client, server = shown(pair)
+        assert client["odd_operations"] == server["odd_operations"] == "0", (client, server)
+        # Calls to the server, or replies to the client, are as long now.
+        of_client = (end, change) in (("client", "receive-size"), ("server", "peer-receive-size"))
+        raised = ("inline_reply", client) if of_client else ("inline_call", client)
+        if (end, change) != ("client", "receive-size"):
+            assert raised[1][raised[0]].split()[0] == str(LARGE), client
+            reads, writes = segments_written(pair)
+            data_goes_both_ways(pair, 10000)
+            now = segments_written(pair)
+            assert now[1 if of_client else 0] == (writes if of_client else reads), (reads, writes, now)
+        assert transport(pair.client, MOUNT_POINT)["connect_count"] == before, "the connection was remade"
+
+
+@test("sizes that are refused", "XC-43", "XC-71", "XC-93", "XC-94", "XC-95", server="ours", limit=90)
+def refused(pair: Pair) -> None:
+    """Each end refuses what the documents or the policy do not permit, and tells why."""
+    with ends(pair, "4.2", most=8192):
+        some_calls(pair)
+        for guest, change, why in (
+            (pair.client, "receive-size=1024", "not permitted"),
+            (pair.server, "receive-size=1024", "not permitted"),
+            (pair.server, "peer-receive-size=1024", "nvalid"),
+            (pair.client, "receive-size=262145", "nvalid"),
+            (pair.client, "receive-size", "nvalid"),
+            (pair.client, "size=4096", "nvalid"),
+        ):
+            assert why in request(guest, change, check=False), (change, request(guest, change, check=False))
+        # More than the other end permits: rejected, and nothing changes.
+        for guest in pair.guests:
+            request(guest, f"peer-receive-size={LARGE}")
+        for end in (0, 1):
+            until(pair, end, "peer_receive_size", str(SMALL))
+        for end in (0, 1):
+            assert shown(pair)[end]["receive_size"] == str(SMALL)
+    # Version 1 has no sizes that change.
+    pair.mount("4.2")
+    assert "not supported" in request(pair.client, "receive-size=8192", check=False)
+    pair.umount()
+
+
+@test("a size returns", "XC-71", "XC-93", "XC-97", server="ours", limit=180)
+def returns(pair: Pair) -> None:
+    """The client has the server's Receives made larger, and small again; the memory returns."""
+
+    def memory(end: int) -> int:
+        found = re.match(r"(\d+) KiB", shown(pair)[end]["memory"])
+        assert found
+        return int(found[1])
+
+    with ends(pair, "3"):
+        some_calls(pair)
+        before = [memory(end) for end in (0, 1)]
+        for _ in range(max(3, pair.options.rounds)):
+            request(pair.client, f"peer-receive-size={LARGE}")
+            until(pair, 0, "inline_call", f"{LARGE} limited by both")
+            data_goes_both_ways(pair, 300000)
+            grown = [memory(end) for end in (0, 1)]
+            assert grown[0] > before[0] and grown[1] > before[1], (before, grown)
+            request(pair.client, f"peer-receive-size={SMALL}")
+            until(pair, 0, "peer_receive_size", str(SMALL))
+            until(pair, 1, "receive_size", str(SMALL))
+            data_goes_both_ways(pair, 300000)
+
+            def is_small() -> bool:
+                some_calls(pair)
+                return memory(0) <= 2 * before[0] and memory(1) <= 2 * before[1]
+
+            wait_until(is_small, f"the memory does not return: {before}", 60 * pair.options.slowness)
+
+
+@test("changes under load", "XC-53", "XC-65", "XC-90", "XC-96", "XC-97", server="ours", limit=1500)
+def many(pair: Pair) -> None:
+    """The sizes of both ends go up and down again and again while data are written and verified."""
+    changes = pair.options.scaled(200, 20)
+    with ends(pair, "4.2"):
+        before = transport(pair.client, MOUNT_POINT)["connect_count"]
+        writer = Writer(pair)
+        sizes = (SMALL, 8192, 16384, LARGE)
+        for number in range(changes):
+            if number % 10 == 0:
+                request(pair.client, f"receive-size={sizes[min(3, number // 10)]}", check=False)
+                request(pair.server, f"peer-receive-size={sizes[min(3, number // 10)]}", check=False)
+            request(pair.client, f"peer-receive-size={sizes[number % 4]}", check=False)
+            if number % 5 == 0:
+                pair.client.run(f"cat {MOUNT_POINT}/* >/dev/null 2>&1; ls -l {MOUNT_POINT} >/dev/null", 60, check=False)
+            writer.wait_beyond(writer.written() + 1)
+        writer.finish()
+        client, server = shown(pair)
+        assert client["odd_operations"] == server["odd_operations"] == "0", (client, server)
+        assert transport(pair.client, MOUNT_POINT)["connect_count"] == before, "the connection was remade"
+        print(f"# {changes} changes: {client['receive_size']} and {client['peer_receive_size']} in the end")
+
+
+@test("a change and the next connection", "XC-8", "XC-106", server="ours", limit=90)
+def forgotten(pair: Pair) -> None:
+    """A change does not outlive its connection: the next one begins with the sizes of the policy."""
+    with ends(pair, "4.2"):
+        request(pair.client, f"peer-receive-size={LARGE}")
+        until(pair, 0, "peer_receive_size", str(LARGE))
+        pair.client.run("echo 1 >/sys/kernel/config/rpcrdma_rs/live/reconnect")
+        until(pair, 0, "peer_receive_size", str(SMALL))
+        data_goes_both_ways(pair, 10000)
