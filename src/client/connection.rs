@@ -51,10 +51,7 @@ use self::{
     }, //
 };
 use super::{
-    negotiated::{
-        reverse_payload,
-        Negotiated, //
-    },
+    negotiated::Negotiated,
     request::Request,
     shared::{
         self,
@@ -248,7 +245,7 @@ impl Connection {
     /// Notes the length of reverse messages under these terms, for upper layers.
     pub(super) fn note_reverse_payload(&self, negotiated: &Negotiated) {
         let thresholds = negotiated.limits.get().thresholds;
-        let reverse = reverse_payload(negotiated.wire(), &thresholds);
+        let reverse = negotiated.wire().reverse_payload(&thresholds);
         self.shared.reverse_payload.store(reverse, Relaxed);
     }
 

@@ -137,18 +137,6 @@ impl Deref for Terms<'_> {
     }
 }
 
-/// Bytes that a reverse message may have behind its header. Neither a reverse call nor its reply
-/// has chunks, so that both have to fit inline (BI-20).
-pub(super) fn reverse_payload(wire: Wire, thresholds: &Thresholds) -> u32 {
-    let Thresholds { call, reply } = *thresholds;
-    // CAST: A few dozen.
-    let header_len = wire.header_len() as u32;
-
-    call.min(reply)
-        .min(wire.longest_reverse())
-        .saturating_sub(header_len)
-}
-
 /// Facts about a connection, noted when it was made, for display.
 pub(super) struct Facts {
     /// The policy, and the rule that it comes from.

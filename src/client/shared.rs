@@ -20,7 +20,6 @@ use super::{
     history::History,
     lessons::Lessons,
     log::Log,
-    negotiated::reverse_payload,
     request::Request,
     stats::Stats, //
 };
@@ -106,7 +105,7 @@ impl<C: Send + Sync + 'static> Shared<C> {
                 log: Log::new(),
                 started: Atomic::new(false),
                 program: SetOnce::new(),
-                reverse_payload: Atomic::new(reverse_payload(Wire::V1, &unannounced)),
+                reverse_payload: Atomic::new(Wire::V1.reverse_payload(&unannounced)),
                 current <- new_spinlock!(None, "rpcrdma_rs::Shared::current"),
                 history <- History::new(),
                 destination <- new_spinlock!(

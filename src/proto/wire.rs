@@ -57,7 +57,8 @@ use super::{
     xdr::{
         NoRoom,
         Reader, //
-    }, //
+    },
+    Thresholds, //
 };
 
 /// The version of the protocol that a connection speaks, chosen once.
@@ -123,13 +124,15 @@ impl Wire {
         }
     }
 
-    /// The longest message in the reverse direction, in bytes, where no threshold is lower. Upper
-    /// layers keep to it for longer than a connection, so that no change of a size raises it
-    /// (V2-74).
-    pub(crate) const fn longest_reverse(self) -> u32 {
+    /// Bytes that a reverse message may have behind its header. Neither a reverse call nor its reply
+    /// has chunks, so that both have to fit inline (BI-20).
+    pub(crate) fn reverse_payload(self, thresholds: &Thresholds) -> u32 {
+        let Thresholds { call, reply } = *thresholds;
+
         match self {
-            Self::V1 => u32::MAX,
-            Self::V2 => v2::limits::DEFAULT,
+            // CAST: A few dozen.
+            Self::V1 => call.min(reply).saturating_sub(self.header_len() as u32),
+            Self::V2 => v2::limits::reverse_payload(call, reply),
         }
     }
 

@@ -21,7 +21,7 @@ PLACES = {
     "src/client/send/build.rs: Unsendable": "V1-119",
     "src/client/shared.rs: REVERSE_SLOTS": "BI-5 BI-34",
     "src/client/transport.rs: timed_out": "V1-123",
-    "src/client/negotiated.rs: reverse_payload": "BI-20",
+    "src/proto/wire.rs: reverse_payload": "BI-20 V2-28",
     "src/cm/id.rs: Event": "PD-44 PD-46",
     "src/os/param.rs: Uint": "PD-12 V1-37",
     "src/proto/chunk.rs: ChunkLists": "V1-10 V1-98",
@@ -124,6 +124,9 @@ PLACES = {
     "src/proto/v2/exchange/message.rs: Message": "XC-41 XC-44 XC-85",
     "src/server/connection/characteristics.rs: take_operation": "XC-78 XC-79 XC-102",
     "src/client/connection/characteristics.rs: begin": "XC-80",
+    "src/server/connection/characteristics.rs: is_deaf": "XC-83",
+    "src/link/sizes.rs: adapt": "XC-91 XC-92",
+    "src/verbs/qp/exchange.rs: exchange": "XC-68 XC-70 XC-90",
     "src/proto/v2/characteristics.rs: TABLE": "XC-21 XC-26 XC-68 XC-71 XC-77 XC-81 XC-82",
     "src/proto/v2/characteristics.rs: Set": "XC-2 XC-4 XC-14 XC-20",
     "src/proto/v2/encode.rs: RpcHeader": "V2-31 V2-35 V2-7",
@@ -154,10 +157,7 @@ UNTESTABLE = {
 OPEN = ""
 
 # Requirements of version 2 that codec and decisions alone cannot show.
-LATER = {
-    "it waits for a connection that begins in version 2": "V2-28",
-    "it waits for a client of version 2 that takes no calls": "XC-83 XC-84",
-}
+LATER: dict[str, str] = {}
 
 # Requirements that do not concern the transport, or that it cannot meet.
 UPPER = "the upper layer's"
@@ -169,6 +169,6 @@ REVIEW = "a rule for those who write the code or configure the network"
 APART = {
     UPPER: "V1-58 V1-60 V1-61 V1-62 V1-63 V1-140 V1-156",
     UNTOLD: "V1-64 V1-65",
-    UNUSED: "V1-6 V1-13 V1-22 V1-49 V1-75 V1-147 V1-148 V1-154 PD-45",
+    UNUSED: "V1-6 V1-13 V1-22 V1-49 V1-75 V1-147 V1-148 V1-154 PD-45 XC-84",
     REVIEW: "PD-51 V1-130 V1-131 V1-135 V1-144 V1-145 V1-146 BI-33 V2-27 V2-55 V2-57 V2-60",
 }

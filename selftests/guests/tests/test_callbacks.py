@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from guests.harness.network import CLIENT
 from guests.harness.pair import MOUNT_POINT, Late, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
@@ -13,6 +14,7 @@ from guests.lib.capture import capturing
 from guests.lib.connecting import PROVOKED
 from guests.lib.mountstats import calls
 from guests.lib.recall import delegations, recall, returns, server_view, take_delegation
+from guests.lib.rules import rule
 from guests.lib.requester import MEANWHILE, NFS, REFUSES, XID, carried_out, null
 from guests.peer import wire
 from guests.peer.wire import words
@@ -124,14 +126,14 @@ def opaque(data: str) -> bytes:
     return words(len(data)) + data.encode() + bytes(-len(data) % 4)
 
 
-def compound(*operations: str) -> str:
+def compound(*operations: str, **version: int) -> str:
     """A call with operations of NFSv4.1, by root."""
     credential = words(1, 20, 0, 0, 0, 0, 0)
     call = words(XID, wire.CALL, 2, NFS, 4, 1) + credential + words(0, 0)
-    return text(wire.msg(XID, 32, call), words(0, 1, len(operations)), *operations)
+    return text(wire.msg(XID, 32, call, **version), words(0, 1, len(operations)), *operations)
 
 
-def session(owner: str, *files: str) -> list[object]:
+def session(owner: str, *files: str, **version: int) -> list[object]:
     """The calls of a client that gets a delegation of each file."""
     attributes = words(0, 4096, 4096, 1024, 4, 4, 0)
     calls = [
@@ -148,14 +150,15 @@ def session(owner: str, *files: str) -> list[object]:
         ],
         [text(SEQUENCE, "{session}", 1, 0, 0, 0), text(RECLAIM_COMPLETE, 0)],
     ]
-    return [*([compound(*operations)] for operations in calls), *taking(owner, files)]
+    return [*([compound(*operations, **version)] for operations in calls), *taking(owner, files, version)]
 
 
-def taking(owner: str, files: tuple[str, ...]) -> Iterator[object]:
+def taking(owner: str, files: tuple[str, ...], version: dict[str, int]) -> Iterator[object]:
     """The calls for delegations. nfsd gives none during its grace period, or while it makes the way back."""
     for slot, file in enumerate(files, 1):
         opened = text(words(0, READ_DELEGATION, 0), "{client}", opaque(owner), words(0, 0), opaque(file))
-        call = compound(text(SEQUENCE, "{session}{turn}", slot, slot, 0), text(PUTROOTFH), text(OPEN, opened))
+        operations = (text(SEQUENCE, "{session}{turn}", slot, slot, 0), text(PUTROOTFH), text(OPEN, opened))
+        call = compound(*operations, **version)
         yield {"messages": [call], "while": NO_DELEGATION}
 
 
@@ -251,6 +254,34 @@ def answered(pair: Pair, title: str) -> None:
     ], payload.hex()
     (status, *_) = re.findall(r"tk_status=(-?\d+)", pair.server.run(f"cat {TRACE}/trace").out)
     assert int(status) == outcome, f"the call ended with {status}"
+
+
+TWO = {"vers": 2, "direction": wire.CALL}
+# The header of version 2 has a word more.
+KEEP_TWO = {name: [exchange + 1, at + 4, length] for name, (exchange, at, length) in KEEP.items()}
+
+
+@test("a client of version 2 that takes no calls", "XC-81", "XC-83", server="ours")
+def deaf(pair: Pair) -> None:
+    """One that announces so gets none, and its session is told that it has no way back; that of another client has."""
+    # nfsd tells it in the last word of a sequence.
+    sequence = compound(text(SEQUENCE, "{session}{turn}", 1, 1, 0), **TWO)
+    none = words(0).hex()
+    for takes in (0, 1):
+        file = f"deaf-{takes}"
+        pair.server.run(f"echo data >/export/{file}")
+        init = wire.characteristics((wire.BRS, takes)) + words(0)
+        # The second one has a reply.
+        announced = [
+            wire.optional(0x2001, 32, wire.CALL, wire.INITXCH, init).hex(),
+            wire.msg(XID, 32, null()[28:], **TWO).hex(),
+        ]
+        calls = session(f"client that takes {takes}", *[file] * takes, **TWO)
+        told = [] if takes else [{"messages": [sequence], "while": none}]
+        order = {"private_data": REFUSES, "keep": KEEP_TWO, "exchanges": [announced, *calls, *told]}
+        with rule(pair.server, "two", side="server", peer=CLIENT.ipv4, version="2"):
+            (done,) = carried_out(pair, order)
+        assert "failed" not in done and not done["calls"], done
 
 
 # Calls that do nothing, one after the other: more time than a call of the server takes that nothing holds back.

@@ -59,13 +59,9 @@ impl CallsBack for Connection {
     }
 
     fn longest_callback(&self) -> u32 {
-        // CAST: A small number.
-        let header = self.wire().header_len() as u32;
-        self.terms.as_ref().map_or(0, |terms| {
-            let sizes = &terms.thresholds;
-            let most = self.wire().longest_reverse();
-            sizes.reply.min(sizes.call).min(most).saturating_sub(header)
-        })
+        self.terms
+            .as_ref()
+            .map_or(0, |terms| self.wire().reverse_payload(&terms.thresholds))
     }
 
     fn call_back(&self, call: &Callback<'_>) -> Result<(), CallbackStatus> {
