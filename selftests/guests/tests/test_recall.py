@@ -91,7 +91,6 @@ def recalls_under_load(pair: Pair, credits: int) -> None:
     limit=400,
     device="rxe",
     cases=[{"count": 60}],
-    emulated="in guests this fast nfsd lists a delegation too many now and then, with the in-tree client as well",
 )
 def recalls_with_disconnects(pair: Pair, count: int) -> None:
     """A recall that is lost with its connection is made again: none is lost, and none has an effect twice."""
@@ -117,10 +116,13 @@ def recalls_with_disconnects(pair: Pair, count: int) -> None:
             before = calls(pair.client, MOUNT_POINT, "DELEGRETURN")
             held = len(delegations(pair, "d-"))
             pair.server.run(f"cd /export; for i in {numbers}; do echo more >>d-$i; done", 100)
-            # A delegation that was not returned in time would have been revoked.
+            # nfsd may list one that is on its way out, and a client that has returned it does not again. One that was
+            # not returned in time would have been revoked, and the client frees what was revoked.
             returned = returns(pair, before + held) - before
-            assert returned >= held and not delegations(pair, "d-"), f"{returned} of {held} delegations returned"
-            recalled += held
+            revoked = calls(pair.client, MOUNT_POINT, "FREE_STATEID")
+            assert held - 1 <= returned and not revoked, f"{returned} of {held} delegations returned, {revoked} revoked"
+            assert not delegations(pair, "d-")
+            recalled += min(held, returned)
         pair.client.run("touch /tmp/enough")
         pair.client.finish(job, "the writer", 60)
         made = connects(pair) - connections
