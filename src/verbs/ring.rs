@@ -56,6 +56,11 @@ impl<T> Ring<T> {
         self.free
     }
 
+    /// All items, lent or not, but one that is taken.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten()
+    }
+
     /// Takes the next free item out, to be [lent](Self::lend) or [put back](Self::put) before the
     /// next one is taken.
     #[inline]

@@ -159,8 +159,15 @@ impl<O: QpOwner> SendQueue<O> {
         }
     }
 
-    /// Exchanges all buffers for these, as many of another length, each when it is free.
-    pub(super) fn exchange(&mut self, bufs: KVec<SendBuffer>) {
+    /// Exchanges the buffers that have another length for these, of one length and no fewer, each
+    /// when it is free.
+    pub(super) fn exchange(&mut self, mut bufs: KVec<SendBuffer>) {
+        let len = bufs.last().map(SendBuffer::len);
+        let is_other = |buf: &&SendBuffer| Some(buf.len()) != len;
+        // Some may have this length since an exchange that this one undoes.
+        let others = self.bufs.all().filter(is_other);
+
+        bufs.truncate(others.fold(0, |count: usize, _| count.saturating_add(1)));
         self.new = bufs;
         self.set_few();
     }

@@ -181,27 +181,84 @@ def returns(pair: Pair) -> None:
             wait_until(is_small, f"the memory does not return: {before}", 60 * pair.options.slowness)
 
 
-@test("changes under load", "XC-53", "XC-65", "XC-90", "XC-96", "XC-97", server="ours", limit=1500)
-def many(pair: Pair) -> None:
-    """The sizes of both ends go up and down again and again while data are written and verified."""
-    changes = pair.options.scaled(200, 20)
-    with ends(pair, "4.2"):
+# Writes files and reads them back, so that all credits are in use; the last line is the number of wrong files.
+BUSY = f"""
+work() {{
+    while [ ! -e /tmp/enough ]; do
+        head -c $(($1 * 7001)) /dev/urandom >/tmp/busy-$1
+        cp /tmp/busy-$1 {MOUNT_POINT}/busy-$1
+        ls -l {MOUNT_POINT} >/dev/null
+        cmp /tmp/busy-$1 {MOUNT_POINT}/busy-$1 || echo wrong
+    done
+}}
+rm -f /tmp/enough
+for n in $(seq 8); do work $n & done
+wait
+"""
+
+
+@test(
+    "{credits} credits, and changes under load",
+    *("XC-53", "XC-65", "XC-90", "XC-96", "XC-97", "V2-59"),
+    server="ours",
+    limit=600,
+    cases=[{"credits": 128}, {"credits": 4}],
+)
+def many(pair: Pair, credits: int) -> None:
+    """The sizes of both ends change again and again, up and down, while data are written and verified.
+
+    A message that is longer than the Receive that it meets would end the connection. --rounds 40 makes over 1,000 changes.
+    """
+    turns = pair.options.scaled(12 * max(2, pair.options.rounds), 12)
+    changes, seen = 0, set()
+    with ends(pair, "4.2", credits=credits):
         before = transport(pair.client, MOUNT_POINT)["connect_count"]
         writer = Writer(pair)
+        busy = pair.client.spawn(BUSY)
         sizes = (SMALL, 8192, 16384, LARGE)
-        for number in range(changes):
-            if number % 10 == 0:
-                request(pair.client, f"receive-size={sizes[min(3, number // 10)]}", check=False)
-                request(pair.server, f"peer-receive-size={sizes[min(3, number // 10)]}", check=False)
-            request(pair.client, f"peer-receive-size={sizes[number % 4]}", check=False)
-            if number % 5 == 0:
-                pair.client.run(f"cat {MOUNT_POINT}/* >/dev/null 2>&1; ls -l {MOUNT_POINT} >/dev/null", 60, check=False)
+        for turn in range(turns):
+            size = sizes[turn % 4]
+            # One that comes while an earlier one is not over may be refused.
+            for guest, change in (
+                (pair.client, f"peer-receive-size={size}"),
+                (pair.client, f"receive-size={sizes[min(3, 4 * turn // turns)]}"),
+                (pair.server, f"peer-receive-size={sizes[min(3, 1 + 4 * turn // turns)]}"),
+            ):
+                changes += not request(guest, change, check=False)
             writer.wait_beyond(writer.written() + 1)
+            seen.add(shown(pair)[0]["peer_receive_size"].split()[0])
+        pair.client.run("touch /tmp/enough")
+        assert "wrong" not in pair.client.finish(busy, "the busy ones", 120).out
         writer.finish()
         client, server = shown(pair)
         assert client["odd_operations"] == server["odd_operations"] == "0", (client, server)
         assert transport(pair.client, MOUNT_POINT)["connect_count"] == before, "the connection was remade"
-        print(f"# {changes} changes: {client['receive_size']} and {client['peer_receive_size']} in the end")
+        assert len(seen) >= 3 and client["receive_size"] == str(LARGE), (seen, client)
+    print(f"# {changes} changes, and the server's sizes {' '.join(sorted(seen, key=int))}")
+
+
+@test("changes and disconnects", "XC-8", "XC-106", server="ours", limit=600)
+def disconnects(pair: Pair) -> None:
+    """A connection that ends in the middle of a change loses no call; its successor begins with the sizes of the policy."""
+    with ends(pair, "3"):
+        writer = Writer(pair)
+        before = transport(pair.client, MOUNT_POINT)["connect_count"]
+        turns = 5 * max(2, pair.options.rounds)
+        for turn in range(turns):
+            request(pair.client, f"peer-receive-size={LARGE}")
+            request(pair.client, f"receive-size={LARGE}")
+            # In each phase of the change.
+            for _ in range(turn % 5):
+                writer.wait_beyond(writer.written() + 3)
+            pair.client.run("echo 1 >/sys/kernel/config/rpcrdma_rs/live/reconnect")
+            made = before + turn + 1
+            wait_until(
+                lambda made=made: transport(pair.client, MOUNT_POINT)["connect_count"] >= made,
+                "no other connection was made",
+                30 * pair.options.slowness,
+            )
+            writer.wait_beyond(writer.written() + 1)
+        writer.finish()
 
 
 @test("a change and the next connection", "XC-8", "XC-106", server="ours", limit=90)

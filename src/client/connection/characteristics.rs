@@ -74,6 +74,8 @@ pub(in crate::client) struct Characteristics {
     is_distrusted: Atomic<bool>,
     /// Set if the sender has something to do before the next call.
     is_stirred: Atomic<bool>,
+    /// Set while an operation waits for a credit that calls hold.
+    wants_credit: Atomic<bool>,
     /// The number of the last edition of Receives that all are of.
     edition: Atomic<u32>,
 }
@@ -86,6 +88,7 @@ impl Characteristics {
             is_waited_for: Atomic::new(false),
             is_distrusted: Atomic::new(false),
             is_stirred: Atomic::new(false),
+            wants_credit: Atomic::new(false),
             edition: Atomic::new(0),
         })
     }
@@ -244,8 +247,10 @@ impl Connection {
             exchange.held_credits()
         });
 
+        let wanted = u32::from(self.characteristics.wants_credit.load(Relaxed));
+        let held = held.unwrap_or(0).saturating_add(wanted);
         // sunrpc gets the first window when it learns of the connection.
-        if self.window.hold(held.unwrap_or(0)) && !self.link.life().is_forming() {
+        if self.window.hold(held) && !self.link.life().is_forming() {
             self.reopen_window();
         }
     }
@@ -273,13 +278,20 @@ impl Connection {
         self.characteristics.stir();
     }
 
-    /// Claims a credit for an operation, on a connection that has at least another one: a server
-    /// that never responds must not stop the calls. Returns `false` while calls hold it.
+    /// Takes a credit from the window for an operation, besides `held` ones, on a connection that
+    /// has at least another one: a server that never responds must not stop the calls. Returns
+    /// `false` while calls hold it; it leaves the window nevertheless.
     fn claim_credit(&self, held: u32) -> bool {
-        if self.window.last_grant() <= held.saturating_add(1) {
+        let wanted = held.saturating_add(1);
+        let is_possible = self.window.last_grant() > wanted;
+
+        self.characteristics
+            .wants_credit
+            .store(is_possible, Relaxed);
+        if !is_possible {
             return false;
         }
-        if self.window.hold(held.saturating_add(1)) {
+        if self.window.hold(wanted) {
             self.open_window();
         }
         // CAST: Widening.
@@ -358,6 +370,11 @@ impl Sender {
                 characteristics.stir();
                 break;
             }
+            // It counts as held by the operation from here on.
+            characteristics.wants_credit.store(false, Relaxed);
+        }
+        if characteristics.due().is_none() {
+            characteristics.wants_credit.store(false, Relaxed);
         }
         connection.apply_characteristics();
         Ok(())
