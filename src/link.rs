@@ -145,7 +145,9 @@ impl<H: EventHandler + CompletionHandler> Link<H> {
     pub(crate) fn affordable(&self, want: Lengths, memory: u64) -> Option<Lengths> {
         self.with_qp(|qp| {
             let (now, mut cut) = (qp.lengths(), want);
-            while qp.most_bytes(cut) > memory {
+            // The present buffers stay until the last of them has come back.
+            let present = qp.usage().bytes;
+            while qp.most_bytes(cut).saturating_add(present) > memory {
                 let longest = if cut.receive > now.receive {
                     &mut cut.receive
                 } else if cut.send > now.send {

@@ -35,6 +35,7 @@ use super::{
     send::Sender,
     shared::{
         Destination,
+        OPERATIONS,
         REVERSE_SLOTS, //
     }, //
 };
@@ -181,6 +182,10 @@ fn wants(shared: &Shared, policy: &Policy) -> Wants {
             REVERSE_SLOTS
         } else {
             1
+        },
+        operations: match policy.versions() {
+            Versions::One => 0,
+            Versions::Two | Versions::Auto => OPERATIONS,
         },
         memory: u64::from(policy.memory).saturating_mul(1024),
     }

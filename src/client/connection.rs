@@ -55,6 +55,7 @@ use super::{
     request::Request,
     shared::{
         self,
+        OPERATIONS,
         REVERSE_SLOTS, //
     }, //
 };
@@ -177,13 +178,17 @@ impl Connection {
     pub(super) fn expect_reverse_calls(self: &Arc<Self>) {
         let is_small = |negotiated: &Negotiated| negotiated.reverse_slots < REVERSE_SLOTS;
 
+        let count = match self.wire() {
+            Wire::V1 => REVERSE_SLOTS,
+            Wire::V2 => REVERSE_SLOTS.saturating_add(OPERATIONS),
+        };
         if self.negotiated().is_some_and(is_small) {
             self.tenure.end(CloseReason::ReverseWanted);
             self.link
                 .tell_if_in_use(|| self.shared.xprt.force_disconnect());
         } else if self
             .link
-            .with_qp(|qp| reserve(&self.window.receives, qp, REVERSE_SLOTS))
+            .with_qp(|qp| reserve(&self.window.receives, qp, count))
             == Some(true)
         {
             self.grow(Kind::Buffers);
@@ -270,6 +275,10 @@ impl Connection {
         }
         if self.window.abandoned_calls() != 0 {
             self.end_if_exhausted();
+        }
+        // An operation may have waited for it.
+        if self.wire() == Wire::V2 {
+            self.characteristics.stir();
         }
     }
 

@@ -15,10 +15,6 @@ use kernel::{
 
 use super::{
     connection::{
-        growth::{
-            Grow,
-            Pause, //
-        },
         Connection,
         Shared, //
     },
@@ -320,7 +316,7 @@ impl Show for Shared {
             })
         })?;
         characteristics.stir();
-        connection.queue(Pause::Nothing);
+        connection.adapt_later();
         Ok(())
     }
 }

@@ -118,12 +118,17 @@ impl Negotiated {
         self.facts.peer.unwrap_or_else(PrivateData::of_version_2)
     }
 
-    /// The terms that hold now.
+    /// The terms that hold now, for a message in a buffer of `len` bytes: a buffer may be older than
+    /// the limit.
     #[inline(always)]
-    pub(super) fn now(&self) -> Terms<'_> {
+    pub(super) fn for_buffer(&self, len: usize) -> Terms<'_> {
+        let mut limits = self.limits.get();
+        // CAST: The buffers of a connection are short.
+        limits.thresholds.call = limits.thresholds.call.min(len as u32);
+
         Terms {
             negotiated: self,
-            limits: self.limits.get(),
+            limits,
         }
     }
 }

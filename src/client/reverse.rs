@@ -18,7 +18,10 @@ use super::{
 use crate::{
     proto::{
         credits,
-        exchange::Message,
+        exchange::{
+            Message,
+            Response, //
+        },
         neutral::Direction,
         EncodeError,
         RdmaError,
@@ -32,7 +35,7 @@ use crate::{
 };
 
 /// The grant for the server's calls: at most the number of Receives reserved for them.
-fn grant(connection: &Connection) -> u32 {
+pub(super) fn grant(connection: &Connection) -> u32 {
     match connection.negotiated() {
         Some(negotiated) if connection.shared.xprt.backchannel().is_set_up() => {
             negotiated.reverse_slots
@@ -86,10 +89,18 @@ pub(super) fn refuse(connection: &Connection, xid: u32, version: u32, error: &Rd
     });
 }
 
-/// Sends the response to a request about our characteristics.
-pub(super) fn respond(connection: &Connection, message: &Message) {
-    let grant = grant(connection);
-    reply_at_once(connection, |out| message.write(grant, out));
+/// Sends the response to a request about our characteristics. If the buffer for it is in use, the
+/// sender of calls does so.
+pub(super) fn respond(connection: &Connection, response: Response) {
+    let is_free = connection.link.with_qp(|qp| qp.is_spare_free()) != Some(false);
+    let (message, grant) = (Message::Response(response), grant(connection));
+
+    if is_free && !connection.characteristics.has_response() {
+        reply_at_once(connection, |out| message.write(grant, out));
+    } else if !connection.characteristics.keep(response) {
+        // A third request: a server has one at a time.
+        connection.lost(CloseReason::NotRefused);
+    }
 }
 
 /// Sends the message that `encode` writes in return to a reverse call that is not served. One

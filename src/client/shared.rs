@@ -50,6 +50,10 @@ use crate::{
 /// (BI-34).
 pub(super) const REVERSE_SLOTS: u32 = 16;
 
+/// Operations of version 2 that a server may have outstanding besides its calls: a request, and a
+/// message without a response (XC-86).
+pub(super) const OPERATIONS: u32 = 2;
+
 /// The part of a transport that outlives its connections, of type `C`.
 #[pin_data]
 pub(crate) struct Shared<C: Send + Sync + 'static> {

@@ -5,11 +5,18 @@
 //!
 //! [`Exchange`] decides. Its lock comes before the lock of the queue pair.
 
-use kernel::sync::SpinLock;
+use kernel::sync::{
+    atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    SpinLock, //
+};
 
 use super::Link;
 use crate::{
     cm::EventHandler,
+    os,
     proto::exchange::Exchange,
     verbs::{
         CompletionHandler,
@@ -19,6 +26,37 @@ use crate::{
 
 /// The exchange of a connection; none in version 1.
 pub(crate) type Shared = SpinLock<Option<Exchange>>;
+
+/// The times of exchanges of buffers: a peer that changes its mind with each message has memory
+/// allocated ten times a second.
+pub(crate) struct Pace {
+    /// The last one, in jiffies.
+    last: Atomic<usize>,
+}
+
+impl Pace {
+    /// Jiffies between two exchanges.
+    const LEAST: usize = os::secs_to_jiffies(1) / 10;
+
+    /// No exchange yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            last: Atomic::new(os::jiffies().wrapping_sub(Self::LEAST)),
+        }
+    }
+
+    /// Jiffies until the next exchange may begin.
+    pub(crate) fn pause(&self) -> usize {
+        let passed = os::jiffies().wrapping_sub(self.last.load(Relaxed));
+
+        Self::LEAST.saturating_sub(passed)
+    }
+
+    /// An exchange begins, or fails to.
+    fn begin(&self) {
+        self.last.store(os::jiffies(), Relaxed);
+    }
+}
 
 /// Calls `act` with the exchange, if the connection has one.
 pub(crate) fn with<R>(shared: &Shared, act: impl FnOnce(&mut Exchange) -> R) -> Option<R> {
@@ -31,7 +69,7 @@ pub(crate) fn with<R>(shared: &Shared, act: impl FnOnce(&mut Exchange) -> R) -> 
 /// Exchanges the buffers of `link` for others of the lengths that the exchange wants, as far as
 /// `memory` bytes permit. Process context. One thread calls it at a time, and orders no other
 /// buffers while it runs.
-pub(crate) fn adapt<H>(link: &Link<H>, shared: &Shared, memory: u64)
+pub(crate) fn adapt<H>(link: &Link<H>, shared: &Shared, pace: &Pace, memory: u64)
 where
     H: EventHandler + CompletionHandler,
 {
@@ -40,6 +78,7 @@ where
     // Each round ends with the wanted lengths, or wants less.
     while let Some(want) = wanted(link, shared).filter(|want| before != Some(*want)) {
         before = Some(want);
+        pace.begin();
         let Some(can) = link.affordable(want, memory) else {
             return;
         };
@@ -53,10 +92,12 @@ where
         let (mut buffers, made) = order.make();
         if made.is_err() {
             let half = |len: u32| len / 2 & !3;
-            let less = Lengths {
-                send: half(want.send),
-                receive: half(want.receive),
-            };
+            let mut less = want;
+            if buffers.lacks_receives() {
+                less.receive = half(want.receive);
+            } else {
+                less.send = half(want.send);
+            }
             lower(shared, want, less);
             continue;
         }
@@ -64,7 +105,7 @@ where
         with(shared, |exchange| {
             if exchange.posts() == want.receive && exchange.sends() == want.send {
                 if let Some(edition) = link.with_qp(|qp| qp.exchange(&mut buffers)).flatten() {
-                    exchange.begin_edition(edition);
+                    exchange.begin_edition(edition, want.receive);
                 }
             }
         });

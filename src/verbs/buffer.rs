@@ -400,6 +400,11 @@ impl NewBuffers {
         core::mem::replace(self, none)
     }
 
+    /// Returns `true` if fewer Receives were made than ordered.
+    pub(crate) fn lacks_receives(&self) -> bool {
+        self.recvs.count() < self.order.recvs
+    }
+
     /// Returns `true` if no buffer of either kind is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.sends.is_empty() && self.recvs.count() == 0

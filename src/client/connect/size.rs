@@ -57,6 +57,8 @@ pub(crate) struct Wants {
     pub(crate) credits: u32,
     /// Calls from the server outstanding.
     pub(crate) reverse_slots: u32,
+    /// Operations of version 2 that the server may have outstanding besides its calls.
+    pub(crate) operations: u32,
     /// Set if the server may call back from the start.
     pub(crate) has_callbacks: bool,
     /// Bytes that its buffers may take; with large inline thresholds fewer calls are outstanding.
@@ -130,10 +132,11 @@ impl<'a> Sizing<'a> {
     /// The size of a connection with `credits`.
     fn with(&self, credits: u32, wants: &Wants) -> Size {
         let unsolicited = wants.reverse_slots.max(FIRST_UNSOLICITED);
+        let unsolicited = unsolicited.saturating_add(wants.operations);
         let first_unsolicited = if wants.has_callbacks {
             unsolicited
         } else {
-            FIRST_UNSOLICITED
+            FIRST_UNSOLICITED.saturating_add(wants.operations)
         };
         // As if each call had a payload in pages, and one call the most registrations. Some calls
         // have more of them, for head and tail or in both directions, and then others have none, or
@@ -244,6 +247,7 @@ mod tests {
         Wants {
             credits: 128,
             reverse_slots: 16,
+            operations: 0,
             has_callbacks: false,
             memory: u64::MAX,
         }

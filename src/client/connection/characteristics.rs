@@ -13,11 +13,15 @@
 use kernel::{
     new_spinlock,
     prelude::*,
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        Relaxed,
-        Release, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        SpinLock, //
     }, //
 };
 
@@ -33,14 +37,11 @@ use super::{
             Sender, //
         }, //
     },
-    growth::{
-        Grow,
-        Pause, //
-    },
     Connection, //
 };
 use crate::{
     link::sizes,
+    os,
     policy::RemoteInvalidation,
     proto::{
         exchange::{
@@ -48,6 +49,7 @@ use crate::{
             Message,
             Own,
             Refused,
+            Response,
             Setup,
             Side, //
         },
@@ -78,6 +80,11 @@ pub(in crate::client) struct Characteristics {
     wants_credit: Atomic<bool>,
     /// The number of the last edition of Receives that all are of.
     edition: Atomic<u32>,
+    /// The times at which buffers were exchanged.
+    pace: sizes::Pace,
+    /// A response that the sender is to send.
+    #[pin]
+    response: SpinLock<Option<Response>>,
 }
 
 impl Characteristics {
@@ -90,6 +97,8 @@ impl Characteristics {
             is_stirred: Atomic::new(false),
             wants_credit: Atomic::new(false),
             edition: Atomic::new(0),
+            pace: sizes::Pace::new(),
+            response <- new_spinlock!(None, "rpcrdma_rs::Characteristics::response"),
         })
     }
 
@@ -146,10 +155,10 @@ impl Characteristics {
         sizes::with(&self.exchange, |exchange| exchange.is_settled()) != Some(false)
     }
 
-    /// The credits that operations hold, if another one is due.
-    fn due(&self) -> Option<u32> {
+    /// The credits that operations hold, if another one is due, and `true` if that takes a credit.
+    fn due(&self) -> Option<(u32, bool)> {
         sizes::with(&self.exchange, |exchange| {
-            exchange.is_due().then(|| exchange.held_credits())
+            exchange.due().map(|takes| (exchange.held_credits(), takes))
         })
         .flatten()
     }
@@ -175,6 +184,19 @@ impl Characteristics {
     #[inline(always)]
     pub(in crate::client) fn is_stirred(&self) -> bool {
         self.is_stirred.load(Relaxed)
+    }
+
+    /// Returns `true` if the sender has yet to send a response.
+    pub(in crate::client) fn has_response(&self) -> bool {
+        self.response.lock().is_some()
+    }
+
+    /// Leaves a response to the sender. Returns `false` if it has one already.
+    pub(in crate::client) fn keep(&self, response: Response) -> bool {
+        let is_first = self.response.lock().replace(response).is_none();
+
+        self.stir();
+        is_first
     }
 
     /// The sender has something to do.
@@ -207,7 +229,7 @@ impl Connection {
             self.shared.stats.odd_operations.inc();
         }
         if let Some(response) = effect.respond {
-            reverse::respond(self, &Message::Response(response));
+            reverse::respond(self, response);
         }
         if effect.is_response {
             self.granted(arrived.credits);
@@ -264,38 +286,48 @@ impl Connection {
         }
     }
 
+    /// Queues [`Self::adapt`].
+    pub(in crate::client) fn adapt_later(self: &Arc<Self>) {
+        let pause = self.characteristics.pace.pause();
+        // If it is queued already, that will do.
+        let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), pause);
+    }
+
     /// Gives the buffers the lengths that both ends have agreed on. Process context.
     pub(super) fn adapt(&self) {
         let Some(negotiated) = self.negotiated() else {
             return;
         };
-        if negotiated.wire() == Wire::V1 {
+        // Memory that is short is for the calls that write pages back.
+        if negotiated.wire() == Wire::V1 || self.shared.xprt.is_swapping() {
             return;
         }
         let memory = u64::from(negotiated.facts.policy.memory).saturating_mul(1024);
 
-        sizes::adapt(&self.link, &self.characteristics.exchange, memory);
+        let Characteristics { exchange, pace, .. } = &self.characteristics;
+        sizes::adapt(&self.link, exchange, pace, memory);
         self.characteristics.stir();
     }
 
-    /// Takes a credit from the window for an operation, besides `held` ones, on a connection that
-    /// has at least another one: a server that never responds must not stop the calls. Returns
-    /// `false` while calls hold it; it leaves the window nevertheless.
+    /// Returns `true` if an operation may have a credit besides `held` ones: not the last one, since
+    /// a server that never responds must not stop the calls.
+    fn may_claim(&self, held: u32) -> bool {
+        self.window.last_grant() > held.saturating_add(1)
+    }
+
+    /// Takes a credit from the window for an operation, besides `held` ones. Returns `false` while
+    /// calls hold it; it leaves the window nevertheless.
     fn claim_credit(&self, held: u32) -> bool {
         let wanted = held.saturating_add(1);
-        let is_possible = self.window.last_grant() > wanted;
 
-        self.characteristics
-            .wants_credit
-            .store(is_possible, Relaxed);
-        if !is_possible {
-            return false;
-        }
+        self.characteristics.wants_credit.store(true, Relaxed);
         if self.window.hold(wanted) {
             self.open_window();
         }
+        // CAST: Widening. Added up here, since a window is never below one call.
+        let others = wanted.saturating_add(self.window.abandoned_calls()) as usize;
         // CAST: Widening.
-        self.shared.xprt.load().used <= self.window.size() as usize
+        self.shared.xprt.load().used.saturating_add(others) <= self.window.last_grant() as usize
     }
 }
 
@@ -343,6 +375,30 @@ impl Sender {
         Ok(true)
     }
 
+    /// Sends the response that was left to the sender, if any.
+    fn send_response(&mut self) -> Result<(), PostError> {
+        let connection = self.connection.clone();
+        let characteristics = &connection.characteristics;
+
+        if !characteristics.has_response() {
+            return Ok(());
+        }
+        let Ok(mut buf) = self.take_any(Expects::Nothing) else {
+            characteristics.stir();
+            return Ok(());
+        };
+        let response = characteristics.response.lock().take();
+        let written = response.and_then(|response| {
+            let message = Message::Response(response);
+            let grant = reverse::grant(&connection);
+            let len = message.write(grant, buf.as_mut_slice()).ok()?;
+            u32::try_from(len).ok()
+        });
+        let len = written.ok_or(PostError::Closed)?;
+
+        self.post_buffer(None, buf, len, Expects::Nothing).map(drop)
+    }
+
     /// Follows the characteristics, where they have changed: takes new buffers over, queues the
     /// allocation of others, and sends the operations that are due. `newest` is the xid of the next
     /// call.
@@ -362,10 +418,15 @@ impl Sender {
             qp.lengths()
         });
         if lengths.is_some_and(|lengths| characteristics.have(lengths)) {
-            connection.queue(Pause::Nothing);
+            connection.adapt_later();
         }
-        while let Some(held) = characteristics.due() {
-            if !connection.claim_credit(held) || !self.send_operation(newest)? {
+        self.send_response()?;
+        while let Some((held, takes_credit)) = characteristics.due() {
+            if takes_credit && !connection.may_claim(held) {
+                // A larger grant stirs.
+                break;
+            }
+            if (takes_credit && !connection.claim_credit(held)) || !self.send_operation(newest)? {
                 // The next call looks again.
                 characteristics.stir();
                 break;

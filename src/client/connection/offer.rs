@@ -122,7 +122,7 @@ impl Connection {
             negotiated.limits.get().thresholds.call > negotiated.told().call
         });
 
-        if could && matches!(why, CloseReason::Completion(_)) {
+        if could && matches!(why, CloseReason::Completion(failure) if failure.is_refused()) {
             policy::peers::lost_at_long_send(&self.peer());
         }
     }

@@ -21,10 +21,7 @@ use kernel::{
 use super::{
     super::{
         connection::Connection,
-        negotiated::{
-            Negotiated,
-            Terms, //
-        },
+        negotiated::Terms,
         request::{
             chunks::{
                 CallChunks,
@@ -164,7 +161,7 @@ impl Connection {
     ) -> Result<Built<'c>, Unsendable> {
         let negotiated = &self
             .negotiated()
-            .map(Negotiated::now)
+            .map(|negotiated| negotiated.for_buffer(message.len()))
             .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
         if !negotiated.wire().is_inline(call, &negotiated.limits) {
             return self.build_chunks(negotiated, call, message);

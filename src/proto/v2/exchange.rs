@@ -83,6 +83,8 @@ pub(crate) struct Exchange {
     /// The number of the edition of the Receives that are posted. Each exchange of the Receives
     /// for others begins one, so that an end of growth is told from an earlier one.
     edition: u32,
+    /// Bytes of the Receives of that edition.
+    posted: u32,
     /// The longest reply that the peer has shown to be able to send, since it has requested that
     /// size; 0 before.
     longest_reply: u32,
@@ -107,6 +109,7 @@ impl Exchange {
             end,
             own,
             edition: 0,
+            posted: setup.receive,
             longest_reply: 0,
             sends: (setup.buffers, setup.buffers),
             has_sends: setup.buffers,
@@ -183,9 +186,12 @@ impl Exchange {
         self.end.credits.held_by_all()
     }
 
-    /// Returns `true` if a message is due that the credits permit.
-    pub(crate) fn is_due(&self) -> bool {
-        self.end.is_due()
+    /// The next message that the credits permit: `Some(true)` if it takes a credit.
+    pub(crate) fn due(&self) -> Option<bool> {
+        if self.is_blocked() && self.end.may_confirm() {
+            return Some(true);
+        }
+        self.end.due()
     }
 
     /// The own Receives are to grow to `to` bytes. Returns `false` if they are not smaller, or
@@ -209,14 +215,23 @@ impl Exchange {
         self.end.ask(want)
     }
 
-    /// The Receives that are posted from now on are of this edition.
-    pub(crate) fn begin_edition(&mut self, edition: u32) {
+    /// The Receives that are posted from now on are of this edition, and have `len` bytes.
+    pub(crate) fn begin_edition(&mut self, edition: u32, len: u32) {
         self.edition = edition;
+        self.posted = len;
     }
 
     /// None but Receives of this edition, or of later ones, are left.
     pub(crate) fn exchanged(&mut self, edition: u32) {
-        self.end.on(Event::Completed(edition));
+        // Growth back to a length that they still have takes no other edition.
+        let has_wanted = edition == self.edition && self.posted == self.posts();
+        let number = if has_wanted {
+            self.next_edition()
+        } else {
+            edition
+        };
+
+        self.end.on(Event::Completed(number));
     }
 
     /// Memory suffices for Receives of `reach` bytes.
@@ -264,13 +279,19 @@ impl Exchange {
                 }
             }
             Operation::Reqxch { want } => {
+                // The subsets of a response have no place for more.
+                let size = if want.len() > Response::MOST {
+                    end::Entry::Absent
+                } else {
+                    size(&want)
+                };
                 let outcome = self.end.on(Event::Requested {
-                    size: size(&want),
+                    size,
                     newest: self.next_edition(),
                     relied,
                 });
                 if let (end::Entry::Value(size), Some(Disposition::Done | Disposition::Pending)) =
-                    (size(&want), outcome.respond)
+                    (size, outcome.respond)
                 {
                     self.longest_reply = self.longest_reply.max(size);
                 }
@@ -475,6 +496,62 @@ mod tests {
         // A second response is no answer.
         let effect = deliver(&respond, &mut client, false);
         assert!(effect.is_some_and(|effect| !effect.is_response && effect.odd.is_some()));
+    }
+
+    /// Requests `size` of a server, which takes it after all Receives of `edition` are there.
+    fn raise(client: &mut Exchange, server: &mut Exchange, size: u32, edition: u32) -> Option<()> {
+        client.ask(size).ok()?;
+        let request = client.next(7)?;
+        let respond = deliver(&request, server, true)?.respond?;
+        deliver(&Message::Response(respond), client, false)?;
+        if server.posts() != size {
+            return None;
+        }
+        server.exchanged(edition);
+        let update = server.next(0)?;
+        deliver(&update, client, false)?;
+        (client.in_force().1 == size && client.requested().is_none()).then_some(())
+    }
+
+    // XC-57, XC-90: growth back to a length that the Receives still have needs no other ones.
+    #[test]
+    fn there_and_back() {
+        let (mut client, mut server) = ends(32);
+        let large = Setup {
+            max: 65536,
+            ..setup(Side::Server, 8192)
+        };
+        server = Exchange::new(&large, server.own, 1);
+        server.end.on(Event::Init {
+            size: end::Entry::Value(8192),
+            fixed: false,
+        });
+        client.end.on(Event::Init {
+            size: end::Entry::Value(8192),
+            fixed: false,
+        });
+        server.end.init = end::Once::Sent;
+        client.end.init = end::Once::Sent;
+
+        // Not before the Receives of the next edition are there.
+        assert_eq!(raise(&mut client, &mut server, 16384, 0), None);
+        server.begin_edition(1, 16384);
+        server.exchanged(1);
+        let update = server
+            .next(0)
+            .and_then(|it| deliver(&it, &mut client, false));
+        assert!(update.is_some() && client.in_force().1 == 16384);
+        // Smaller, immediately, and larger again before any Receive is exchanged.
+        assert_eq!(client.ask(8192), Ok(()));
+        let request = client.next(7);
+        let effect = request.and_then(|it| deliver(&it, &mut server, true));
+        let Some(respond) = effect.and_then(|effect| effect.respond) else {
+            return assert!(false);
+        };
+        assert!(deliver(&Message::Response(respond), &mut client, false).is_some());
+        assert_eq!((client.in_force().1, server.posts()), (8192, 8192));
+        server.end.credits.unconfirmed = None;
+        assert_eq!(raise(&mut client, &mut server, 16384, 1), Some(()));
     }
 
     // V2-59: with one credit nothing is sent, since it would stop the calls.

@@ -12,11 +12,14 @@ use kernel::{
     },
     new_spinlock,
     prelude::*,
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        Relaxed,
-        Release, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        SpinLock, //
     }, //
 };
 
@@ -66,6 +69,12 @@ pub(super) struct Characteristics {
     is_stirred: Atomic<bool>,
     /// The number of the last edition of Receives that all are of.
     edition: Atomic<u32>,
+    /// The times at which buffers were exchanged.
+    pace: sizes::Pace,
+    /// Held from the choice of a message until it is posted, or waits: the client gets them in the
+    /// order in which they were decided. Before the lock of the exchange, and that of the outbox.
+    #[pin]
+    pub(super) order: SpinLock<()>,
 }
 
 impl Characteristics {
@@ -79,6 +88,8 @@ impl Characteristics {
             newest: Atomic::new(0),
             is_stirred: Atomic::new(false),
             edition: Atomic::new(0),
+            pace: sizes::Pace::new(),
+            order <- new_spinlock!((), "rpcrdma_rs::Characteristics::order"),
         })
     }
 
@@ -103,6 +114,11 @@ impl Characteristics {
     /// The client is called with this xid.
     pub(super) fn called(&self, xid: u32) {
         self.newest.store(xid, Relaxed);
+    }
+
+    /// Jiffies until the worker may exchange buffers again.
+    pub(super) fn pause(&self) -> usize {
+        self.pace.pause()
     }
 
     /// Returns `true` if the worker has something to do.
@@ -164,10 +180,13 @@ impl Settled<'_> {
         let mut exchange = Exchange::new(&setup, own, 1);
 
         exchange.permit_sends(0, self.admission.policy.most(setup.buffers));
+        // For a message of the client without a response, and for its response to a request.
+        self.receives.spare(1);
         exchange
     }
 
-    /// Takes an operation of the client. Returns the messages to send.
+    /// Takes an operation of the client. Returns the messages to send, in the same section of
+    /// [`Characteristics::order`].
     pub(super) fn take_operation(&self, arrived: &Optional<'_>) -> [Option<Message>; 2] {
         let characteristics = &self.characteristics;
         let newest = characteristics.newest.load(Relaxed);
@@ -194,9 +213,15 @@ impl Settled<'_> {
         if !characteristics.is_stirred.xchg(false, Acquire) {
             return;
         }
-        sizes::adapt(&self.link, &characteristics.exchange, memory);
+        sizes::adapt(
+            &self.link,
+            &characteristics.exchange,
+            &characteristics.pace,
+            memory,
+        );
         let lengths = self.fetch_sends();
         loop {
+            let _order = characteristics.order.lock();
             let newest = characteristics.newest.load(Relaxed);
             let message = sizes::with(&characteristics.exchange, |exchange| {
                 if let Some(lengths) = lengths {

@@ -32,8 +32,13 @@ impl Connection {
 
     /// Queues the worker.
     pub(super) fn work(this: ArcBorrow<'_, Self>) {
+        let pause = if this.characteristics.is_stirred() {
+            this.characteristics.pause()
+        } else {
+            0
+        };
         // If it is queued already, that will do.
-        let _ = os::transport_queue().enqueue_delayed::<_, 0>(Arc::from(this), 0);
+        let _ = os::transport_queue().enqueue_delayed::<_, 0>(Arc::from(this), pause);
     }
 }
 

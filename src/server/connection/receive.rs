@@ -225,10 +225,12 @@ impl Settled<'_> {
                 self.recycle_now(buf);
             }
             Arrival::Operation(arrived) => {
+                let order = self.characteristics.order.lock();
                 let messages = self.take_operation(&arrived);
                 // Its Receive is posted again before the client gets its credit back (V1-34).
                 self.recycle_now(buf);
                 self.send_operations(messages);
+                drop(order);
             }
             Arrival::CallFailed { xid, error } => {
                 if !self.operation_refused(xid, &error) {

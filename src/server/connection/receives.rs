@@ -25,6 +25,8 @@ pub(super) struct Receives {
     requested: Atomic<u32>,
     /// Receives that are kept for the replies to calls of the server.
     reserved: Atomic<u32>,
+    /// Receives that are kept for operations of version 2.
+    spare: Atomic<u32>,
     /// Set if more are wanted.
     wanted: Atomic<bool>,
 }
@@ -38,6 +40,7 @@ impl Receives {
             granted: Atomic::new(1),
             requested: Atomic::new(0),
             reserved: Atomic::new(0),
+            spare: Atomic::new(0),
             wanted: Atomic::new(false),
         }
     }
@@ -74,7 +77,8 @@ impl Receives {
     /// while the Receive that it came into is posted again before that.
     pub(super) fn grant(&self, requested: u32, most: u32) -> u32 {
         let receives = self.posted.load(Relaxed).saturating_add(self.busy());
-        let granted = grant::grant(requested, receives, self.reserved(), most);
+        let others = self.reserved().saturating_add(self.spare.load(Relaxed));
+        let granted = grant::grant(requested, receives, others, most);
 
         self.granted.store(granted, Relaxed);
         granted
@@ -106,7 +110,12 @@ impl Receives {
         self.reserved.store(left.min(most), Relaxed);
     }
 
-    /// The Receives that are kept so.
+    /// Keeps `count` Receives for operations of version 2 (XC-86).
+    pub(super) fn spare(&self, count: u32) {
+        self.spare.store(count, Relaxed);
+    }
+
+    /// The Receives that are kept for the replies to calls of the server.
     pub(super) fn reserved(&self) -> u32 {
         self.reserved.load(Relaxed)
     }
@@ -161,6 +170,11 @@ mod tests {
         assert_eq!((receives.reserved(), receives.grant(128, 128)), (16, 55));
         receives.reserve(0, 0);
         assert!(receives.requested() == 0 && receives.granted() == 55);
+        // XC-86: nor is one for operations.
+        receives.spare(1);
+        assert_eq!(receives.grant(128, 128), 54);
+        receives.spare(0);
+        assert_eq!(receives.grant(128, 128), 55);
         // V1-36.
         assert_eq!(receives.grant_requested(1, 128), 1);
         assert_eq!(receives.requested(), 1);

@@ -39,6 +39,7 @@ fn wants() -> impl Strategy<Value = Wants> {
         |(credits, reverse_slots, has_callbacks, memory)| Wants {
             credits,
             reverse_slots,
+            operations: 2,
             has_callbacks,
             memory,
         },

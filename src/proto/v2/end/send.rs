@@ -28,9 +28,23 @@ impl End {
         Some((xid, operation))
     }
 
-    /// Returns `true` if an operation may be sent now.
-    pub(crate) fn is_due(&self) -> bool {
-        self.may_send() && self.choose().is_some()
+    /// The operation that may be sent now: `Some(true)` if it takes a credit.
+    pub(crate) fn due(&self) -> Option<bool> {
+        let operation = self.may_send().then(|| self.choose()).flatten()?;
+
+        Some(match operation {
+            Operation::Request { .. } => true,
+            Operation::Init { .. } | Operation::Update { .. } => !self.credits.has_extra,
+        })
+    }
+
+    /// Returns `true` if a request that confirms the last message may be sent.
+    pub(crate) fn may_confirm(&self) -> bool {
+        self.may_send()
+            && self.confirm == Once::Not
+            && !self.unsupported.request
+            && self.credits.may_call()
+            && self.requests.may_ask(false)
     }
 
     /// A client that has sent no `INITXCH` may have no Receive for an operation.

@@ -132,6 +132,9 @@ fn write(
 }
 
 impl Response {
+    /// The most entries that it can answer.
+    pub(super) const MOST: usize = 32 * WORDS;
+
     pub(super) fn write(&self, credits: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let (mut done, mut rej, mut pend) = ([0_u32; WORDS], [0_u32; WORDS], [0_u32; WORDS]);
 
