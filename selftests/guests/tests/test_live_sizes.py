@@ -15,9 +15,12 @@ from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.mountstats import transport
+from guests.lib.requester import MEANWHILE, TAKES, carried_out, null
 from guests.lib.rules import rule
 from guests.lib.sight import DIRECTORY, details, served
 from guests.lib.steady import Writer
+from guests.peer import wire
+from guests.peer.wire import words
 
 SMALL, LARGE = 4096, 65536
 
@@ -90,7 +93,7 @@ CHANGES = [
 
 @test(
     "the {end} requests {change}, vers={vers}",
-    *("XC-23", "XC-50", "XC-53", "XC-58", "XC-60", "XC-68", "XC-70", "XC-74", "XC-90", "XC-92"),
+    *("XC-50", "XC-53", "XC-58", "XC-60", "XC-62", "XC-68", "XC-70", "XC-90", "XC-92", "XC-103"),
     server="ours",
     cases=[{"end": end, "change": change, "vers": vers} for end, change, *_ in CHANGES for vers in ("3", "4.2")],
     limit=120,
@@ -124,7 +127,7 @@ def grows(pair: Pair, end: str, change: str, vers: str) -> None:
         assert transport(pair.client, MOUNT_POINT)["connect_count"] == before, "the connection was remade"
 
 
-@test("sizes that are refused", "XC-43", "XC-71", "XC-93", "XC-94", "XC-95", server="ours", limit=90)
+@test("sizes that are refused", "XC-23", "XC-71", "XC-92", "XC-95", server="ours", limit=90)
 def refused(pair: Pair) -> None:
     """Each end refuses what the documents or the policy do not permit, and tells why."""
     with ends(pair, "4.2", most=8192):
@@ -151,7 +154,7 @@ def refused(pair: Pair) -> None:
     pair.umount()
 
 
-@test("a size returns", "XC-71", "XC-93", "XC-97", server="ours", limit=180)
+@test("a size returns", "XC-72", "XC-93", "XC-97", server="ours", limit=180)
 def returns(pair: Pair) -> None:
     """The client has the server's Receives made larger, and small again; the memory returns."""
 
@@ -199,7 +202,7 @@ wait
 
 @test(
     "{credits} credits, and changes under load",
-    *("XC-53", "XC-65", "XC-90", "XC-96", "XC-97", "V2-59"),
+    *("XC-53", "XC-90", "XC-97", "XC-101", "V2-59"),
     server="ours",
     limit=600,
     cases=[{"credits": 128}, {"credits": 4}],
@@ -237,7 +240,7 @@ def many(pair: Pair, credits: int) -> None:
     print(f"# {changes} changes, and the server's sizes {' '.join(sorted(seen, key=int))}")
 
 
-@test("changes and disconnects", "XC-8", "XC-106", server="ours", limit=600)
+@test("changes and disconnects", "XC-104", server="ours", limit=600)
 def disconnects(pair: Pair) -> None:
     """A connection that ends in the middle of a change loses no call; its successor begins with the sizes of the policy."""
     with ends(pair, "3"):
@@ -261,7 +264,7 @@ def disconnects(pair: Pair) -> None:
         writer.finish()
 
 
-@test("a change and the next connection", "XC-8", "XC-106", server="ours", limit=90)
+@test("a change and the next connection", "XC-104", server="ours", limit=90)
 def forgotten(pair: Pair) -> None:
     """A change does not outlive its connection: the next one begins with the sizes of the policy."""
     with ends(pair, "4.2"):
@@ -270,3 +273,64 @@ def forgotten(pair: Pair) -> None:
         pair.client.run("echo 1 >/sys/kernel/config/rpcrdma_rs/live/reconnect")
         until(pair, 0, "peer_receive_size", str(SMALL))
         data_goes_both_ways(pair, 10000)
+
+
+TIMES = 1000
+
+
+def update(xid: int, size: int) -> bytes:
+    """An UPDXCH for the size."""
+    return wire.optional(xid, 32, wire.CALL, wire.UPDXCH, words(wire.RBSIZ, 4, size, 0))
+
+
+def want(xid: int, size: int) -> bytes:
+    """A REQXCH for the size."""
+    return wire.optional(xid, 32, wire.CALL, wire.REQXCH, wire.characteristics((wire.RBSIZ, size)))
+
+
+@test(
+    "a client that changes its mind, by {operation}",
+    *("XC-60", "XC-74", "XC-94", "XC-101", "XC-102"),
+    server="ours",
+    limit=120,
+    cases=[{"operation": "updates"}, {"operation": "requests"}],
+)
+def fickle(pair: Pair, operation: str) -> None:
+    """A thousand changes up and down: each is taken, calls are served among them, and the memory stays within bounds."""
+    operate = {"updates": update, "requests": want}[operation]
+    init = wire.characteristics((wire.RBSIZ, SMALL)) + words(0)
+    call = null()[28:]
+
+    def two(xid: int) -> bytes:
+        return wire.msg(xid, 32, words(xid) + call[4:], vers=2, direction=wire.CALL)
+
+    changes = [operate(0x5000 + number, (LARGE, SMALL)[number % 2]) for number in range(TIMES)]
+    # Ten changes, and a call.
+    turns = [[*changes[at : at + 10], two(0x9000 + at)] for at in range(0, TIMES, 10)]
+    exchanges = [[two(0x1001)], [wire.optional(0x2001, 32, wire.CALL, wire.INITXCH, init), two(0x2002)], *turns]
+    seen: list[dict[str, str]] = []
+
+    def look() -> None:
+        """Waits until all are served."""
+        all_served = f"grep -qx 'calls {len(exchanges)}' {DIRECTORY}/svc-*"
+        wait_until(lambda: pair.server.run(all_served, check=False).rc == 0, "not all is served", 100)
+        seen.extend(served(pair.server))
+
+    with rule(pair.server, "live", side="server", peer=CLIENT.ipv4, version="2", inline_max=LARGE):
+        order = {
+            "private_data": TAKES,
+            "exchanges": [*[[message.hex() for message in some] for some in exchanges], MEANWHILE, [two(0xA000).hex()]],
+        }
+        (found,) = carried_out(pair, order, until=look)
+    assert "failed" not in found, found
+    assert len(found["exchanges"]) == len(exchanges) + 1 and all(found["exchanges"]), found
+    (server,) = seen
+    memory = int(server["memory"].split()[0])
+    assert memory <= 20480, server["memory"]
+    if operation == "updates":
+        assert server["peer_receive_size"] == str(SMALL), server
+        # That a size falls which nothing was requested for is counted, each time.
+        assert int(server["odd_operations"]) >= TIMES // 2, server
+    else:
+        # A request for the size in force, while growth is pending, changes nothing.
+        assert server["receive_size"].split()[0] in (str(SMALL), str(LARGE)), server
