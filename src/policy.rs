@@ -28,6 +28,8 @@ pub(crate) mod settings;
 #[cfg_attr(not(CONFIG_CONFIGFS_FS), allow(dead_code))]
 pub(crate) mod table;
 
+use kernel::pr_info_once;
+
 use crate::{
     os::{
         param::{
@@ -182,6 +184,15 @@ pub(crate) static NUMBERS: Numbers<6> = Numbers::new([
     (c"rdma_memreg_strategy", Number::Uint(&MEMREG_STRATEGY)),
     (c"rdma_pad_optimize", Number::Uint(&PAD_OPTIMIZE)),
 ]);
+
+/// Logs, once, that a policy permits version 2 and excludes what it needs (V2-63).
+pub(crate) fn check(policy: &Policy) {
+    if policy.lacks_version_2() {
+        pr_info_once!(
+            "version 2 needs private data, and Receives of 4096 bytes: version 1 is used\n"
+        );
+    }
+}
 
 /// RDMA Reads that may be outstanding on a connection of a client.
 pub(crate) fn server_reads() -> u8 {

@@ -53,6 +53,7 @@ use crate::{
     },
     os::secs_to_jiffies,
     policy::{
+        self,
         pattern::DeviceName,
         peers,
         table::Name,
@@ -160,6 +161,7 @@ fn resolve(
 fn policy_for(shared: &Shared) -> (Policy, Option<Name>) {
     let (mut policy, rule) = shared.policy();
 
+    policy::check(&policy);
     if policy.remote_invalidation != RemoteInvalidation::Strict {
         shared.lessons.offer_invalidation();
     } else if shared.lessons.withholds_invalidation() {

@@ -188,7 +188,12 @@ fn store_value<T>(
             }
         },
     };
-    policy::table::change(directory.rule, |rule| set(rule, value))
+    let changed = policy::table::change(directory.rule, |rule| set(rule, value));
+    if changed == Err(EINVAL) {
+        let name = policy::table::get(directory.rule)?.name;
+        pr_err!("rule {name}: version 2 needs private data, and inline_receive of 4096 or more\n");
+    }
+    changed
 }
 
 /// A value for the log: its first characters, with `?` for control characters.

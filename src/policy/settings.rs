@@ -75,6 +75,20 @@ pub(crate) struct Settings {
     pub(crate) inline_max: Option<InlineSize>,
 }
 
+impl Settings {
+    /// Returns `true` if they demand version 2 and exclude what it needs (V2-63).
+    pub(crate) fn contradict(&self) -> bool {
+        let is_small = |size: InlineSize| self.version_with(size) == Some(Versions::One);
+
+        self.version == Some(Versions::Two)
+            && (self.private_data == Some(false) || self.inline_receive.is_some_and(is_small))
+    }
+
+    fn version_with(&self, receive: InlineSize) -> Option<Versions> {
+        Some(self.version?.with_receives(receive.bytes()))
+    }
+}
+
 /// The policy of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
@@ -143,6 +157,11 @@ impl Policy {
     /// The versions that connections use: version 2 needs Receives of 4096 bytes (V2-63).
     pub(crate) fn versions(&self) -> Versions {
         self.version.with_receives(self.own().receive.bytes())
+    }
+
+    /// Returns `true` if version 2 is permitted, and its Receives are not (V2-63).
+    pub(crate) fn lacks_version_2(&self) -> bool {
+        self.version != Versions::One && self.versions() == Versions::One
     }
 
     /// Returns `true` if the server may invalidate registrations, given its private data.
@@ -227,6 +246,29 @@ mod tests {
         };
 
         assert!(silent.versions() == Versions::One && small.versions() == Versions::One);
+        assert!(silent.lacks_version_2() && !defaults().lacks_version_2());
+    }
+
+    // V2-63: a rule that demands version 2 excludes nothing that it needs.
+    #[test]
+    fn contradictions() {
+        let size = InlineSize::from_bytes;
+        for (version, inline_receive, private_data, contradict) in [
+            (Some(Versions::Two), None, None, false),
+            (Some(Versions::Two), size(4096), Some(true), false),
+            (Some(Versions::Two), size(3072), None, true),
+            (Some(Versions::Two), None, Some(false), true),
+            (Some(Versions::Auto), size(1024), Some(false), false),
+            (None, size(1024), Some(false), false),
+        ] {
+            let settings = Settings {
+                version,
+                inline_receive,
+                private_data,
+                ..Settings::default()
+            };
+            assert_eq!(settings.contradict(), contradict);
+        }
     }
 
     #[test]

@@ -179,15 +179,18 @@ pub(crate) fn get(id: RuleId) -> Result<Rule> {
 ///
 /// # Errors
 ///
-/// `ENOENT` when it has been removed.
+/// `ENOENT` when it has been removed, `EINVAL` when it would contradict itself.
 pub(crate) fn change(id: RuleId, act: impl FnOnce(&mut Rule)) -> Result {
     let mut rules = RULES.lock().ok_or(ENODEV)?;
     let place = rules.place_of(id).ok_or(ENOENT)?;
     let list = rules.list.as_mut().ok_or(ENOENT)?;
     let mut rule = list.get(&place).copied().ok_or(ENOENT)?;
-    let node = list.remove_node(&place).ok_or(ENOENT)?;
 
     act(&mut rule);
+    if rule.settings.contradict() {
+        return Err(EINVAL);
+    }
+    let node = list.remove_node(&place).ok_or(ENOENT)?;
     // Its pattern decides on its place.
     let node = node.into_reservation();
     list.insert(node.into_node(Key::new(&rule.pattern, id.0), rule));

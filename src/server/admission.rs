@@ -57,6 +57,7 @@ impl Admission {
         let device = DeviceName::parse(request.device.as_str());
         let (policy, rule) =
             policy::table::decide(&target(client.ip(), local.port(), device.as_ref(), netns));
+        policy::check(&policy);
         let this = Self {
             client,
             data: PrivateData::find(request.private_data),

@@ -874,6 +874,36 @@ VERSION_2 = (
             ),
         ),
     ),
+    Defect(
+        "a size is announced while smaller Receives are left",
+        "XC-70",
+        "test_live_sizes: 128 credits, and changes under load",
+        (("self.exchange.is_under_way && self.exchange.outdated == 0;", "self.exchange.is_under_way;"),),
+    ),
+    Defect(
+        "outdated Receives are posted again",
+        "XC-90",
+        "test_live_sizes: the server requests receive-size, vers=3",
+        (("let others = chain.take_others(self.unallocated.edition);", "let others = RecvChain::new();"),),
+    ),
+    Defect(
+        "an operation gives the credit back that it waits for",
+        "V2-59",
+        "test_live_sizes: 4 credits, and changes under load",
+        (("let held = held.unwrap_or(0).saturating_add(wanted);", "let held = held.unwrap_or(wanted);"),),
+    ),
+    Defect(
+        "growth back to the present length waits for other Receives",
+        "XC-57",
+        HOST,
+        (("        let number = if has_wanted {", "        let number = if has_wanted && false {"),),
+    ),
+    Defect(
+        "the size is declared to be final",
+        "XC-44",
+        "test_version_2: a peer and operations: 8192",
+        (("let nochg = [0b110];", "let nochg = [0b111];"),),
+    ),
 )
 
 DEFECTS = (*PROTOCOL, *CREDITS, *CONNECTION, *MEMORY, *REAL_DMA, *RESPONDER, *SERVER, *VERSION_2)

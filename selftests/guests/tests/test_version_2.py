@@ -189,6 +189,26 @@ def without_private_data(pair: Pair) -> None:
             assert all(message["length"] <= longest and not message["read"] for message in sent)
 
 
+@test("version 2 and small Receives", "V2-24", "V2-63", allowed=(r"rule two: version 2 needs",))
+def small_receives(pair: Pair) -> None:
+    """A rule cannot demand version 2 without what it needs; one that permits it has version 1, and the log tells."""
+    needs = "version 2 needs private data"
+    for first, then in (
+        ({"version": "2"}, ("inline_receive", 1024)),
+        ({"inline_receive": 1024}, ("version", "2")),
+        ({"private_data": "off"}, ("version", "2")),
+    ):
+        with rule(pair.client, "two", peer=SERVER.ipv4, **first) as made:
+            refused = made.try_to_set(*then)
+            assert refused.rc != 0 and made.get(then[0]) == "default", refused
+            assert f"rule two: {needs}" in pair.client.run("dmesg | tail -n 3").out
+    with rule(pair.client, "two", peer=SERVER.ipv4, version=AUTO, inline_receive=1024):
+        pair.mount("4.2")
+        assert details(pair.client, NFS_PORT)["protocol"] == "1 (of 1)"
+        pair.umount()
+    assert pair.client.run(f"dmesg | grep -c ': {needs}.*version 1 is used'").out.strip() == "1"
+
+
 @test("a long first message", "V2-24", "V2-61", server="ours")
 def long_first_message(pair: Pair) -> None:
     """The server takes one of 4096 bytes; its first answer to a client that has promised nothing is short."""
