@@ -182,6 +182,34 @@ def returns(pair: Pair) -> None:
                 return memory(0) <= 2 * before[0] and memory(1) <= 2 * before[1]
 
             wait_until(is_small, f"the memory does not return: {before}", 60 * pair.options.slowness)
+            small = [memory(end) for end in (0, 1)]
+    print(f"# KiB of buffers, client and server: {before} in use, {grown} grown, {small} small again")
+
+
+@test("chunks that growth saves", "XC-69", "XC-89", "XC-103", server="ours", limit=120)
+def saves(pair: Pair) -> None:
+    """Calls and replies that went in chunks need none: the segments that a hundred files take, written and read."""
+    name, count, size = f"{MOUNT_POINT}/saved", 100, 8000
+
+    def segments() -> tuple[int, ...]:
+        before = segments_written(pair)
+        each = f"for n in $(seq {count})"
+        pair.client.run(f"{each}; do head -c {size} /dev/urandom >{name}-$n; done", 60)
+        pair.drop_caches()
+        pair.client.run(f"{each}; do cat {name}-$n; done >/dev/null; rm {name}-*", 60)
+        return tuple(now - then for now, then in zip(segments_written(pair), before, strict=True))
+
+    with ends(pair, "3"):
+        some_calls(pair)
+        small = segments()
+        request(pair.client, f"peer-receive-size={LARGE}")
+        until(pair, 0, "inline_call", f"{LARGE} limited by both")
+        request(pair.server, f"peer-receive-size={LARGE}")
+        until(pair, 0, "receive_size", str(LARGE))
+        until(pair, 0, "inline_reply", f"{LARGE} limited by both")
+        large = segments()
+    print(f"# segments of {count} files of {size} bytes, written and read: {small} before, {large} after")
+    assert small[0] >= count and small[1] >= count and large == (0, 0), (small, large)
 
 
 # Writes files and reads them back, so that all credits are in use; the last line is the number of wrong files.
