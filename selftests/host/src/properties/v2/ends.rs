@@ -161,6 +161,8 @@ enum Mistake {
     PlansByUnconfirmed = 102,
     /// The grant falls below the credit that a one-way message holds.
     GrantFallsBelow = 103,
+    /// An update is posted after a response that was decided later.
+    LateUpdate = 104,
 }
 
 /// The circumstances of a walk.

@@ -413,6 +413,13 @@ pub(super) fn mistakes() -> Vec<(Mistake, Model)> {
             },
         ),
         (
+            LateUpdate,
+            Model {
+                grows: [false, true],
+                ..three
+            },
+        ),
+        (
             AsksWhilePending,
             Model {
                 delays: true,

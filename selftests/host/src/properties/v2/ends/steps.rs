@@ -221,7 +221,11 @@ impl Model {
                 },
             ),
         };
-        new.links[1 - at].push(message);
+        if self.is(Mistake::LateUpdate) && matches!(operation, Operation::Update { .. }) {
+            new.delayed[at].push(message);
+        } else {
+            new.links[1 - at].push(message);
+        }
         next.push((name, new));
         Ok(())
     }
