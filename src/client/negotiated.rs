@@ -118,8 +118,8 @@ impl Negotiated {
         self.facts.peer.unwrap_or_else(PrivateData::of_version_2)
     }
 
-    /// The terms that hold now, for a message in a buffer of `len` bytes: a buffer may be older than
-    /// the limit.
+    /// The terms that hold now, for a message in a buffer of `len` bytes: a buffer may be older
+    /// than the limit.
     #[inline(always)]
     pub(super) fn for_buffer(&self, len: usize) -> Terms<'_> {
         let mut limits = self.limits.get();

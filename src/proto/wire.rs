@@ -124,14 +124,15 @@ impl Wire {
         }
     }
 
-    /// Bytes that a reverse message may have behind its header. Neither a reverse call nor its reply
-    /// has chunks, so that both have to fit inline (BI-20).
+    /// Bytes that a reverse message may have behind its header. Neither a reverse call nor its
+    /// reply has chunks, so that both have to fit inline (BI-20).
     pub(crate) fn reverse_payload(self, thresholds: &Thresholds) -> u32 {
         let Thresholds { call, reply } = *thresholds;
 
+        let header = u32::try_from(self.header_len()).unwrap_or(u32::MAX);
+
         match self {
-            // CAST: A few dozen.
-            Self::V1 => call.min(reply).saturating_sub(self.header_len() as u32),
+            Self::V1 => call.min(reply).saturating_sub(header),
             Self::V2 => v2::limits::reverse_payload(call, reply),
         }
     }

@@ -309,8 +309,8 @@ impl Connection {
         self.characteristics.stir();
     }
 
-    /// Returns `true` if an operation may have a credit besides `held` ones: not the last one, since
-    /// a server that never responds must not stop the calls.
+    /// Returns `true` if an operation may have a credit besides `held` ones: not the last one,
+    /// since a server that never responds must not stop the calls.
     fn may_claim(&self, held: u32) -> bool {
         self.window.last_grant() > held.saturating_add(1)
     }

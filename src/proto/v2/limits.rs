@@ -110,7 +110,8 @@ mod tests {
         }
     }
 
-    // V2-28, V2-74: one limit for both directions, and never more than a session of the default size may use.
+    // V2-28, V2-74: one limit for both directions, and never more than a session of the default
+    // size may use.
     #[test]
     fn reverse_payloads() {
         for (call, reply, payload) in [
