@@ -129,7 +129,8 @@ def recalls_with_disconnects(pair: Pair, count: int) -> None:
         wanted = "".join(f"{i}\n" + "more\n" * len(range((i - 1) // batch, turns, 10)) for i in range(1, count + 1))
         assert pair.client.run(f"cd {MOUNT_POINT}; for i in $(seq {count}); do cat d-$i; done", 60).out == wanted
         pair.umount()
-    if recalled < count or made < 3:
+    # nfsd gives few delegations of files that it has recalled some of.
+    if recalled < count // 3 or made < 3:
         raise Late(f"{recalled} recalls, {made} disconnects")
     print(f"# {recalled} recalls over {made + 1} connections")
 

@@ -127,7 +127,9 @@ def container(pair: Pair, says: Says) -> None:
     with mounting(pair, "fatal_neterrors=none", INSIDE):
         says.in_log(0)
         says.in_text(pair.client.run("rdma system").out, 1)
-    pair.client.run(f"{INSIDE} ip link set eth0 netns 1; ip netns delete container; rdma system set netns shared")
+    # The mode cannot change before the kernel has done away with the namespace, which takes a moment.
+    shared = "until rdma system set netns shared 2>/dev/null; do sleep 0.1; done"
+    pair.client.run(f"{INSIDE} ip link set eth0 netns 1; ip netns delete container; {shared}", 30)
     bring_up(pair, HERE)
 
 
