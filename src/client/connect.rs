@@ -41,7 +41,8 @@ use super::{
 };
 use crate::os::series::{
     EAFNOSUPPORT,
-    ECONNRESET, //
+    ECONNRESET,
+    ENOTCONN, //
 };
 use crate::{
     cm::{
