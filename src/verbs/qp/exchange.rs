@@ -127,7 +127,7 @@ impl<O: QpOwner> Qp<O> {
 
         if send_count != 0 {
             let sends = core::mem::replace(&mut buffers.sends, KVec::new());
-            // Some that their owner has not fetched are of no use any longer.
+            // Their owner has not fetched the last ones, and does not need them.
             if let Some(unused) = self.exchange.sends.replace(sends) {
                 buffers.sends = unused;
             }

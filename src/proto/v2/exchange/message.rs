@@ -161,3 +161,50 @@ impl Response {
         Ok(message.encode(self.xid, credits, out)?)
     }
 }
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_v2_response))]
+mod tests {
+    use super::{
+        super::{
+            super::super::{
+                incoming::Incoming,
+                wire::Wire, //
+            },
+            operation,
+            Operation, //
+        },
+        *, //
+    };
+
+    // XC-50..XC-52: the subsets of a response, for entries of many words.
+    #[test]
+    fn responses() {
+        let entries = 40;
+        let response = Response {
+            xid: 9,
+            entries,
+            size: Some((33, Disposition::Done)),
+        };
+        let mut bytes = [0; 128];
+        let len = response.write(1, &mut bytes).unwrap_or_default();
+        let arrived = match Wire::V2.receive(bytes.get(..len).unwrap_or_default()) {
+            Incoming::Operation(arrived) => operation(&arrived),
+            _ => None,
+        };
+        let Some(Operation::Respxch(found)) = arrived else {
+            return assert!(false);
+        };
+        for at in 0..entries {
+            assert!(found.done.contains(at) == (at == 33));
+            assert!(found.rej.contains(at) == (at != 33));
+        }
+        assert!(!found.rej.exceeds(entries) && !found.pend.contains(0));
+        // More entries than the subsets have.
+        let many = Response {
+            entries: 1000,
+            ..response
+        };
+        assert!(many.write(1, &mut [0; 256]).is_ok());
+    }
+}
