@@ -252,6 +252,38 @@ DEFINE_EVENT(rpcrdma_rs_count, xprtrdma_cb_reply,
 	TP_ARGS(xprt, xid, count)
 );
 
+DECLARE_EVENT_CLASS(rpcrdma_rs_operation,
+	TP_PROTO(u32 xprt, u32 xid, const char *name, unsigned int len, bool sent, unsigned int receive_size,
+		 unsigned int peer_receive_size),
+	TP_ARGS(xprt, xid, name, len, sent, receive_size, peer_receive_size),
+	TP_STRUCT__entry(
+		__field(u32, xprt)
+		__field(u32, xid)
+		__field(unsigned int, receive_size)
+		__field(unsigned int, peer_receive_size)
+		__field(bool, sent)
+		__string_len(name, name, len)
+	),
+	TP_fast_assign(
+		__entry->xprt = xprt;
+		__entry->xid = xid;
+		__entry->receive_size = receive_size;
+		__entry->peer_receive_size = peer_receive_size;
+		__entry->sent = sent;
+		__assign_str(name);
+	),
+	TP_printk("xprt=%u xid=0x%08x %s %s receive_size=%u peer_receive_size=%u", __entry->xprt, __entry->xid,
+		  __get_str(name), __entry->sent ? "sent" : "received", __entry->receive_size,
+		  __entry->peer_receive_size)
+);
+
+/* An operation of version 2, and the sizes of the Receives of both ends, in bytes, that are in force after it. */
+DEFINE_EVENT(rpcrdma_rs_operation, xprtrdma_operation,
+	TP_PROTO(u32 xprt, u32 xid, const char *name, unsigned int len, bool sent, unsigned int receive_size,
+		 unsigned int peer_receive_size),
+	TP_ARGS(xprt, xid, name, len, sent, receive_size, peer_receive_size)
+);
+
 /*
  * The server side. Here xprt is the number of a client's connection.
  */
@@ -330,6 +362,13 @@ DEFINE_EVENT(rpcrdma_rs_count, svcrdma_cb_call,
 DEFINE_EVENT(rpcrdma_rs_count, svcrdma_cb_reply,
 	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
 	TP_ARGS(xprt, xid, count)
+);
+
+/* As xprtrdma_operation. */
+DEFINE_EVENT(rpcrdma_rs_operation, svcrdma_operation,
+	TP_PROTO(u32 xprt, u32 xid, const char *name, unsigned int len, bool sent, unsigned int receive_size,
+		 unsigned int peer_receive_size),
+	TP_ARGS(xprt, xid, name, len, sent, receive_size, peer_receive_size)
 );
 
 #endif /* RPCRDMA_RS_TRACE_H */

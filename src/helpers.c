@@ -598,6 +598,29 @@ __rdma_helper void rpcrdma_rs_helper_trace_svc_unusable(u32 xprt, u32 xid, const
 	trace_svcrdma_unusable(xprt, xid, reason, len);
 }
 
+__rdma_helper void rpcrdma_rs_helper_trace_operation(u32 xprt, u32 xid, const char *name, unsigned int len, bool sent,
+						     unsigned int receive_size, unsigned int peer_receive_size)
+{
+	trace_xprtrdma_operation(xprt, xid, name, len, sent, receive_size, peer_receive_size);
+}
+
+__rdma_helper void rpcrdma_rs_helper_trace_svc_operation(u32 xprt, u32 xid, const char *name, unsigned int len,
+							 bool sent, unsigned int receive_size,
+							 unsigned int peer_receive_size)
+{
+	trace_svcrdma_operation(xprt, xid, name, len, sent, receive_size, peer_receive_size);
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_operation_enabled(void)
+{
+	return trace_xprtrdma_operation_enabled();
+}
+
+__rdma_helper bool rpcrdma_rs_helper_trace_svc_operation_enabled(void)
+{
+	return trace_svcrdma_operation_enabled();
+}
+
 __rdma_helper bool rpcrdma_rs_helper_trace_svc_call_enabled(void)
 {
 	return trace_svcrdma_call_enabled();

@@ -52,6 +52,8 @@ switches! {
     is_reply_on: trace_reply_enabled,
     /// Returns `true` if [`Trace::mr_localinv`] has an effect.
     is_mr_localinv_on: trace_mr_localinv_enabled,
+    /// Returns `true` if [`Trace::operation`] has an effect.
+    is_operation_on: trace_operation_enabled,
 }
 
 impl Trace {
@@ -165,6 +167,14 @@ impl Trace {
         // SAFETY: The event takes numbers only, any of them.
         unsafe { bindings::trace_cb_reply(self.0, xid, len) };
     }
+
+    /// An operation of version 2 was sent, or received. The sizes of the Receives, own ones and the
+    /// server's, are in force after it.
+    pub(crate) fn operation(self, xid: u32, name: &str, is_sent: bool, sizes: (u32, u32)) {
+        let ((name, len), (receive, peer)) = (text(name), sizes);
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
+        unsafe { bindings::trace_operation(self.0, xid, name, len, is_sent, receive, peer) };
+    }
 }
 
 /// The connection of a client that an event is about: its number.
@@ -177,6 +187,8 @@ switches! {
     is_call_on: trace_svc_call_enabled,
     /// Returns `true` if [`ServerTrace::reply`] has an effect.
     is_reply_on: trace_svc_reply_enabled,
+    /// Returns `true` if [`ServerTrace::operation`] has an effect.
+    is_operation_on: trace_svc_operation_enabled,
 }
 
 /// Declares functions about a number of bytes of a call.
@@ -250,5 +262,13 @@ impl ServerTrace {
         let (reason, len) = text(reason);
         // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
         unsafe { bindings::trace_svc_unusable(self.0, xid, reason, len) };
+    }
+
+    /// An operation of version 2 was sent, or received. The sizes of the Receives, own ones and the
+    /// client's, are in force after it.
+    pub(crate) fn operation(self, xid: u32, name: &str, is_sent: bool, sizes: (u32, u32)) {
+        let ((name, len), (receive, peer)) = (text(name), sizes);
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
+        unsafe { bindings::trace_svc_operation(self.0, xid, name, len, is_sent, receive, peer) };
     }
 }

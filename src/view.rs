@@ -170,6 +170,8 @@ pub(crate) struct Place<P> {
 pub(crate) struct Terms<'a> {
     /// Seconds since the connection was made.
     pub(crate) since: usize,
+    /// The version of the protocol, 0 before the first message of a client.
+    pub(crate) version: u32,
     /// The threshold of calls.
     pub(crate) call: Threshold,
     /// The threshold of replies.
@@ -200,8 +202,8 @@ pub(crate) struct Terms<'a> {
 pub(crate) fn head(seq: &SeqFile) {
     seq_print!(
         seq,
-        "{:<6} {:<4} {:<40} {:<8} {:<10} {:<11} {:>7} {:>6} {:<4} {:>6} {:<4} {:<6} \
-         {:>5} {:>5} {:>5} {:>5} {:<13} {:>5} {:>5} {:>7} {}\n",
+        "{:<6} {:<4} {:<40} {:<8} {:<10} {:<11} {:>7} {:<3} {:>6} {:<4} {:>6} {:<4} \
+         {:<6} {:>5} {:>5} {:>5} {:>5} {:<13} {:>5} {:>5} {:>7} {}\n",
         "side",
         "xprt",
         "peer",
@@ -209,6 +211,7 @@ pub(crate) fn head(seq: &SeqFile) {
         "netns",
         "state",
         "since",
+        "ver",
         "call",
         "by",
         "reply",
@@ -244,9 +247,10 @@ pub(crate) fn line<P: fmt::Display>(seq: &SeqFile, place: &Place<P>, terms: Opti
     };
     seq_print!(
         seq,
-        "{:>6}s {:>6} {:<4} {:>6} {:<4} {:<6} {:>5} {:>5} {:>5} {:>5} {:<13} \
+        "{:>6}s {:<3} {:>6} {:<4} {:>6} {:<4} {:<6} {:>5} {:>5} {:>5} {:>5} {:<13} \
          {:>5} {:>5} {:>7} {}\n",
         terms.since,
+        terms.version,
         terms.call.bytes,
         terms.call.limited_by(),
         terms.reply.bytes,

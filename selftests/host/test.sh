@@ -24,7 +24,7 @@ done < <(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed.*/\1 \2/p'
 # A build that failed ran nothing.
 [ "$rc" -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
 
-if "$here/dissector.sh" "$DISSECTION" >"$log" 2>&1; then
+if "$here/../setup/with-dissector.sh" python3 "$here/dissector.py" "$DISSECTION" >"$log" 2>&1; then
 	echo "dissector ... ok"
 	passed=$((passed + 1))
 else

@@ -23,14 +23,14 @@ TOOL = REPO / "tools/rpcrdma"
 
 # As `view.rs` prints them; the second peer is longer than its column.
 TABLE = """\
-side   xprt peer                                     device   netns      state         since   call by    reply by   inval  \
+side   xprt peer                                     device   netns      state         since ver   call by    reply by   inval  \
 asked grant  used  wait for           recvs   mrs     KiB rule
-client 3    192.0.2.1 port 20049                     rxe0     4026531840 connected      120s   4096 own    2048 peer on     \
+client 3    192.0.2.1 port 20049                     rxe0     4026531840 connected      120s 2     4096 own    2048 peer on     \
   128    64     3     0 nothing          131     6    1080 none
-client 14   fe80:1111:2222:3333:4444:5555:6666:7777%enp129s0f0np0 port 20049 mlx5_0   4026532001 connected        7s   8192 \
+client 14   fe80:1111:2222:3333:4444:5555:6666:7777%enp129s0f0np0 port 20049 mlx5_0   4026532001 connected        7s 1     8192 \
 both   8192 both off       32    32    32     5 its turn         160    12    2096 12
 client 20   2001:db8::9 port 20050                   -        4026531840 connecting  \n\
-server 3    192.0.2.8 port 41234                     rxe0     4026531840 connected       60s   4096 both   1024 peer \
+server 3    192.0.2.8 port 41234                     rxe0     4026531840 connected       60s 0     4096 both   1024 peer \
 off       128    32     2     1 buffers         40     0      52 none
 """
 

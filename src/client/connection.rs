@@ -218,7 +218,7 @@ impl Connection {
     pub(super) fn post_held(&self, qp: &mut ConnectionQp) -> Result<(), PostError> {
         self.window.receives.add(qp.post_held()?);
         if let Some(edition) = qp.take_exchanged() {
-            self.characteristics.exchanged(edition);
+            self.characteristics.sizes.exchanged(edition);
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl Connection {
         }
         // An operation may have waited for it.
         if self.wire() == Wire::V2 {
-            self.characteristics.stir();
+            self.characteristics.sizes.stir();
         }
     }
 

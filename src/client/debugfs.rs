@@ -25,7 +25,6 @@ use super::{
     transports, //
 };
 use crate::{
-    link::sizes,
     os::{
         debugfs::Show,
         secs_since,
@@ -126,6 +125,7 @@ impl<'a> View<'a> {
             &place,
             Some(&view::Terms {
                 since: secs_since(facts.since),
+                version: negotiated.wire().version(),
                 call,
                 reply,
                 invalidation: negotiated.remote_invalidation.as_str(),
@@ -234,7 +234,7 @@ fn thresholds(connection: &Connection, negotiated: &Negotiated) -> (Threshold, T
     let (facts, limits) = (&negotiated.facts, negotiated.limits.get().thresholds);
     let peer = facts.peer.unwrap_or_default();
     let by_data = (facts.own.send.bytes(), peer.receive.bytes());
-    let told = sizes::with(&connection.characteristics.exchange, |exchange| {
+    let told = connection.characteristics.sizes.with(|exchange| {
         let (own, peer) = exchange.in_force();
         ((exchange.sends(), peer), own, exchange.longest_reply())
     });
@@ -289,7 +289,7 @@ fn terms(seq: &SeqFile, connection: &Connection, negotiated: &Negotiated) {
         &negotiated.facts.own,
         negotiated.facts.peer.unwrap_or_default(),
     );
-    let exchange = connection.characteristics.exchange.lock();
+    let exchange = connection.characteristics.sizes.copy();
     view::sizes(seq, own, &peer, exchange.as_ref(), outdated);
 }
 
@@ -308,14 +308,10 @@ impl Show for Shared {
     /// Changes the present connection.
     fn set(&self, text: &str) -> Result {
         let connection = self.current().ok_or(ENOTCONN)?;
-        let characteristics = &connection.characteristics;
+        let sizes = &connection.characteristics.sizes;
 
-        view::change(text, |change| {
-            sizes::with(&characteristics.exchange, |exchange| {
-                change.request(exchange)
-            })
-        })?;
-        characteristics.stir();
+        view::change(text, |change| sizes.with(|it| change.request(it)))?;
+        sizes.stir();
         connection.adapt_later();
         Ok(())
     }

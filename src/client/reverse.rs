@@ -97,6 +97,7 @@ pub(super) fn respond(connection: &Connection, response: Response) {
 
     if is_free && !connection.characteristics.has_response() {
         reply_at_once(connection, |out| message.write(grant, out));
+        connection.trace_sent(&message);
     } else if !connection.characteristics.keep(response) {
         // A third request: a server has one at a time.
         connection.lost(CloseReason::NotRefused);

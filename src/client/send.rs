@@ -84,7 +84,7 @@ impl Sender {
     /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
     #[inline(always)]
     pub(super) fn send(&mut self, call: Call<'_, Request>) -> Result<(), SendStatus> {
-        if self.connection.characteristics.is_stirred() {
+        if self.connection.characteristics.sizes.is_stirred() {
             self.follow_before(&call)?;
         }
         let mut buf = match self.take_buffer(Expects::Reply) {

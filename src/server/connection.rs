@@ -373,7 +373,7 @@ impl Settled<'_> {
             // Counted under the lock: a message may come into one immediately.
             let posted = qp.post_held().map(|count| self.receives.posted(count));
             if let Some(edition) = qp.take_exchanged() {
-                self.characteristics.exchanged(edition);
+                self.characteristics.sizes.exchanged(edition);
             }
             posted
         });
@@ -432,7 +432,7 @@ impl svc::Connection for Connection {
         {
             Self::grow(this);
         }
-        if settled.characteristics.is_stirred() {
+        if settled.characteristics.sizes.is_stirred() {
             Self::work(this);
         }
         Some((arguments, call))

@@ -52,7 +52,7 @@ PLACES = {
     "src/proto/v2/negotiate.rs: Versions": "V2-2 V2-21 V2-61 V2-62 V2-63",
     "src/proto/v2/negotiate/client.rs: Client": "V2-10 V2-11 V2-12 V2-14 V2-15 V2-16 V2-17 V2-65 V2-66 V2-67",
     "src/proto/v2/negotiate/server.rs: Server": "V2-19 V2-20",
-    "src/proto/v2/credits.rs: Credits": "V2-43 V2-51 V2-59 V2-75 XC-86",
+    "src/proto/v2/credits.rs: Credits": "V2-43 V2-51 V2-59 XC-86",
     "src/proto/v2/pending/xids.rs: Xids": "V2-44",
     "src/proto/v2/peers.rs: Peers": "V2-71 XC-106",
     "src/proto/v2/end.rs: End": (
@@ -106,6 +106,7 @@ PLACES = {
     "src/server/connection/open.rs: open": "PD-13 PD-15 PD-17 PD-22",
     "src/server/connection/read.rs: read": "V1-157",
     "src/server/connection/read.rs: Parts": "V1-73 V1-76",
+    "src/server/connection/receive.rs: arrived": "V2-75",
     "src/server/connection/receive.rs: enqueue": "V1-35 V1-36",
     "src/server/connection/receive.rs: reject": "V1-40 V1-103",
     "src/server/connection/receive.rs: take_call": "V1-109",

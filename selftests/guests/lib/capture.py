@@ -14,6 +14,7 @@ from pathlib import Path
 
 from guests.harness.guest import Guest
 
+WITH_DISSECTOR = Path(__file__).parents[2] / "setup/with-dissector.sh"
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 SO_RCVBUFFORCE = 33
@@ -76,8 +77,9 @@ class Capture:
 
 
 def tshark(path: Path, *words: str) -> str:
-    """The output of tshark."""
-    done = subprocess.run(["tshark", "-n", "-r", str(path), *words], capture_output=True, text=True, check=False)
+    """The output of tshark, which has our dissector of version 2."""
+    command = [str(WITH_DISSECTOR), "tshark", "-n", "-r", str(path), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"tshark: {done.stderr.strip()}")
     return done.stdout

@@ -10,7 +10,7 @@ from guests.harness.guest import Guest
 DIRECTORY = "/sys/kernel/debug/rpcrdma_rs"
 # The columns of the table after the peer, which is several words.
 COLUMNS = (
-    *("device", "netns", "state", "since", "call", "call_by", "reply", "reply_by", "inval", "asked", "grant"),
+    *("device", "netns", "state", "since", "ver", "call", "call_by", "reply", "reply_by", "inval", "asked", "grant"),
     *("used", "wait", "for", "recvs", "mrs", "KiB", "rule"),
 )
 

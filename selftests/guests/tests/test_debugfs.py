@@ -39,6 +39,7 @@ def shown(pair: Pair) -> None:
             "device": "rxe0",
             "netns": netns,
             "state": "connected",
+            "ver": "1",
             "call": "8192",
             "call_by": "own",
             "reply": "2048",

@@ -7,72 +7,20 @@ The administrator of either end requests a change in the file of a connection, w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from guests.harness.guest import Guest
 from guests.harness.network import CLIENT, SERVER
-from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
+from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
+from guests.lib.capture import capturing
+from guests.lib.live import LARGE, SMALL, ends, request, segments_written, shown, some_calls, until
+from guests.lib.messages import messages, too_long
 from guests.lib.mountstats import transport
 from guests.lib.requester import MEANWHILE, TAKES, carried_out, null
 from guests.lib.rules import rule
-from guests.lib.sight import DIRECTORY, details, served
+from guests.lib.sight import DIRECTORY, served
 from guests.lib.steady import Writer
 from guests.peer import wire
 from guests.peer.wire import words
-
-SMALL, LARGE = 4096, 65536
-
-
-@contextmanager
-def ends(pair: Pair, vers: str, most: int = LARGE, **client: object) -> Iterator[None]:
-    """Both ends speak version 2 for the block, over a mount, and may be raised to `most` bytes."""
-    common = {"version": "2", "inline_max": most}
-    with (
-        rule(pair.client, "live", peer=SERVER.ipv4, **{**common, **client}),
-        rule(pair.server, "live", side="server", peer=CLIENT.ipv4, **common),
-    ):
-        pair.mount(vers)
-        yield
-        pair.umount()
-
-
-def request(guest: Guest, change: str, check: bool = True) -> str:
-    """Requests a change of the only connection of an end. Returns the error, or nothing."""
-    which = "xprt" if guest.name == "client" else "svc"
-    done = guest.run(
-        f"for file in {DIRECTORY}/{which}-*; do echo {change} | tee $file 2>&1 >/dev/null; done", check=check
-    )
-    assert not check or not done.out, done
-    return done.out
-
-
-def shown(pair: Pair) -> tuple[dict[str, str], dict[str, str]]:
-    """The files of both ends."""
-    (server,) = served(pair.server)
-    return details(pair.client, NFS_PORT), server
-
-
-def some_calls(pair: Pair, count: int = 60) -> None:
-    """Calls that bring all Receives of both ends back: several times as many as this."""
-    pair.client.run(f"cd {MOUNT_POINT}; for n in $(seq {count}); do touch name-$n; rm name-$n; done", 60)
-
-
-def until(pair: Pair, end: int, name: str, value: str) -> None:
-    """Makes calls until a line of the file of the client (0) or the server (1) has this value."""
-    for _ in range(40):
-        some_calls(pair)
-        files = shown(pair)
-        if files[end][name] == value:
-            return
-    raise AssertionError(f"{name} of end {end} is not {value}: {files}")
-
-
-def segments_written(pair: Pair) -> tuple[int, int]:
-    """The segments of chunks that the server has read and written."""
-    _, server = shown(pair)
-    return int(server["read_segments"]), int(server["write_segments"])
 
 
 def data_goes_both_ways(pair: Pair, size: int) -> None:
@@ -266,6 +214,74 @@ def many(pair: Pair, credits: int) -> None:
         assert transport(pair.client, MOUNT_POINT)["connect_count"] == before, "the connection was remade"
         assert len(seen) >= 3 and client["receive_size"] == str(LARGE), (seen, client)
     print(f"# {changes} changes, and the server's sizes {' '.join(sorted(seen, key=int))}")
+
+
+@test(
+    "no message is longer than what its receiver has told, {credits} credits",
+    *("XC-60", "XC-70", "XC-72", "XC-97"),
+    server="ours",
+    device="rxe",
+    limit=300,
+    cases=[{"credits": 128}, {"credits": 4}],
+)
+def captured(pair: Pair, credits: int) -> None:
+    """A capture of changes up and down in both directions, under load, taken apart by a dissector that is not ours."""
+    with ends(pair, "3", credits=credits), capturing(pair.client, f"live-sizes-{credits}") as capture:
+        writer = Writer(pair)
+        some_calls(pair, 10)
+        for turn in range(8):
+            size = (LARGE, SMALL, 16384, SMALL)[turn % 4]
+            for guest in pair.guests:
+                request(guest, f"peer-receive-size={size}", check=False)
+            some_calls(pair)
+            data_goes_both_ways(pair, 12000)
+        writer.finish()
+    found = messages(capture)
+    operations = [message.operation for message in found if message.operation]
+    longest = {end: max(message.length for message in found if message.source == end.ipv4) for end in (CLIENT, SERVER)}
+    print(f"# {len(found)} messages, {len(operations)} operations, longest {[*longest.values()]}")
+    assert not [message for message in found if message.note], found
+    assert operations.count("UPDXCH") >= 4 and operations.count("REQXCH") >= 8, operations
+    assert all(length > SMALL for length in longest.values()), longest
+    assert not [*too_long(found, SMALL)]
+
+
+TRACING = "/sys/kernel/tracing"
+EVENT = f"{TRACING}/events/rpcrdma_rs/*_operation/enable"
+
+
+@test("trace events of operations", "XC-49", "XC-53", server="ours", limit=90)
+def traced(pair: Pair) -> None:
+    """Each end traces what it sends and gets of a change, with the sizes of both ends after it."""
+    with ends(pair, "4.2"):
+        for guest in pair.guests:
+            guest.run(f"mountpoint -q {TRACING} || mount -t tracefs tracefs {TRACING}")
+            guest.run(f"echo >{TRACING}/trace; for file in {EVENT}; do echo 1 >$file; done")
+        request(pair.client, f"peer-receive-size={LARGE}")
+        until(pair, 0, "peer_receive_size", str(LARGE))
+        traces = []
+        for guest in pair.guests:
+            guest.run(f"for file in {EVENT}; do echo 0 >$file; done")
+            text = guest.run(f"cat {TRACING}/trace").out
+            traces.append(
+                re.findall(r"_operation: xprt=\d+ xid=(\w+) (\w+ \w+) receive_size=(\d+) peer_receive_size=(\d+)", text)
+            )
+    server, client = traces
+    (request_xid,) = {xid for xid, what, *_ in server if what == "RESPXCH sent"} & {
+        xid for xid, what, _, peer in client if (what, peer) == ("RESPXCH received", str(SMALL))
+    }
+    (update_xid,) = {xid for xid, what, *_ in server if what == "UPDXCH sent"}
+    small, large = str(SMALL), str(LARGE)
+    assert {
+        (request_xid, "REQXCH sent", small, small),
+        (request_xid, "RESPXCH received", small, small),
+        (update_xid, "UPDXCH received", small, large),
+    } <= {*client}, client
+    assert {
+        (request_xid, "REQXCH received", small, small),
+        (request_xid, "RESPXCH sent", small, small),
+        (update_xid, "UPDXCH sent", large, small),
+    } <= {*server}, server
 
 
 @test("changes and disconnects", "XC-104", server="ours", limit=600)

@@ -7,13 +7,15 @@ The version of a connection stands in its file, and in each message that the pee
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import files, recall
+from guests.lib.capture import capturing
 from guests.lib.connecting import PROVOKED
+from guests.lib.messages import Message, messages
 from guests.lib.peer import Peer, peer
 from guests.lib.requester import MEANWHILE, TAKES, carried_out, export_file, null, read_of, segment
 from guests.lib.rules import Rule, rule
@@ -62,6 +64,34 @@ def both(pair: Pair, vers: str) -> None:
     pair.umount()
 
 
+@test(
+    "all messages as the dissector shows them, vers={vers}",
+    *("V2-1", "V2-2", "V2-31", "V2-35", "V2-54"),
+    server="ours",
+    device="rxe",
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+    limit=90,
+)
+def dissected(pair: Pair, vers: str) -> None:
+    """A dissector that shares nothing with our decoder finds no fault in any message of a mount, data and listings."""
+    with ends(pair), capturing(pair.client, f"version-2-{vers}") as capture:
+        pair.mount(vers)
+        pair.client.run(
+            f"cd {MOUNT_POINT}; mkdir many; for n in $(seq 60); do head -c $((n * n * 20)) /dev/urandom >many/$n; done;"
+            f"cat many/* >/tmp/all; ls -l many >/dev/null; rm -r many",
+            60,
+        )
+        pair.umount()
+    found = messages(capture)
+    assert len(found) >= 300, found
+    # The program of the mount, if any, goes over TCP.
+    assert {message.version for message in found} == {"2"}, found
+    assert not [message for message in found if message.note], found
+    assert {"INITXCH", "REQXCH", "RESPXCH"} <= {message.operation for message in found}
+    kinds = {message.proc for message in found}
+    print(f"# {len(found)} messages, of types {' '.join(sorted(kinds))}")
+
+
 @test("delegations are recalled", "V2-52", "V2-53", "V2-74", server="ours", limit=120)
 def recalls(pair: Pair) -> None:
     """The server calls the client in version 2, and gets its reply."""
@@ -73,21 +103,42 @@ def recalls(pair: Pair) -> None:
 def in_tree_server(pair: Pair) -> None:
     """It refuses version 2: version 1 on the same connection, and no offer on the next one."""
     with client_rule(pair, AUTO):
-        for _ in range(2):
-            pair.mount("4.2")
-            assert details(pair.client, NFS_PORT)["protocol"] == "1 (of auto)"
-            pair.client.run(f"echo right >{MOUNT_POINT}/version; grep -qx right {MOUNT_POINT}/version")
-            pair.umount()
+        for offers_sent in (1, 0):
+            with ExitStack() as stack:
+                capture = None
+                if pair.options.device == "rxe":
+                    capture = stack.enter_context(capturing(pair.client, f"in-tree-server-{offers_sent}"))
+                pair.mount("4.2")
+                assert details(pair.client, NFS_PORT)["protocol"] == "1 (of auto)"
+                pair.client.run(f"echo right >{MOUNT_POINT}/version; grep -qx right {MOUNT_POINT}/version")
+                pair.umount()
+            if capture:
+                first_contact(messages(capture), offers_sent)
+
+
+def first_contact(found: list[Message], offers_sent: int) -> None:
+    """A NULL of version 2 and its refusal come first, where one is offered; all else is of version 1."""
+    offered, rest = found[: 2 * offers_sent], found[2 * offers_sent :]
+    if offered:
+        call, refusal = offered
+        assert (call.source, call.version, call.proc) == (CLIENT.ipv4, "2", "0"), call
+        assert (refusal.source, refusal.xid, refusal.proc, refusal.err) == (SERVER.ipv4, call.xid, "4", "1"), refusal
+    assert rest and {message.version for message in rest} == {"1"}, rest
 
 
 @test("the in-tree client", "V2-19", "V2-20", client="in-tree", server="ours", limit=60)
 def in_tree_client(pair: Pair) -> None:
     """It is served in version 1 by a server that may speak version 2."""
-    with server_rule(pair, AUTO):
+    with server_rule(pair, AUTO), ExitStack() as stack:
+        capture = None
+        if pair.options.device == "rxe":
+            capture = stack.enter_context(capturing(pair.client, "in-tree-client"))
         pair.mount("4.2")
         assert [shown["protocol"] for shown in served(pair.server)] == ["1 (of auto)"]
         pair.client.run(f"echo right >{MOUNT_POINT}/version; grep -qx right {MOUNT_POINT}/version")
         pair.umount()
+    if capture:
+        first_contact(messages(capture), 0)
 
 
 @test("version 2 alone, of an in-tree server", "V2-11", "V2-62", server="in-tree", allowed=PROVOKED, limit=60)
@@ -380,6 +431,34 @@ def client_operations(pair: Pair) -> None:
     own = wire.characteristics((wire.RBSIZ, 4096), (wire.REQREMINV, 0), (wire.BRS, 0)) + words(1, 0b110)
     assert (announced["operation"], announced["direction"]) == (wire.INITXCH, wire.CALL), announced
     assert announced["info"] == own.hex(), announced
+
+
+@test("a flood of unknown operations", "V2-75", server="ours")
+def flood(pair: Pair) -> None:
+    """A client that takes few errors at a time gets an error for some operations; the others are counted, and calls go on."""
+    count = 1000
+    unknown = [wire.optional(0x2001 + number, 32, wire.CALL, 99) for number in range(count)]
+    exchanges = [[two()], [*unknown, two(0x9001)]]
+    seen: list[dict[str, str]] = []
+    with server_rule(pair, AUTO):
+        order = {
+            "private_data": GOOD,
+            "receives": 4,
+            "exchanges": [*([message.hex() for message in sent] for sent in exchanges), MEANWHILE],
+        }
+
+        def look() -> None:
+            served_all = "grep -qx 'calls 2' /sys/kernel/debug/rpcrdma_rs/svc-*"
+            wait_until(lambda: pair.server.run(served_all, check=False).rc == 0, "the last call is not served", 60)
+            seen.extend(served(pair.server))
+
+        (found,) = carried_out(pair, order, until=look)
+    assert "failed" not in found, found
+    errors = len(found["exchanges"][1]) - 1
+    dropped = int(seen[0]["odd_operations"])
+    print(f"# of {count} operations {errors} got an error, {dropped} were dropped")
+    assert errors and dropped and errors + dropped == count, (errors, dropped)
+    assert wire.decode(bytes.fromhex(found["exchanges"][1][-1]))[0]["proc"] == wire.RDMA_MSG
 
 
 def two(xid: int = 0x1001, direction: int = wire.CALL, **changes: object) -> bytes:

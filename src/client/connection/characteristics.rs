@@ -15,10 +15,8 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{
-            Acquire,
             Atomic,
-            Relaxed,
-            Release, //
+            Relaxed, //
         },
         Arc,
         SpinLock, //
@@ -40,11 +38,15 @@ use super::{
     Connection, //
 };
 use crate::{
-    link::sizes,
+    link::sizes::{
+        self,
+        Sizes, //
+    },
     os,
     policy::RemoteInvalidation,
     proto::{
         exchange::{
+            self,
             Exchange,
             Message,
             Own,
@@ -58,6 +60,7 @@ use crate::{
         Thresholds,
         Wire, //
     },
+    trace::Trace,
     verbs::{
         Lengths,
         PostError, //
@@ -67,21 +70,14 @@ use crate::{
 /// The exchange of a connection.
 #[pin_data]
 pub(in crate::client) struct Characteristics {
-    /// None in version 1.
     #[pin]
-    pub(in crate::client) exchange: sizes::Shared,
+    pub(in crate::client) sizes: Sizes,
     /// Set while the attempt to connect waits for a response.
     is_waited_for: Atomic<bool>,
     /// Set if larger sizes of this server have cost connections.
     is_distrusted: Atomic<bool>,
-    /// Set if the sender has something to do before the next call.
-    is_stirred: Atomic<bool>,
     /// Set while an operation waits for a credit that calls hold.
     wants_credit: Atomic<bool>,
-    /// The number of the last edition of Receives that all are of.
-    edition: Atomic<u32>,
-    /// The times at which buffers were exchanged.
-    pace: sizes::Pace,
     /// A response that the sender is to send.
     #[pin]
     response: SpinLock<Option<Response>>,
@@ -91,13 +87,10 @@ impl Characteristics {
     /// Nothing is exchanged.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            exchange <- new_spinlock!(None, "rpcrdma_rs::Characteristics::exchange"),
+            sizes <- Sizes::new(),
             is_waited_for: Atomic::new(false),
             is_distrusted: Atomic::new(false),
-            is_stirred: Atomic::new(false),
             wants_credit: Atomic::new(false),
-            edition: Atomic::new(0),
-            pace: sizes::Pace::new(),
             response <- new_spinlock!(None, "rpcrdma_rs::Characteristics::response"),
         })
     }
@@ -135,55 +128,49 @@ impl Characteristics {
         let mut exchange = Exchange::new(&setup, said, credits);
 
         exchange.permit_sends(send, most);
-        *self.exchange.lock() = Some(exchange);
+        self.sizes.begin(exchange);
     }
 
     /// The next message to send, if the credits permit one; `newest` is the xid of the last call.
     /// A request that confirms it comes next.
     fn next(&self, newest: u32) -> Option<Message> {
-        sizes::with(&self.exchange, |exchange| {
+        let message = self.sizes.with(|exchange| {
             let message = exchange.next(newest);
 
             exchange.confirm();
             message
-        })
-        .flatten()
+        });
+
+        message.flatten()
     }
 
     /// Returns `true` if nothing is to be waited for.
     pub(in crate::client) fn is_settled(&self) -> bool {
-        sizes::with(&self.exchange, |exchange| exchange.is_settled()) != Some(false)
+        self.sizes.with(|exchange| exchange.is_settled()) != Some(false)
     }
 
     /// The credits that operations hold, if another one is due, and `true` if that takes a credit.
     fn due(&self) -> Option<(u32, bool)> {
-        sizes::with(&self.exchange, |exchange| {
-            exchange.due().map(|takes| (exchange.held_credits(), takes))
-        })
-        .flatten()
+        let due = self.sizes.with(|exchange| {
+            let takes = exchange.due()?;
+            Some((exchange.held_credits(), takes))
+        });
+
+        due.flatten()
     }
 
     /// Takes over that the buffers have these lengths. Returns `true` if they are to have others.
     fn have(&self, lengths: Lengths) -> bool {
         let is_distrusted = self.is_distrusted.load(Relaxed);
-        let wants = sizes::with(&self.exchange, |exchange| {
+        let wants = self.sizes.with(|exchange| {
             if !is_distrusted {
                 exchange.buffers(lengths.send);
             }
-            exchange.exchanged(self.edition.load(Relaxed));
-            Lengths {
-                send: exchange.sends(),
-                receive: exchange.posts(),
-            }
+            self.sizes.settle(exchange);
+            sizes::lengths(exchange)
         });
 
         wants.is_some_and(|wants| wants != lengths)
-    }
-
-    /// Returns `true` if the sender has something to do before the next call.
-    #[inline(always)]
-    pub(in crate::client) fn is_stirred(&self) -> bool {
-        self.is_stirred.load(Relaxed)
     }
 
     /// Returns `true` if the sender has yet to send a response.
@@ -195,26 +182,15 @@ impl Characteristics {
     pub(in crate::client) fn keep(&self, response: Response) -> bool {
         let is_first = self.response.lock().replace(response).is_none();
 
-        self.stir();
+        self.sizes.stir();
         is_first
-    }
-
-    /// The sender has something to do.
-    pub(in crate::client) fn stir(&self) {
-        self.is_stirred.store(true, Release);
-    }
-
-    /// All Receives are of this edition, or a later one. Under the lock of the queue pair.
-    pub(super) fn exchanged(&self, edition: u32) {
-        self.edition.store(edition, Relaxed);
-        self.stir();
     }
 }
 
 impl Connection {
     /// Takes an operation of the server. Returns `true` if it is the response to a request.
     pub(in crate::client) fn take_operation(&self, arrived: &Optional<'_>) -> bool {
-        let effect = sizes::with(&self.characteristics.exchange, |exchange| {
+        let effect = self.characteristics.sizes.with(|exchange| {
             // Calls may have been planned for as much.
             let relied = exchange.in_force().0;
             exchange.receive(arrived, relied)
@@ -224,7 +200,10 @@ impl Connection {
         };
 
         self.apply_characteristics();
-        self.characteristics.stir();
+        self.characteristics.sizes.stir();
+        if Trace::is_operation_on() {
+            self.trace_operation(arrived.xid, exchange::name(arrived), false);
+        }
         if effect.odd.is_some() {
             self.shared.stats.odd_operations.inc();
         }
@@ -238,16 +217,33 @@ impl Connection {
         effect.is_response
     }
 
+    /// Traces an operation that was sent, or received.
+    #[cold]
+    fn trace_operation(&self, xid: u32, name: &str, is_sent: bool) {
+        let sizes = self.characteristics.sizes.with(|it| it.in_force());
+        let trace = self.shared.trace();
+
+        trace.operation(xid, name, is_sent, sizes.unwrap_or_default());
+    }
+
+    /// Traces a message about characteristics that was sent.
+    pub(in crate::client) fn trace_sent(&self, message: &Message) {
+        if Trace::is_operation_on() {
+            self.trace_operation(message.xid(), message.name(), true);
+        }
+    }
+
     /// Takes an error about an operation of this end. [`Refused::Nothing`] if it is about a call.
     pub(in crate::client) fn operation_refused(&self, xid: u32, error: &RdmaError) -> Refused {
-        let refused = sizes::with(&self.characteristics.exchange, |exchange| {
-            exchange.refused(xid, error)
-        })
-        .unwrap_or(Refused::Nothing);
+        let refused = self
+            .characteristics
+            .sizes
+            .with(|exchange| exchange.refused(xid, error))
+            .unwrap_or(Refused::Nothing);
 
         if refused != Refused::Nothing {
             self.apply_characteristics();
-            self.characteristics.stir();
+            self.characteristics.sizes.stir();
             self.exchanged();
         }
         refused
@@ -258,7 +254,7 @@ impl Connection {
         let Some(negotiated) = self.negotiated() else {
             return;
         };
-        let held = sizes::with(&self.characteristics.exchange, |exchange| {
+        let held = self.characteristics.sizes.with(|exchange| {
             let limits = exchange.limits();
             // No longer reply than the server has shown to be able to send.
             let sendable = negotiated.server_sends().max(exchange.longest_reply());
@@ -288,7 +284,7 @@ impl Connection {
 
     /// Queues [`Self::adapt`].
     pub(in crate::client) fn adapt_later(self: &Arc<Self>) {
-        let pause = self.characteristics.pace.pause();
+        let pause = self.characteristics.sizes.pause();
         // If it is queued already, that will do.
         let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), pause);
     }
@@ -304,9 +300,8 @@ impl Connection {
         }
         let memory = u64::from(negotiated.facts.policy.memory).saturating_mul(1024);
 
-        let Characteristics { exchange, pace, .. } = &self.characteristics;
-        sizes::adapt(&self.link, exchange, pace, memory);
-        self.characteristics.stir();
+        self.characteristics.sizes.adapt(&self.link, memory);
+        self.characteristics.sizes.stir();
     }
 
     /// Returns `true` if an operation may have a credit besides `held` ones: not the last one,
@@ -372,6 +367,7 @@ impl Sender {
 
         // A buffer has room for each of them.
         self.post_buffer(None, buf, len.ok_or(PostError::Closed)?, expects)?;
+        self.connection.trace_sent(&message);
         Ok(true)
     }
 
@@ -384,19 +380,18 @@ impl Sender {
             return Ok(());
         }
         let Ok(mut buf) = self.take_any(Expects::Nothing) else {
-            characteristics.stir();
+            characteristics.sizes.stir();
             return Ok(());
         };
         let response = characteristics.response.lock().take();
-        let written = response.and_then(|response| {
-            let message = Message::Response(response);
-            let grant = reverse::grant(&connection);
-            let len = message.write(grant, buf.as_mut_slice()).ok()?;
-            u32::try_from(len).ok()
-        });
-        let len = written.ok_or(PostError::Closed)?;
+        let message = Message::Response(response.ok_or(PostError::Closed)?);
+        let grant = reverse::grant(&connection);
+        let written = message.write(grant, buf.as_mut_slice()).ok();
+        let len = written.and_then(|len| u32::try_from(len).ok());
 
-        self.post_buffer(None, buf, len, Expects::Nothing).map(drop)
+        self.post_buffer(None, buf, len.ok_or(PostError::Closed)?, Expects::Nothing)?;
+        connection.trace_sent(&message);
+        Ok(())
     }
 
     /// Follows the characteristics, where they have changed: takes new buffers over, queues the
@@ -411,8 +406,7 @@ impl Sender {
         let connection = self.connection.clone();
         let characteristics = &connection.characteristics;
 
-        // Acquire: the reason for the flag is there.
-        let _ = characteristics.is_stirred.xchg(false, Acquire);
+        let _ = characteristics.sizes.take_stirred();
         let lengths = connection.link.with_qp(|qp| {
             qp.fetch_sends(&mut self.queue);
             qp.lengths()
@@ -428,7 +422,7 @@ impl Sender {
             }
             if (takes_credit && !connection.claim_credit(held)) || !self.send_operation(newest)? {
                 // The next call looks again.
-                characteristics.stir();
+                characteristics.sizes.stir();
                 break;
             }
             // It counts as held by the operation from here on.

@@ -155,26 +155,6 @@ pub(crate) const fn receives(granted: u32, own: u32) -> u32 {
     granted.saturating_add(own).saturating_add(2)
 }
 
-/// The errors in answer to optional operations: one at a time, so that a flood of operations that
-/// are not supported fills no send queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ErrorGate {
-    is_busy: bool,
-}
-
-impl ErrorGate {
-    /// Returns `true` if an error may be sent; it is outstanding from then on. Otherwise the
-    /// message is dropped and counted.
-    pub(crate) fn enter(&mut self) -> bool {
-        !core::mem::replace(&mut self.is_busy, true)
-    }
-
-    /// The Send of the error has completed.
-    pub(crate) fn sent(&mut self) {
-        self.is_busy = false;
-    }
-}
-
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(not(test), ::kernel::macros::kunit_tests(rpcrdma_v2_credits))]
 mod tests {
@@ -280,15 +260,5 @@ mod tests {
     fn extra_receives() {
         assert_eq!(receives(16, 32), 50);
         assert_eq!(receives(0, 1), 3);
-    }
-
-    // V2-75: one error at a time.
-    #[test]
-    fn one_error_at_a_time() {
-        let mut gate = ErrorGate::default();
-        assert!(gate.enter());
-        assert!(!gate.enter() && !gate.enter());
-        gate.sent();
-        assert!(gate.enter());
     }
 }

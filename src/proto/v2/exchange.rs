@@ -49,6 +49,7 @@ pub(crate) use super::end::{
     Side, //
 };
 pub(crate) use message::{
+    name,
     Message,
     Own,
     Response, //

@@ -58,6 +58,16 @@ impl Code {
         Self::ALL.into_iter().find(|code| code.word() == word)
     }
 
+    /// The name without its prefix.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initxch => "INITXCH",
+            Self::Reqxch => "REQXCH",
+            Self::Respxch => "RESPXCH",
+            Self::Updxch => "UPDXCH",
+        }
+    }
+
     /// The direction of a message with this operation, as we send it (XC-35).
     pub(crate) const fn direction(self) -> Direction {
         match self {
@@ -133,6 +143,18 @@ pub(crate) enum Operation<'a> {
         /// The request for this characteristic is finished (XC-62).
         pendclr: bool,
     },
+}
+
+impl Operation<'_> {
+    /// Its code.
+    pub(crate) const fn code(&self) -> Code {
+        match self {
+            Self::Initxch { .. } => Code::Initxch,
+            Self::Reqxch { .. } => Code::Reqxch,
+            Self::Respxch(_) => Code::Respxch,
+            Self::Updxch { .. } => Code::Updxch,
+        }
+    }
 }
 
 impl<'a> Operation<'a> {

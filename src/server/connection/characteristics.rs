@@ -14,10 +14,8 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{
-            Acquire,
             Atomic,
-            Relaxed,
-            Release, //
+            Relaxed, //
         },
         SpinLock, //
     }, //
@@ -29,9 +27,10 @@ use super::{
     Settled, //
 };
 use crate::{
-    link::sizes,
+    link::sizes::Sizes,
     proto::{
         exchange::{
+            self,
             Exchange,
             Message,
             Own,
@@ -45,6 +44,7 @@ use crate::{
         },
         RdmaError, //
     },
+    trace::ServerTrace,
     verbs::Lengths, //
 };
 
@@ -54,9 +54,9 @@ const LONGEST: usize = 256;
 /// The exchange of a connection.
 #[pin_data]
 pub(super) struct Characteristics {
-    /// None before the first operation of the client.
+    /// The first operation of the client begins the exchange.
     #[pin]
-    pub(super) exchange: sizes::Shared,
+    pub(super) sizes: Sizes,
     /// The longest message to the client, in bytes; 0 before that.
     longest: Atomic<u32>,
     /// Set if the client takes Send With Invalidate.
@@ -65,12 +65,6 @@ pub(super) struct Characteristics {
     is_deaf: Atomic<bool>,
     /// The xid of the last call to the client.
     newest: Atomic<u32>,
-    /// Set if the worker has something to do.
-    is_stirred: Atomic<bool>,
-    /// The number of the last edition of Receives that all are of.
-    edition: Atomic<u32>,
-    /// The times at which buffers were exchanged.
-    pace: sizes::Pace,
     /// Held from the choice of a message until it is posted, or waits: the client gets them in the
     /// order in which they were decided. Before the lock of the exchange, and that of the outbox.
     #[pin]
@@ -81,14 +75,11 @@ impl Characteristics {
     /// Nothing is exchanged.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            exchange <- new_spinlock!(None, "rpcrdma_rs::Characteristics::exchange"),
+            sizes <- Sizes::new(),
             longest: Atomic::new(0),
             invalidates: Atomic::new(false),
             is_deaf: Atomic::new(false),
             newest: Atomic::new(0),
-            is_stirred: Atomic::new(false),
-            edition: Atomic::new(0),
-            pace: sizes::Pace::new(),
             order <- new_spinlock!((), "rpcrdma_rs::Characteristics::order"),
         })
     }
@@ -114,28 +105,6 @@ impl Characteristics {
     /// The client is called with this xid.
     pub(super) fn called(&self, xid: u32) {
         self.newest.store(xid, Relaxed);
-    }
-
-    /// Jiffies until the worker may exchange buffers again.
-    pub(super) fn pause(&self) -> usize {
-        self.pace.pause()
-    }
-
-    /// Returns `true` if the worker has something to do.
-    #[inline]
-    pub(super) fn is_stirred(&self) -> bool {
-        self.is_stirred.load(Relaxed)
-    }
-
-    /// The worker has something to do.
-    pub(super) fn stir(&self) {
-        self.is_stirred.store(true, Release);
-    }
-
-    /// All Receives are of this edition, or a later one. Under the lock of the queue pair.
-    pub(super) fn exchanged(&self, edition: u32) {
-        self.edition.store(edition, Relaxed);
-        self.stir();
     }
 
     /// Takes over what follows from the exchange for messages to the client.
@@ -190,17 +159,24 @@ impl Settled<'_> {
     pub(super) fn take_operation(&self, arrived: &Optional<'_>) -> [Option<Message>; 2] {
         let characteristics = &self.characteristics;
         let newest = characteristics.newest.load(Relaxed);
-        let mut exchange = characteristics.exchange.lock();
-        let exchange = exchange.get_or_insert_with(|| self.new_exchange());
-        // No reply to a call of ours is longer.
-        let effect = exchange.receive(arrived, self.terms.own.receive.bytes());
+        let (effect, next) = characteristics.sizes.begin_with(
+            || self.new_exchange(),
+            |exchange| {
+                // No reply to a call of ours is longer.
+                let effect = exchange.receive(arrived, self.terms.own.receive.bytes());
+                characteristics.apply(exchange);
+                (effect, exchange.next(newest))
+            },
+        );
 
-        characteristics.apply(exchange);
-        characteristics.stir();
+        characteristics.sizes.stir();
+        if ServerTrace::is_operation_on() {
+            self.trace_operation(arrived.xid, exchange::name(arrived), false);
+        }
         if effect.odd.is_some() {
             self.stats.odd_operations.inc();
         }
-        [exchange.next(newest), effect.respond.map(Message::Response)]
+        [next, effect.respond.map(Message::Response)]
     }
 
     /// Gives the buffers the lengths that both ends have agreed on, and sends the messages about
@@ -209,25 +185,19 @@ impl Settled<'_> {
         let characteristics = &self.characteristics;
         let memory = u64::from(self.admission.policy.memory).saturating_mul(1024);
 
-        // Acquire: the reason for the flag is there.
-        if !characteristics.is_stirred.xchg(false, Acquire) {
+        if !characteristics.sizes.take_stirred() {
             return;
         }
-        sizes::adapt(
-            &self.link,
-            &characteristics.exchange,
-            &characteristics.pace,
-            memory,
-        );
+        characteristics.sizes.adapt(&self.link, memory);
         let lengths = self.fetch_sends();
         loop {
             let _order = characteristics.order.lock();
             let newest = characteristics.newest.load(Relaxed);
-            let message = sizes::with(&characteristics.exchange, |exchange| {
+            let message = characteristics.sizes.with(|exchange| {
                 if let Some(lengths) = lengths {
                     exchange.buffers(lengths.send);
                 }
-                exchange.exchanged(characteristics.edition.load(Relaxed));
+                characteristics.sizes.settle(exchange);
                 characteristics.apply(exchange);
                 let message = exchange.next(newest)?;
                 exchange.confirm();
@@ -265,15 +235,25 @@ impl Settled<'_> {
                 let len = message.write(credits, out).ok()?;
                 u32::try_from(len).ok()
             });
-            let _ = self.check_sent(sent);
+            if self.check_sent(sent).is_ok() && ServerTrace::is_operation_on() {
+                self.trace_operation(message.xid(), message.name(), true);
+            }
         }
+    }
+
+    /// Traces an operation that was sent, or received.
+    #[cold]
+    fn trace_operation(&self, xid: u32, name: &str, is_sent: bool) {
+        let sizes = self.characteristics.sizes.with(|it| it.in_force());
+        let trace = self.trace();
+
+        trace.operation(xid, name, is_sent, sizes.unwrap_or_default());
     }
 
     /// Takes an error about an operation of ours. Returns `false` if it is about none.
     pub(super) fn operation_refused(&self, xid: u32, error: &RdmaError) -> bool {
-        let refused = sizes::with(&self.characteristics.exchange, |exchange| {
-            exchange.refused(xid, error)
-        });
+        let sizes = &self.characteristics.sizes;
+        let refused = sizes.with(|exchange| exchange.refused(xid, error));
 
         refused.is_some_and(|refused| refused != Refused::Nothing)
     }

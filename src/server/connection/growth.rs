@@ -32,11 +32,8 @@ impl Connection {
 
     /// Queues the worker.
     pub(super) fn work(this: ArcBorrow<'_, Self>) {
-        let pause = if this.characteristics.is_stirred() {
-            this.characteristics.pause()
-        } else {
-            0
-        };
+        let sizes = &this.characteristics.sizes;
+        let pause = if sizes.is_stirred() { sizes.pause() } else { 0 };
         // If it is queued already, that will do.
         let _ = os::transport_queue().enqueue_delayed::<_, 0>(Arc::from(this), pause);
     }

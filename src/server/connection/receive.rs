@@ -214,6 +214,10 @@ impl Settled<'_> {
             } => {
                 // Its Receive is posted again before the client gets its credit back (V1-34).
                 self.recycle(buf);
+                // A flood of operations that are not supported does not fill the queue (V2-75).
+                if error == RdmaError::InvalidOption && self.outbox.space.waiting() != 0 {
+                    return self.stats.odd_operations.inc();
+                }
                 let _ = self.reject(xid, version, &error, GFP_NOWAIT | __GFP_NOWARN);
             }
             Arrival::Reply {

@@ -18,7 +18,6 @@ use super::{
     Terms, //
 };
 use crate::{
-    link::sizes,
     os::{
         debugfs::Show,
         secs_since, //
@@ -115,7 +114,7 @@ impl<'c> View<'c> {
             peer: peer.receive.bytes(),
         };
 
-        sizes::with(&self.settled.characteristics.exchange, |exchange| {
+        self.settled.characteristics.sizes.with(|exchange| {
             let (receive, told) = exchange.in_force();
             // The client has no size for its calls but ours.
             (call.bytes, call.own, call.peer) = (receive, receive, u32::MAX);
@@ -140,6 +139,7 @@ impl<'c> View<'c> {
             place,
             Some(&view::Terms {
                 since: secs_since(settled.terms.since),
+                version: settled.version.fixed().map_or(0, Wire::version),
                 call,
                 reply,
                 invalidation: self.invalidation(),
@@ -200,14 +200,9 @@ impl<'c> View<'c> {
         let reverse = view::switch(self.settled.callbacks.as_ref().is_some());
         seq_print!(seq, "reverse {reverse}\n");
         let outdated = self.settled.link.with_qp(|qp| qp.outdated()).unwrap_or(0);
-        let exchange = self.settled.characteristics.exchange.lock();
-        view::sizes(
-            seq,
-            &terms.own,
-            &self.settled.peer(),
-            exchange.as_ref(),
-            outdated,
-        );
+        let exchange = self.settled.characteristics.sizes.copy();
+        let peer = self.settled.peer();
+        view::sizes(seq, &terms.own, &peer, exchange.as_ref(), outdated);
     }
 
     /// Prints the credits and the resources, allocated and in use.
@@ -264,13 +259,11 @@ impl Show for Connection {
 
     /// Changes the connection.
     fn set(&self, text: &str) -> Result {
-        view::change(text, |change| {
-            sizes::with(&self.characteristics.exchange, |exchange| {
-                change.request(exchange)
-            })
-        })?;
+        let sizes = &self.characteristics.sizes;
+
+        view::change(text, |change| sizes.with(|it| change.request(it)))?;
         // The next call queues the worker.
-        self.characteristics.stir();
+        sizes.stir();
         Ok(())
     }
 }

@@ -6,7 +6,10 @@ use super::{
     super::{
         super::{
             call_header::EncodeError,
-            neutral::Value, //
+            neutral::{
+                Optional,
+                Value, //
+            }, //
         },
         characteristics::{
             place,
@@ -18,9 +21,11 @@ use super::{
             REQREMINV, //
         },
         limits::growth::Disposition,
+        operations::Code,
         optional::Outgoing, //
     },
-    end, //
+    end,
+    operation, //
 };
 
 /// The characteristics that an end announces with its size.
@@ -55,7 +60,32 @@ pub(crate) enum Message {
     Response(Response),
 }
 
+/// The name of a received operation.
+pub(crate) fn name(arrived: &Optional<'_>) -> &'static str {
+    operation(arrived).map_or("malformed", |operation| operation.code().as_str())
+}
+
 impl Message {
+    /// Its xid.
+    pub(crate) const fn xid(&self) -> u32 {
+        match self {
+            Self::Operation(xid, ..) => *xid,
+            Self::Response(response) => response.xid,
+        }
+    }
+
+    /// The name of its operation.
+    pub(crate) const fn name(&self) -> &'static str {
+        let code = match self {
+            Self::Operation(_, end::Operation::Init { .. }, _) => Code::Initxch,
+            Self::Operation(_, end::Operation::Request { .. }, _) => Code::Reqxch,
+            Self::Operation(_, end::Operation::Update { .. }, _) => Code::Updxch,
+            Self::Response(_) => Code::Respxch,
+        };
+
+        code.as_str()
+    }
+
     /// Returns `true` if the peer responds to it.
     pub(crate) const fn is_request(&self) -> bool {
         matches!(self, Self::Operation(_, end::Operation::Request { .. }, _))

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Inside the tree: compares the dissector with the decoder, message by message. Usage: dissector.sh DIRECTORY, which is
-# what DISSECTION named when the host tests ran.
+# Inside the tree: runs a command whose tshark has the dissector of version 2. Usage: with-dissector.sh COMMAND...
 
 set -euo pipefail
 
@@ -14,5 +13,6 @@ exec unshare --mount bash -c '
 	set -e
 	mount -t tmpfs none "$1"
 	cp "$2" "$1"
-	exec python3 "$3" "$4"
-' -- "$plugins" "$here/../../tools/rpcrdma2.lua" "$here/dissector.py" "${1:?usage: dissector.sh DIRECTORY}"
+	shift 2
+	exec "$@"
+' -- "$plugins" "$here/../../tools/rpcrdma2.lua" "${@:?usage: with-dissector.sh COMMAND...}"
