@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Puts one defect after the other into a copy of the sources, and runs the tests that have to find it. Usage:
-# run.sh [--kernel KERNEL] [PATTERN...], where a pattern is part of a defect's name or of the IDs that it breaks. The last
-# line is 'N passed, N failed'; a defect passes if a test fails because of it. VM tests run in native guests, and on Debian's
-# kernel where these cannot run them, unless a kernel is named. `make setup-native` must have been run.
+# run.sh [--kernel KERNEL] [--only host|guests] [PATTERN...], where a pattern is part of a defect's name or of the IDs that it
+# breaks, and --only chooses those that tests of that kind have to find. The last line is 'N passed, N failed'; a defect passes
+# if a test fails because of it. VM tests run in native guests, and on Debian's kernel where these cannot run them, unless a
+# kernel is named. `make setup-native` must have been run.
 
 set -uo pipefail
 
@@ -13,11 +14,15 @@ tree=out/mutations/tree
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0
-chosen=
-if [ "${1:-}" = --kernel ]; then
-	chosen=$2
+chosen= only=
+while :; do
+	case ${1:-} in
+	--kernel) chosen=$2 ;;
+	--only) only=$2 ;;
+	*) break ;;
+	esac
 	shift 2
-fi
+done
 
 mutations() {
 	selftests/setup/enter.sh env PYTHONPATH=selftests PYTHONDONTWRITEBYTECODE=1 python3 -m checks.mutations "$@"
@@ -31,27 +36,36 @@ fresh() {
 }
 
 # host_tests LEVEL FILTER...: with optimisation a build takes longer than the unit tests. cargo goes by the times of files, so
-# that each copy of the sources needs a directory of its own for what it builds.
+# that each copy of the sources needs a directory of its own for what it builds. The tests end as soon as one has failed.
 host_tests() {
 	local level=$1
 	shift
-	"$tree/selftests/setup/enter.sh" env CARGO_PROFILE_TEST_OPT_LEVEL="$level" cargo test --locked --no-fail-fast --manifest-path selftests/host/Cargo.toml \
-		--target-dir /repo/out/target-mutations -- "$@"
+	(exec setsid "$tree/selftests/setup/enter.sh" env CARGO_INCREMENTAL=1 CARGO_PROFILE_TEST_OPT_LEVEL="$level" cargo test --locked \
+		--no-fail-fast --manifest-path selftests/host/Cargo.toml --target-dir /repo/out/target-mutations -- "$@") >>"$log" 2>&1 &
+	local pid=$!
+	if tail -n +1 --pid="$pid" -f "$log" | grep -q -m 1 -E '^test .* FAILED$'; then
+		kill -TERM -- "-$pid" 2>/dev/null
+	fi
+	wait "$pid"
 }
 
 # Runs the test that must fail. A build that fails finds nothing: only the result of a test counts.
 find_it() {
 	local kernel=${chosen:-$1}
+	: >"$log"
 	if [ -z "$2" ]; then
 		# The unit tests take a second, the properties and the walks, in files of words, take minutes.
 		host_tests 0 --skip words:: --skip properties:: module:: && host_tests 1
 	else
-		KEEP=n "$tree/selftests/setup/build.sh" "$kernel" &&
-			"$tree/selftests/guests/run.sh" test --kernel "$kernel" --first-failure --stretch 2 "$2"
-	fi >"$log" 2>&1
+		KEEP=n "$tree/selftests/setup/build.sh" "$kernel" >"$log" 2>&1 &&
+			"$tree/selftests/guests/run.sh" test --kernel "$kernel" --first-failure --stretch 2 "$2" >>"$log" 2>&1
+	fi
 }
 
 while IFS=$'\t' read -r number title kernel pattern <&3; do
+	case $only-$pattern in
+	host-?* | guests-) continue ;;
+	esac
 	fresh
 	mutations --apply "$number" "$tree/src" || exit 1
 	SECONDS=0
