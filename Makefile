@@ -106,8 +106,8 @@ setup-native-debug: setup-native
 	@$(setup) kernel-native-debug
 	@$(selftests)/setup/build.sh native-debug
 
-demo: modules ## Mount an export over the module in two virtual machines and show what happens
-	@$(harness) demo
+demo: modules ## Mount an export over the module in two virtual machines and show what happens (SERVER=ours: both ends; CLIENT=in-tree)
+	@$(harness) demo $(if $(SERVER),--server $(SERVER)) $(if $(CLIENT),--client $(CLIENT))
 
 test: modules $(vm-setup) ## Run all tests: host, packaging, VM, KUnit and virtme-ng
 	@$(selftests)/run.sh host tool packaging $(vm-parts)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A readable transcript of one mount: modules, negotiated terms, transfers, and the objects that are left."""
+"""A readable transcript of one mount: modules, negotiated terms, transfers, and the objects that are left.
+
+The transport under test is at the client, at the server, or at both.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from . import klog
 from guests.lib import corpus, resources
 from guests.lib.capture import Capture, capturing
 from .config import Options
+from .guest import Guest
 from guests.lib.mountstats import MEANING, SUSPICIOUS, named, of_mount, own
 from .network import CLIENT, SERVER
 from .pair import MOUNT_POINT, Pair
 from .runner import bring_up
 
+NAMES = {"ours": "rpcrdma_rs", "in-tree": "rpcrdma"}
 IDENTIFIER = "f6ab0e18"
 SEND_WITH_INVALIDATE = {
     "rxe": "infiniband.bth.opcode in {22,23}",
@@ -42,7 +47,8 @@ class Demo:
 
     def run(self) -> int:
         """The whole story; 0 if every promise was kept."""
-        self.title("two guests boot: an NFS server with the in-tree transport, a client with the one under test")
+        server, client = NAMES[self.options.server], NAMES[self.options.client]
+        self.title(f"two guests boot: an NFS server with {server}, a client with {client}")
         pair = bring_up(self.options)
         try:
             print("   " + pair.client.run("uname -srvm").out.strip())
@@ -63,12 +69,15 @@ class Demo:
         return 1 if self.broken else 0
 
     def _modules(self, pair: Pair) -> None:
-        self.title("modules of the client")
-        names = {line.split()[0] for line in pair.client.run("cat /proc/modules").lines}
-        print("   " + " ".join(sorted(n for n in names if re.search("rdma|rpc|rxe|siw|nfs|ib_|cm$", n))))
-        self.promise(pair.module in names, f"{pair.module} is loaded")
-        if pair.module != "rpcrdma":
-            self.promise("rpcrdma" not in names, "the in-tree rpcrdma is not loaded")
+        self.title("modules of both")
+        for guest, transport in ((pair.server, self.options.server), (pair.client, self.options.client)):
+            names = {line.split()[0] for line in guest.run("cat /proc/modules").lines}
+            shown = sorted(n for n in names if re.search("rdma|rpc|rxe|siw|nfs|ib_|cm$", n))
+            print(f"   {guest.name}: {' '.join(shown)}")
+            for other, module in NAMES.items():
+                expected = other == transport
+                words = f"{module} is {'' if expected else 'not '}loaded"
+                self.promise((module in names) == expected, f"in the {guest.name}, {words}")
 
     def _mount(self, pair: Pair) -> None:
         self.title("mount")
@@ -119,16 +128,19 @@ class Demo:
         self.title("messages and files of the module")
         self._messages = pair.kernel_messages()
         for message in self._messages:
-            if message.guest == "client" and re.search(r"rpcrdma|threshold|inline", message.text):
-                print(f"   log: {message.text}")
-        print(self._debugfs(pair) or "   (it has no files in debugfs)")
+            if re.search(r"rpcrdma|threshold|inline", message.text):
+                print(f"   log of the {message.guest}: {message.text}")
+        for guest in pair.guests:
+            print(self._debugfs(guest) or f"   (no files in debugfs of the {guest.name})")
 
     @staticmethod
-    def _debugfs(pair: Pair) -> str:
-        """All files that the module shows, each line with its file's name."""
-        done = pair.client.run("cd /sys/kernel/debug/rpcrdma_rs && grep -r . . || true", check=False)
+    def _debugfs(guest: Guest) -> str:
+        """All files that the module shows in a guest, each line with its file's name."""
+        done = guest.run("cd /sys/kernel/debug/rpcrdma_rs && grep -r . . || true", check=False)
         return "\n".join(
-            f"   debugfs: {line.removeprefix('./')}" for line in done.lines if ":" in line and "can't cd" not in line
+            f"   debugfs of the {guest.name}: {line.removeprefix('./')}"
+            for line in done.lines
+            if ":" in line and "can't cd" not in line
         )
 
     def _copy(self, pair: Pair) -> None:
@@ -167,14 +179,19 @@ class Demo:
         self.title("the end")
         pair.umount()
         pair.unload_module()
-        self.promise(
-            resources.module_use(pair.client, pair.module) is None, f"unmounted, and {pair.module} is unloaded"
-        )
-        left = resources.rdma(pair.client)
-        print("   RDMA objects left on the client: " + ", ".join(f"{count} {kind}" for kind, count in left.items()))
-        # An idle device holds its management queue pair, and nothing of ours.
-        self.promise(left["mr"] == 0 and left["cm_id"] == 0 and left["qp"] <= 1, "none of them is the transport's")
+        self._unloaded(pair.client, pair.module, "unmounted")
+        if self.options.server == "ours":
+            pair.server.run("rpc.nfsd 0; until rmmod rpcrdma_rs; do sleep 0.1; done", 60)
+            self._unloaded(pair.server, "rpcrdma_rs", "nfsd stopped")
         found = klog.findings(self._messages + pair.kernel_messages())
         for message in found:
             print(f"   {message}")
         self.promise(not found, "no warning in either kernel log")
+
+    def _unloaded(self, guest: Guest, module: str, why: str) -> None:
+        """Checks that a module has left nothing."""
+        self.promise(resources.module_use(guest, module) is None, f"{why}, and {module} is unloaded")
+        left = resources.rdma(guest)
+        print(f"   RDMA objects left on the {guest.name}: " + ", ".join(f"{n} {kind}" for kind, n in left.items()))
+        # An idle device holds its management queue pair, and nothing of ours.
+        self.promise(left["mr"] == 0 and left["cm_id"] == 0 and left["qp"] <= 1, "none of them is the transport's")
