@@ -10,13 +10,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from guests.harness import accel, klog, network
 from guests.harness.awake import awake
 from guests.harness.config import OUR_MODULE, REPO
+from guests.harness.pair import Pair
 
-from . import builds, document, loads, speed, table
+from . import builds, document, loads, speed, table, versions
 from .lab import BUILT, BenchOptions, Lab, counted
 from .measure import Measurement, clock
 from .rows import Row, select, select_served
@@ -42,7 +44,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--visits", type=int, default=2, help="turns of each transport")
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for measurements by the clock")
-    parser.add_argument("--only", choices=("count", "speed", "memory"), help="leave the rest out")
+    parser.add_argument("--only", choices=("count", "speed", "memory", "versions"), help="leave the rest out")
     parser.add_argument("--kernel", choices=("test", "stock"), default="stock", help="the kernel of guests that count")
     parser.add_argument(
         "--timed-kernel",
@@ -134,6 +136,18 @@ def timed(args: argparse.Namespace) -> BenchOptions:
     )
 
 
+def between_versions(args: argparse.Namespace) -> str:
+    """Compares version 2 with version 1 between two ends of ours."""
+    options = replace(timed(args), client="ours", server="ours")
+    options.module = args.module or options.module
+    pair = Pair(options)
+    try:
+        pair.start()
+        return versions.run(pair)
+    finally:
+        pair.stop()
+
+
 def by_the_clock(args: argparse.Namespace, side: Side, options: BenchOptions) -> speed.Values:
     """Measures by the clock."""
     options.memory = speed.CROWD_GUEST
@@ -171,6 +185,10 @@ def main() -> int:
         sys.exit(f"error: nothing has {' or '.join(args.pattern)} in its name")
     start = time.monotonic()
     network.make()
+    if args.only == "versions":
+        with awake():
+            print(between_versions(args))
+        return 0
     counts = args.only in (None, "count")
     # What is missing is told before the counts, which take most of an hour.
     timed_options = timed(args) if not counts or (not args.only and not args.pattern) else None
