@@ -53,7 +53,7 @@
 //! wait(&handler)?; // Event::RouteResolved
 //! let id = id.resolved()?;
 //!
-//! let pd = Pd::new(id.device().clone())?;
+//! let pd = Pd::new(id.device().clone(), None)?;
 //! let cq = Cq::new(id.device().clone(), handler.clone(), &size)?;
 //! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size).map_err(|_| EIO)?;
 //! qp.post_first_receives().map_err(|_| EIO)?;

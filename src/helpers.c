@@ -87,6 +87,11 @@ __rdma_helper void rpcrdma_rs_helper_list_move_before(struct list_head *list, st
 
 /* linux/mm.h */
 
+__rdma_helper unsigned long rpcrdma_rs_helper_totalram_pages(void)
+{
+	return totalram_pages();
+}
+
 __rdma_helper struct page *rpcrdma_rs_helper_virt_to_page(const void *addr)
 {
 	return virt_to_page(addr);

@@ -66,6 +66,7 @@ mod fifo;
 mod global;
 mod held;
 mod last;
+mod memory;
 mod module;
 mod net;
 mod page_set;
@@ -90,6 +91,7 @@ pub(crate) use global::{
 };
 pub(crate) use held::HeldPages;
 pub(crate) use last::Last;
+pub(crate) use memory::memory;
 pub(crate) use module::this_module;
 pub(crate) use net::{
     HeldNet,

@@ -32,6 +32,7 @@ use kernel::pr_info_once;
 
 use crate::{
     os::{
+        self,
         param::{
             module_uint,
             Uint, //
@@ -163,6 +164,14 @@ module_uint!(
     "Most connections of clients that no rule is for, 0 to 65536 (default 65536)"
 );
 
+module_uint!(
+    SERVER_MEMORY,
+    "server_memory",
+    0,
+    0..=1 << 30,
+    "Most memory for the buffers of all clients, in KiB (default 0: an eighth of the machine's)"
+);
+
 /// Settings that have no effect in the in-tree transport either.
 static INLINE_WRITE_PADDING: Uint = Uint::new(0, 0, PAGE_SIZE);
 static MEMREG_STRATEGY: Uint = Uint::new(5, 0, 6);
@@ -197,6 +206,15 @@ pub(crate) fn check(policy: &Policy) {
 /// RDMA Reads that may be outstanding on a connection of a client.
 pub(crate) fn server_reads() -> u8 {
     u8::try_from(SERVER_READS.get()).unwrap_or(u8::MAX)
+}
+
+/// Bytes that the buffers of all connections of clients may take.
+pub(crate) fn server_memory() -> usize {
+    match SERVER_MEMORY.get() {
+        0 => os::memory() / 8,
+        // CAST: Widening.
+        kib => (kib as usize).saturating_mul(1024),
+    }
 }
 
 /// The policy for connections that no rule is for.

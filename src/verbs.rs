@@ -71,7 +71,7 @@
 //! #     params: ConnectParams<'_>,
 //! #     encode: fn(&mut [u8]) -> u32,
 //! # ) -> Result {
-//! let pd = Pd::new(id.device().clone())?;
+//! let pd = Pd::new(id.device().clone(), None)?;
 //! let cq = Cq::new(id.device().clone(), connection.clone(), &size)?;
 //! let (bound, mut qp, mut sends) = id.bind(cq, pd, &size).map_err(|_| EIO)?;
 //! qp.post_first_receives().map_err(|_| EIO)?;
@@ -91,6 +91,7 @@
 //! # }
 //! ```
 
+mod account;
 mod buffer;
 mod completion;
 mod counters;
@@ -111,6 +112,7 @@ mod send_queue;
 mod size;
 mod stack;
 
+pub(crate) use account::Account;
 pub(crate) use buffer::{
     RecvBuffer,
     SendBuffer, //

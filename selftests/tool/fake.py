@@ -129,6 +129,7 @@ receives posted 40 of 41
 sends posted 8 of 8
 registrations used 0 of 0
 memory 52 KiB of 32768
+server_memory 904 KiB of 1048576
 received 1000
 calls 990
 """

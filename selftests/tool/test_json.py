@@ -68,6 +68,7 @@ SERVED = {
     "sends": {"posted": 8, "allocated": 8},
     "registrations": {"used": 0, "allocated": 0},
     "memory": {"used": 52, "limit": 32768},
+    "server_memory": {"used": 904, "limit": 1048576},
     "counters": {"received": 1000, "calls": 990},
     "ends": [],
 }

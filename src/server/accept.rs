@@ -36,6 +36,7 @@ use crate::{
     proto::PrivateData,
     sunrpc::svc::SvcXprt,
     verbs::{
+        Account,
         Cq,
         Pd,
         QpSize, //
@@ -60,6 +61,14 @@ struct BoundRequest {
     credits: u32,
 }
 
+/// The memory of the buffers of all connections of clients.
+static MEMORY: Account = Account::new();
+
+/// Bytes of the buffers of all connections of clients, and their limit.
+pub(super) fn memory() -> (usize, usize) {
+    MEMORY.usage()
+}
+
 /// Makes a queue pair of `size`.
 ///
 /// # Errors
@@ -72,7 +81,7 @@ fn bind_with(
 ) -> Result<cm::BoundRequest<Connection>, (Option<Acceptable<Connection>>, Error)> {
     let device = request.device().clone();
 
-    match Pd::new(device.clone())
+    match Pd::new(device.clone(), Some(&MEMORY))
         .and_then(|pd| Ok((pd, Cq::new(device, connection.clone(), size)?)))
     {
         Ok((pd, cq)) => request.bind(cq, pd, size),
@@ -126,6 +135,7 @@ fn bind(
 /// Takes the steps up to the reply to the request: a queue pair with Receives, then the terms.
 fn open(connection: &Arc<Connection>, request: Incoming<Connection>, xprt: SvcXprt) -> Result {
     let policy = connection.admission().policy;
+    MEMORY.limit(policy::server_memory());
     let request = request.ready()?;
     let local = request.local();
     let mut own = policy.own();

@@ -99,6 +99,10 @@ impl Admission {
             None if error == EBUSY => {
                 pr_warn!("{peer}: refused: server_connections allows {most}\n");
             }
+            _ if error == ENOSPC => {
+                let kib = policy::server_memory() / 1024;
+                pr_warn!("{peer}: refused: server_memory allows {kib} KiB\n");
+            }
             _ => pr_warn!("{peer}: refused: error {}\n", error.to_errno()),
         }
     }

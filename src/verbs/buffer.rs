@@ -36,7 +36,7 @@ pub(super) use recv::{
 /// # Invariants
 ///
 /// `addr` is a mapping of the `size` bytes of capacity of `mem`, in direction `dir` for the device
-/// of `pd`. The elements of `mem` are the bytes that have a value.
+/// of `pd`, on whose account they are. The elements of `mem` are the bytes that have a value.
 struct DmaBuffer {
     mem: KVec<u8>,
     size: usize,
@@ -63,12 +63,16 @@ impl DmaBuffer {
 
     fn map(pd: &Arc<Pd>, mut mem: KVec<u8>, size: usize, dir: c_int) -> Result<Self> {
         let device = pd.device().as_ptr();
+        let account = pd.account();
+
+        account.map_or(Ok(()), |account| account.take(size))?;
 
         // SAFETY: `mem` is `size` bytes from kmalloc and stays where it is while the mapping lasts.
         let addr =
             unsafe { bindings::ib_dma_map_single(device, mem.as_mut_ptr().cast(), size, dir) };
         // SAFETY: `addr` came from the mapping call for this device.
         if unsafe { bindings::ib_dma_mapping_error(device, addr) } != 0 {
+            account.inspect(|account| account.give(size));
             return Err(EIO);
         }
         // INVARIANT: `ib_dma_map_single` has mapped the `size` bytes of `mem` at `addr` in
@@ -115,7 +119,8 @@ impl Drop for DmaBuffer {
 
         // SAFETY: By the type invariants these are the address, the length and the direction of the
         // mapping, which ends only here.
-        unsafe { bindings::ib_dma_unmap_single(device, self.addr, self.size, self.dir) }
+        unsafe { bindings::ib_dma_unmap_single(device, self.addr, self.size, self.dir) };
+        self.pd.account().inspect(|account| account.give(self.size));
     }
 }
 

@@ -65,7 +65,7 @@ impl Fake {
             (*raw.as_ptr()).local_dma_lkey = LKEY;
         }
         // SAFETY: The domain is one of this device, and nothing else owns it.
-        unsafe { Pd::from_raw(raw, Arc::clone(&self.device)) }
+        unsafe { Pd::from_raw(raw, Arc::clone(&self.device), None) }
     }
 }
 

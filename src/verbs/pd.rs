@@ -19,6 +19,7 @@ use kernel::{
 };
 
 use super::{
+    account::Account,
     posted::PostedList,
     Device,
     RecvBuffer, //
@@ -35,6 +36,8 @@ use crate::bindings;
 pub(crate) struct Pd {
     raw: NonNull<bindings::ib_pd>,
     device: Arc<Device>,
+    /// The account that its buffers are on, if any.
+    account: Option<&'static Account>,
     /// Set once a queue pair uses it.
     used: Atomic<bool>,
     /// The Receive buffers of the domain.
@@ -49,18 +52,18 @@ unsafe impl Send for Pd {}
 unsafe impl Sync for Pd {}
 
 impl Pd {
-    /// Allocates a protection domain.
+    /// Allocates a protection domain. Its buffers are on `account`, if given.
     ///
     /// # Errors
     ///
     /// The error that the device's driver returns; `ENOMEM`.
-    pub(crate) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
+    pub(crate) fn new(device: Arc<Device>, account: Option<&'static Account>) -> Result<Arc<Self>> {
         // SAFETY: `device` is registered as long as the reference is held.
         let raw = from_err_ptr(unsafe { bindings::ib_alloc_pd(device.as_ptr()) })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
 
         // SAFETY: Just allocated for `device`.
-        unsafe { Self::from_raw(raw, device) }
+        unsafe { Self::from_raw(raw, device, account) }
     }
 
     /// Takes over the domain `raw`.
@@ -75,12 +78,14 @@ impl Pd {
     pub(super) unsafe fn from_raw(
         raw: NonNull<bindings::ib_pd>,
         device: Arc<Device>,
+        account: Option<&'static Account>,
     ) -> Result<Arc<Self>> {
         // INVARIANT: By the safety requirements of this function.
         let pd = Arc::pin_init(
             pin_init!(Self {
                 raw,
                 device,
+                account,
                 used: Atomic::new(false),
                 receives <- new_spinlock!(PostedList::new(), "rpcrdma_rs::Pd"),
             }),
@@ -112,6 +117,11 @@ impl Pd {
                 break;
             }
         }
+    }
+
+    /// The account that its buffers are on.
+    pub(super) fn account(&self) -> Option<&'static Account> {
+        self.account
     }
 
     /// Reserves the domain for its only queue pair.

@@ -60,6 +60,42 @@ def taken(pair: Pair) -> None:
     assert resources.module_use(pair.server, "rpcrdma_rs") == users
 
 
+OTHER = NFS_PORT + 1
+BY_NAME = f"echo 'rdma {NFS_PORT}' >{PORTLIST}"
+BY_NETLINK = f"nfsdctl listener +rdma::{OTHER}"
+
+
+@test(
+    "listeners by netlink, {first} first",
+    *("H-101", "H-103", "V1-142"),
+    server="ours",
+    cases=[{"first": "they"}, {"first": "others"}],
+)
+def netlink(pair: Pair, first: str) -> None:
+    """nfsdctl makes and removes listeners beside those by name; nothing of them stays, and mounts go on by the one that does."""
+    server = pair.server
+    before = idle(server)
+    commands = (BY_NETLINK, BY_NAME) if first == "they" else (BY_NAME, BY_NETLINK)
+    server.run("\n".join(commands))
+    listed = server.run("nfsdctl listener").out
+    # At an address of each family.
+    assert listed.count("rdma:") == 4 and listed.count(f":{OTHER}") == 2, listed
+    ports = [line for line in server.run(f"cat {PORTLIST}").lines if line.startswith("rdma ")]
+    assert sorted(ports) == [f"rdma {port}" for port in (NFS_PORT, NFS_PORT, OTHER, OTHER)], ports
+    server.run("nfsdctl threads 4")
+    for port in (NFS_PORT, OTHER):
+        pair.mount("4.2", f"port={port}")
+        pair.client.run(f"echo {port} >{MOUNT_POINT}/port; rm {MOUNT_POINT}/port")
+        pair.umount()
+    refused = server.run(f"nfsdctl listener -rdma::{OTHER}", check=False)
+    assert "busy" in refused.out.lower(), refused
+    server.run("nfsdctl threads 0")
+    server.run(f"nfsdctl listener +rdma::{OTHER} 2>/dev/null || true; nfsdctl listener -rdma::{OTHER}")
+    assert f":{OTHER}" not in server.run("nfsdctl listener").out
+    assert idle(server) == before
+    server.run(RESTART)
+
+
 @test("mount by {by}, vers={vers}", "V1-141", server="ours", cases=MOUNTS)
 def mount(pair: Pair, by: str, vers: str) -> None:
     """Names and small files, there and back; the connection ends with the mount."""

@@ -89,7 +89,7 @@ fn bind_sized(
 ) -> Result<Halves, Unbound> {
     let failed = |step| move |error| Unbound::Failed(ConnectError::at(step)(error));
 
-    let pd = Pd::new(id.device().clone()).map_err(failed(Step::ProtectionDomain))?;
+    let pd = Pd::new(id.device().clone(), None).map_err(failed(Step::ProtectionDomain))?;
     let cq = match Cq::new(id.device().clone(), connection.clone(), size) {
         Ok(cq) => cq,
         Err(error) => return Err(Unbound::Refused(id, Step::CompletionQueue, error)),

@@ -10,6 +10,7 @@ use kernel::{
 
 use super::{
     super::{
+        accept,
         admission::Admission,
         stats::SUMS, //
     },
@@ -236,6 +237,8 @@ impl<'c> View<'c> {
         seq_print!(seq, "sends posted {sends_posted} of {sends_allocated}\n");
         seq_print!(seq, "registrations used {used} of {made}\n");
         seq_print!(seq, "memory {kib} KiB of {limit}\n");
+        let (all, most) = accept::memory();
+        seq_print!(seq, "server_memory {} KiB of {}\n", all / 1024, most / 1024);
     }
 }
 
