@@ -72,6 +72,7 @@ ORDER = (
     "test_live_sizes",
     "test_callbacks",
     "test_serving",
+    "test_storms",
     "test_reply_fields",
     "test_credits",
     "test_private_data",

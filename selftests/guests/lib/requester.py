@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from guests.harness.guest import Guest
 from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
 from guests.peer import wire
@@ -25,6 +26,13 @@ def null(xid: int = XID, credits: int = 32) -> bytes:
     return wire.msg(xid, credits, wire.rpc_call(xid, NFS, 3, 0))
 
 
+def share_peer(guest: Guest) -> None:
+    """Puts the programs of the peer into the guest's share."""
+    if not (guest.share / "peer").exists():
+        source = Path(__file__).parent.parent / "peer"
+        shutil.copytree(source, guest.share / "peer", ignore=shutil.ignore_patterns("__pycache__"))
+
+
 # An exchange that waits until `carried_out` has called `until`.
 MEANWHILE = "/share/meanwhile"
 
@@ -35,9 +43,7 @@ def carried_out(
     """What the requester (peer/requester.py) in the client guest reports of these connections."""
     share = pair.client.share
     (share / "meanwhile").unlink(missing_ok=True)
-    if not (share / "peer").exists():
-        source = Path(__file__).parent.parent / "peer"
-        shutil.copytree(source, share / "peer", ignore=shutil.ignore_patterns("__pycache__"))
+    share_peer(pair.client)
     (share / "orders.json").write_text(json.dumps(orders))
     program = (
         "python3 -I -S -B -c 'import sys; sys.path.insert(0, \"/share/peer\"); import requester; requester.main()'"

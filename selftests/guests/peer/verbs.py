@@ -11,7 +11,8 @@ import socket
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
 # enum rdma_cm_event_type
-ADDR_RESOLVED, ROUTE_RESOLVED, CONNECT_REQUEST, REJECTED, ESTABLISHED, DISCONNECTED = 0, 2, 4, 8, 9, 10
+ADDR_RESOLVED, ROUTE_RESOLVED, CONNECT_REQUEST, CONNECT_ERROR, UNREACHABLE, REJECTED = 0, 2, 4, 6, 7, 8
+ESTABLISHED, DISCONNECTED, TIMEWAIT_EXIT = 9, 10, 15
 PORT_SPACE_TCP = 0x106
 
 QPT_RC = 2
@@ -228,10 +229,16 @@ class Ops:
         """Requests an event at the next completion."""
         self._req_notify(cq, 0)
 
-    def post_send(self, qp, addr, length, lkey, handle=None):
+    def post_send(self, qp, addr, length, lkey, handle=None, ident=0):
         """Posts a signalled Send, which invalidates `handle` if given."""
         sge = Sge(addr, length, lkey)
-        wr = SendWr(sg_list=ctypes.pointer(sge), num_sge=1 if length else 0, opcode=WR_SEND, send_flags=SEND_SIGNALED)
+        wr = SendWr(
+            wr_id=ident,
+            sg_list=ctypes.pointer(sge),
+            num_sge=1 if length else 0,
+            opcode=WR_SEND,
+            send_flags=SEND_SIGNALED,
+        )
         if handle is not None:
             wr.opcode, wr.invalidate_rkey = WR_SEND_WITH_INV, handle
         self._check("post_send", self._post_send(qp, ctypes.addressof(wr), byref(c_void_p())))

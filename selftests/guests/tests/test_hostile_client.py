@@ -6,13 +6,11 @@ Each message is followed by a good call on the same connection; after each famil
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
+from guests.harness.pair import MOUNT_POINT, Pair
 from guests.harness.registry import test
-from guests.lib import resources
 from guests.lib.hostile_calls import FAMILIES
+from guests.lib.leftovers import connections, nothing_left
 from guests.lib.requester import (
     CHUNK,
     NFS,
@@ -38,28 +36,6 @@ from guests.peer.wire import words
 
 # The server's device, about RDMA that the client's has refused.
 REFUSALS = (r"rxe0: .*", r"make_send_cqe: .*")
-SLACK = 2048  # KiB of memory that a server at work may take or give back meanwhile
-
-
-def connections(pair: Pair) -> int:
-    """The connections that the server has accepted."""
-    shown = pair.server.run(f"rdma resource show cm_id | grep -c 'state CONNECT.*:{NFS_PORT}' || true").out
-    return int(shown)
-
-
-@contextmanager
-def nothing_left(pair: Pair) -> Iterator[None]:
-    """After the block the server has the connections, objects of RDMA and memory that it had before."""
-    # The first connection of a boot fills caches.
-    carried_out(pair, {"exchanges": [[null().hex()]]})
-    wait_until(lambda: not connections(pair), "a connection is left", 20 * pair.options.slowness)
-    objects, memory = resources.rdma(pair.server), resources.memory(pair.server)
-    yield
-    wait_until(lambda: not connections(pair), "a connection is left", 20 * pair.options.slowness)
-    wait_until(lambda: resources.rdma(pair.server) == objects, "objects are left", 20 * pair.options.slowness)
-    after = resources.memory(pair.server)
-    grown = {kind: after[kind] - memory[kind] for kind in memory}
-    assert all(kib < SLACK for kib in grown.values()), f"the server holds more: {grown} KiB"
 
 
 @test(

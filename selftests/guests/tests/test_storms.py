@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Many clients at once that use the server badly, and one beside them that notices little of it.
+
+The good client is a mount that writes records and looks up names during the storm. Afterwards its records are whole, and the
+server has nothing of the storm. --rounds 20 repeats each storm twenty times.
+"""
+
+from __future__ import annotations
+
+import re
+
+from guests.harness.network import CLIENT
+from guests.harness.pair import MOUNT_POINT, Pair, wait_until
+from guests.harness.registry import test
+from guests.lib.crowd import Crowd
+from guests.lib.leftovers import connections, nothing_left
+from guests.lib.mountstats import transport
+from guests.lib.requester import BARE, export_file, header, read_list, read_of, segment
+from guests.lib.rules import rule
+from guests.lib.sight import served
+from guests.lib.steady import Writer
+from guests.peer import wire
+from guests.peer.wire import words
+
+QUIET = "/tmp/probe.enough"
+# The server's device, about memory and queue pairs of clients that are gone.
+DEVICE = (r"rxe0: .*", r"make_send_cqe: .*")
+MEMORY = 65536
+STAYS = ("half-open", "silent", "deaf")
+STORMS = {"calls": 500, "half-open": 100, "silent": 200, "killed": 20, "overrun": 10, "deaf": 20}
+
+
+class Probe:
+    """Names that are looked up over the good mount."""
+
+    def __init__(self, pair: Pair):
+        self._pair = pair
+        pair.client.run(f"rm -f {QUIET}")
+        self._job = pair.client.spawn(f"python3 -I -S /share/tools/probe.py {MOUNT_POINT} {QUIET}")
+
+    def finish(self) -> list[int]:
+        """The number of names, and milliseconds: median, 99th percentile and longest."""
+        self._pair.client.run(f"touch {QUIET}")
+        return [int(word) for word in self._pair.client.finish(self._job, "the probe", 120).out.split()]
+
+
+def messages(pair: Pair) -> list[str]:
+    """Calls whose data nfsd reads from the client's memory, and writes to it."""
+    fh, _ = export_file(pair, MEMORY)
+    reads = [
+        header(words(0, 1, 1).hex() + segment(MEMORY) + words(0, 0).hex(), xid=0x2000 + number)
+        + (words(0x2000 + number).hex() + read_of(fh, MEMORY).hex()[8:])
+        for number in range(4)
+    ]
+    long_calls = [
+        header(read_list((0, segment(MEMORY))) + BARE[8:], wire.RDMA_NOMSG, xid=0x3000 + number) for number in range(4)
+    ]
+    return [*reads, *long_calls]
+
+
+def no_thread_hangs(pair: Pair) -> None:
+    """No thread of the server sleeps for good."""
+    look = "for file in /proc/[0-9]*/stat; do cat $file 2>/dev/null; done | sed -n 's/.*(\\(nfsd\\|k*worker.*\\)) D .*/\\1/p'"
+    wait_until(lambda: not pair.server.run(look).out.strip(), "a thread hangs", 10 * pair.options.slowness)
+
+
+@test(
+    "{count} clients: {kind}",
+    *("H-101", "H-104", "H-111", "H-125", "H-139", "H-149", "V1-121"),
+    server="ours",
+    device="rxe",
+    limit=300,
+    allowed=DEVICE,
+    cases=[{"kind": kind, "count": count} for kind, count in STORMS.items()],
+)
+def storm(pair: Pair, kind: str, count: int) -> None:
+    """The good client goes on, no thread hangs, and the server has nothing of them when they are gone."""
+    stays = kind in STAYS
+    limit = 60 * pair.options.slowness
+    orders = {"memory": bytes(MEMORY).hex(), "messages": messages(pair)}
+    pair.mount("3")
+    before = transport(pair.client, MOUNT_POINT)["connect_count"]
+    probe = Probe(pair)
+    Writer(pair).finish()
+    calm = probe.finish()
+    found, recoveries, times = {}, [], []
+    # The first of a boot fills caches.
+    first = Crowd(pair, kind, count, **orders)
+    _ = first.finish() if stays else first.wait()
+    with nothing_left(pair, others=1):
+        for _ in range(max(1, pair.options.rounds // 2)):
+            probe, writer = Probe(pair), Writer(pair)
+            crowd = Crowd(pair, kind, count, **orders)
+            if stays:
+                wait_until(lambda: connections(pair) > count // 2, "too few are there", limit)
+                writer.wait_beyond(writer.written() + 20)
+            found = crowd.finish() if stays else crowd.wait()
+            recoveries.append(wait_until(lambda: connections(pair) == 1, "connections are left", limit))
+            writer.finish()
+            times.append(probe.finish())
+        no_thread_hangs(pair)
+    assert transport(pair.client, MOUNT_POINT)["connect_count"] == before, "the good client has lost its connection"
+    pair.umount()
+    print(
+        f"# {found}; gone within {max(recoveries):.1f} s; names looked up (number, ms): calm {calm}, storm {times[-1]}"
+    )
+    if kind == "calls":
+        # sunrpc keeps 64 connections that have yet to prove themselves, and ends the oldest beyond.
+        assert found["established"] + found["rejected"] == count and found["replies"] >= 64, found
+    elif kind == "overrun":
+        assert found["replies"] >= count, found
+    worst = max(longest for *_, longest in times)
+    assert worst <= max(20 * calm[-1], 5000 * pair.options.slowness), (calm, times)
+
+
+REFUSED = (*DEVICE, r"refused: (rule few allows 20 connections|server_memory allows 2048 KiB)")
+
+
+@test("more silent clients than the limit", "H-139", server="ours", device="rxe", limit=120, allowed=REFUSED)
+def limited(pair: Pair) -> None:
+    """A rule for their address has those beyond its limit rejected; the good client stays."""
+    count, most = 60, 20
+    with rule(pair.server, "few", side="server", peer=CLIENT.ipv4, connections=most):
+        pair.mount("3")
+        with nothing_left(pair, others=1):
+            crowd = Crowd(pair, "silent", count)
+            wait_until(lambda: connections(pair) == most, "not as many as permitted", 60 * pair.options.slowness)
+            pair.client.run(f"echo still >{MOUNT_POINT}/here; grep -qx still {MOUNT_POINT}/here")
+            found = crowd.finish()
+        assert (found["established"], found["rejected"]) == (most - 1, count - most + 1), found
+        pair.umount()
+
+
+def used(pair: Pair) -> tuple[int, int]:
+    """The memory of the buffers of all connections in KiB, and its limit."""
+    found = re.match(r"(\d+) KiB of (\d+)$", served(pair.server)[0]["server_memory"])
+    assert found
+    return int(found[1]), int(found[2])
+
+
+@test("more clients than memory for them", "H-139", server="ours", device="rxe", limit=120, allowed=REFUSED)
+def memory(pair: Pair) -> None:
+    """Buffers of all clients together stay within the limit, at which more are refused; the good client stays, and others
+    come in when those are gone."""
+    count, most = 30, 2048
+    parameter = "/sys/module/rpcrdma_rs/parameters/server_memory"
+    pair.mount("3")
+    with nothing_left(pair, others=1):
+        pair.server.run(f"echo {most} >{parameter}")
+        crowd = Crowd(pair, "silent", count)
+        wait_until(lambda: used(pair)[0] > most // 2, "the limit is far", 60 * pair.options.slowness)
+        pair.client.run(
+            f"dd if=/dev/zero of={MOUNT_POINT}/here bs=64k count=64 conv=fsync status=none; rm {MOUNT_POINT}/here"
+        )
+        taken, limit = used(pair)
+        found = crowd.finish()
+        print(f"# {found} of {count} within {limit} KiB, of which {taken} are used")
+        assert limit == most and taken <= most, (taken, limit)
+        assert 3 <= found["established"] < count and found["established"] + found["rejected"] == count, found
+        wait_until(lambda: connections(pair) == 1, "connections are left", 60 * pair.options.slowness)
+        found = Crowd(pair, "calls", 3).wait()
+        assert found["replies"] == 3, found
+        pair.server.run(f"echo 0 >{parameter}")
+    pair.umount()
