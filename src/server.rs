@@ -30,6 +30,7 @@ mod admission;
 mod connection;
 mod connections;
 mod listener;
+mod memory;
 mod refused;
 mod size;
 mod stats;

@@ -66,7 +66,7 @@ pub(super) fn deliver(connection: &Connection, xid: u32, credits: u32, payload: 
         Err(DeliverError::TooLong) => {
             stats.reverse_unserved.inc();
             let (wire, grant) = (connection.wire(), grant(connection));
-            reply_at_once(connection, |out| wire.encode_system_error(xid, grant, out));
+            let _ = reply_at_once(connection, |out| wire.encode_system_error(xid, grant, out));
         }
         Err(DeliverError::NoSlot) => {
             stats.reverse_overflows.inc();
@@ -84,7 +84,7 @@ pub(super) fn refuse(connection: &Connection, xid: u32, version: u32, error: &Rd
     {
         return connection.shared.stats.odd_operations.inc();
     }
-    reply_at_once(connection, |out| {
+    let _ = reply_at_once(connection, |out| {
         wire.encode_error(xid, version, grant, error, out)
     });
 }
@@ -96,8 +96,9 @@ pub(super) fn respond(connection: &Connection, response: Response) {
     let (message, grant) = (Message::Response(response), grant(connection));
 
     if is_free && !connection.characteristics.has_response() {
-        reply_at_once(connection, |out| message.write(grant, out));
-        connection.trace_sent(&message);
+        if reply_at_once(connection, |out| message.write(grant, out)) {
+            connection.trace_sent(&message);
+        }
     } else if !connection.characteristics.keep(response) {
         // A third request: a server has one at a time.
         connection.lost(CloseReason::NotRefused);
@@ -107,10 +108,11 @@ pub(super) fn respond(connection: &Connection, response: Response) {
 /// Sends the message that `encode` writes in return to a reverse call that is not served. One
 /// buffer is reserved for it. If the server sends another such call before the buffer comes
 /// back, the connection ends, so that the server does not wait for a reply in vain (V1-121).
+/// Returns `true` if it was posted.
 fn reply_at_once(
     connection: &Connection,
     encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
-) {
+) -> bool {
     let posted = connection.link.with_qp(|qp| {
         qp.post_spare(|out| encode(out).ok().and_then(|len| u32::try_from(len).ok()))
     });
@@ -119,6 +121,7 @@ fn reply_at_once(
         Some(Ok(false)) => connection.lost(CloseReason::NotRefused),
         Some(Err(error)) => connection.post_failed(error),
     }
+    posted == Some(Ok(true))
 }
 
 /// Writes the message with `reply`. Returns its length, or `None` if it does not fit.

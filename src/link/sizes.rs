@@ -122,7 +122,8 @@ impl Sizes {
     }
 
     /// Exchanges the buffers of `link` for others of the lengths that the exchange wants, as far as
-    /// `memory` bytes permit. Process context. One thread calls it at a time, and orders no other
+    /// `memory` bytes permit, unless the last exchange was just before: the next call looks again
+    /// then. Process context. One thread calls it at a time, and orders no other
     /// buffers while it runs.
     pub(crate) fn adapt<H>(&self, link: &Link<H>, memory: u64)
     where
@@ -130,6 +131,9 @@ impl Sizes {
     {
         let mut before = None;
 
+        if self.pause() != 0 {
+            return self.stir();
+        }
         // Each round ends with the wanted lengths, or wants less.
         while let Some(want) = self.wanted(link).filter(|want| before != Some(*want)) {
             before = Some(want);
@@ -149,7 +153,7 @@ impl Sizes {
                 self.lower(want, less(want, buffers.lacks_receives()));
                 continue;
             }
-            // The peer may have requested another size: another round follows then.
+            // The peer may have requested another size. What follows from that waits for a pause.
             self.with(|exchange| {
                 if lengths(exchange) == want {
                     if let Some(edition) = link.with_qp(|qp| qp.exchange(&mut buffers)).flatten() {
@@ -157,6 +161,7 @@ impl Sizes {
                     }
                 }
             });
+            return self.stir();
         }
     }
 

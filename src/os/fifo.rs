@@ -4,7 +4,8 @@
 
 use kernel::prelude::*;
 
-/// A queue of fixed capacity, whose items leave in the order in which they came.
+/// A queue of fixed capacity, whose items leave in the order in which they came, but for those that
+/// are added in front.
 ///
 /// # Invariants
 ///
@@ -90,7 +91,27 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// Takes the item that has been here longest.
+    /// Adds an item in front of all others.
+    ///
+    /// # Errors
+    ///
+    /// The item, if the queue is full.
+    pub(crate) fn push_first(&mut self, item: T) -> Result<(), T> {
+        let before = self.index(self.places.len().saturating_sub(1));
+
+        match self.places.get_mut(before) {
+            Some(place @ None) => {
+                *place = Some(item);
+                // INVARIANT: The place in front of the first item has one now.
+                self.first = before;
+                self.len = self.len.saturating_add(1);
+                Ok(())
+            }
+            _ => Err(item),
+        }
+    }
+
+    /// Takes the first item.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let item = self.places.get_mut(self.first)?.take()?;
@@ -128,6 +149,28 @@ mod tests {
             assert_eq!(queue.push(1), Ok(()));
             assert_eq!(queue.pop(), Some(1));
         }
+        Ok(())
+    }
+
+    /// Items that are added in front leave first.
+    #[test]
+    fn first() -> Result {
+        let mut queue = Fifo::new(3)?;
+
+        for _ in 0..5 {
+            assert_eq!(queue.push(2), Ok(()));
+            assert_eq!(queue.push_first(1), Ok(()));
+            assert_eq!(queue.push(3), Ok(()));
+            assert_eq!(queue.push_first(0), Err(0));
+            assert_eq!(
+                [queue.pop(), queue.pop(), queue.pop()],
+                [Some(1), Some(2), Some(3)]
+            );
+            // The next round begins at another place.
+            assert_eq!((queue.push_first(4), queue.pop()), (Ok(()), Some(4)));
+            assert_eq!((queue.push(5), queue.pop()), (Ok(()), Some(5)));
+        }
+        assert_eq!(Fifo::new(0)?.push_first(1), Err(1));
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use super::{
         Own,
         MOST_SINKS, //
     },
+    memory,
     size::{
         fit,
         Wants,
@@ -36,7 +37,6 @@ use crate::{
     proto::PrivateData,
     sunrpc::svc::SvcXprt,
     verbs::{
-        Account,
         Cq,
         Pd,
         QpSize, //
@@ -61,14 +61,6 @@ struct BoundRequest {
     credits: u32,
 }
 
-/// The memory of the buffers of all connections of clients.
-static MEMORY: Account = Account::new();
-
-/// Bytes of the buffers of all connections of clients, and their limit.
-pub(super) fn memory() -> (usize, usize) {
-    MEMORY.usage()
-}
-
 /// Makes a queue pair of `size`.
 ///
 /// # Errors
@@ -81,7 +73,7 @@ fn bind_with(
 ) -> Result<cm::BoundRequest<Connection>, (Option<Acceptable<Connection>>, Error)> {
     let device = request.device().clone();
 
-    match Pd::new(device.clone(), Some(&MEMORY))
+    match Pd::new(device.clone(), Some(memory::account()))
         .and_then(|pd| Ok((pd, Cq::new(device, connection.clone(), size)?)))
     {
         Ok((pd, cq)) => request.bind(cq, pd, size),
@@ -135,7 +127,6 @@ fn bind(
 /// Takes the steps up to the reply to the request: a queue pair with Receives, then the terms.
 fn open(connection: &Arc<Connection>, request: Incoming<Connection>, xprt: SvcXprt) -> Result {
     let policy = connection.admission().policy;
-    MEMORY.limit(policy::server_memory());
     let request = request.ready()?;
     let local = request.local();
     let mut own = policy.own();

@@ -11,7 +11,10 @@ use kernel::prelude::*;
 
 use crate::{
     cm::Request,
-    os::Last,
+    os::{
+        series::EDQUOT,
+        Last, //
+    },
     policy::{
         self,
         pattern::DeviceName,
@@ -99,7 +102,7 @@ impl Admission {
             None if error == EBUSY => {
                 pr_warn!("{peer}: refused: server_connections allows {most}\n");
             }
-            _ if error == ENOSPC => {
+            _ if error == EDQUOT => {
                 let kib = policy::server_memory() / 1024;
                 pr_warn!("{peer}: refused: server_memory allows {kib} KiB\n");
             }

@@ -10,6 +10,8 @@ use kernel::{
     }, //
 };
 
+use crate::os::series::EDQUOT;
+
 /// Counts the bytes of the buffers of all protection domains that have it.
 pub(crate) struct Account {
     taken: Atomic<usize>,
@@ -39,20 +41,25 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// `ENOSPC` beyond the limit.
+    /// `EDQUOT` beyond the limit.
     pub(super) fn take(&self, bytes: usize) -> Result {
-        let before = self.taken.fetch_add(bytes, Relaxed);
+        let mut before = self.taken.load(Relaxed);
 
-        if before.saturating_add(bytes) > self.most.load(Relaxed) {
-            self.give(bytes);
-            return Err(ENOSPC);
+        loop {
+            let after = before.saturating_add(bytes);
+            if after > self.most.load(Relaxed) {
+                return Err(EDQUOT);
+            }
+            match self.taken.cmpxchg(before, after, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => before = now,
+            }
         }
-        Ok(())
     }
 
     /// Gives back what a buffer took.
     pub(super) fn give(&self, bytes: usize) {
-        self.taken.fetch_sub(bytes, Relaxed);
+        self.taken.fetch_add(bytes.wrapping_neg(), Relaxed);
     }
 }
 
@@ -68,12 +75,12 @@ mod tests {
 
         account.limit(10);
         assert!(account.take(6).is_ok());
-        assert!(account.take(5) == Err(ENOSPC));
+        assert!(account.take(5) == Err(EDQUOT));
         assert!(account.take(4).is_ok());
         assert_eq!(account.usage(), (10, 10));
         account.give(6);
         account.limit(3);
-        assert!(account.take(1) == Err(ENOSPC));
+        assert!(account.take(1) == Err(EDQUOT));
         account.give(4);
         assert!(account.take(3).is_ok());
     }

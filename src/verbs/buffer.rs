@@ -35,54 +35,82 @@ pub(super) use recv::{
 ///
 /// # Invariants
 ///
-/// `addr` is a mapping of the `size` bytes of capacity of `mem`, in direction `dir` for the device
-/// of `pd`, on whose account they are. The elements of `mem` are the bytes that have a value.
+/// `addr` is a mapping of the bytes of capacity of `mem`, as many as `place` has, in direction `dir`
+/// for the device of its domain. The elements of `mem` are the bytes that have a value.
 struct DmaBuffer {
     mem: KVec<u8>,
-    size: usize,
     addr: u64,
     dir: c_int,
+    place: Place,
+}
+
+/// Bytes on the account of a protection domain.
+struct Place {
+    size: usize,
     pd: Arc<Pd>,
+}
+
+impl Place {
+    /// Takes `size` bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Account::take`](super::Account::take).
+    fn take(pd: &Arc<Pd>, size: usize) -> Result<Self> {
+        if let Some(account) = pd.account() {
+            account.take(size)?;
+        }
+        Ok(Self {
+            size,
+            pd: pd.clone(),
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(account) = self.pd.account() {
+            account.give(self.size);
+        }
+    }
 }
 
 impl DmaBuffer {
     /// Makes a buffer of zeroes that the device reads.
     fn to_device(pd: &Arc<Pd>, size: usize) -> Result<Self> {
+        let place = Place::take(pd, size)?;
         let mut mem = KVec::with_capacity(size, GFP_KERNEL | __GFP_NOWARN | __GFP_ZERO)?;
         // SAFETY: The capacity is at least `size` elements, and the allocator has zeroed them.
         unsafe { mem.inc_len(size) };
-        Self::map(pd, mem, size, bindings::RPCRDMA_RS_DMA_TO_DEVICE)
+        Self::map(place, mem, bindings::RPCRDMA_RS_DMA_TO_DEVICE)
     }
 
     /// Makes a buffer that the device writes to. It has no bytes before that: zeroing memory that
     /// is overwritten is a tenth of the cost of a connection.
     fn from_device(pd: &Arc<Pd>, size: usize) -> Result<Self> {
+        let place = Place::take(pd, size)?;
         let mem = KVec::with_capacity(size, GFP_KERNEL | __GFP_NOWARN)?;
-        Self::map(pd, mem, size, bindings::RPCRDMA_RS_DMA_FROM_DEVICE)
+        Self::map(place, mem, bindings::RPCRDMA_RS_DMA_FROM_DEVICE)
     }
 
-    fn map(pd: &Arc<Pd>, mut mem: KVec<u8>, size: usize, dir: c_int) -> Result<Self> {
-        let device = pd.device().as_ptr();
-        let account = pd.account();
-
-        account.map_or(Ok(()), |account| account.take(size))?;
+    /// Maps `mem`, whose capacity is the size of `place`.
+    fn map(place: Place, mut mem: KVec<u8>, dir: c_int) -> Result<Self> {
+        let (device, size) = (place.pd.device().as_ptr(), place.size);
 
         // SAFETY: `mem` is `size` bytes from kmalloc and stays where it is while the mapping lasts.
         let addr =
             unsafe { bindings::ib_dma_map_single(device, mem.as_mut_ptr().cast(), size, dir) };
         // SAFETY: `addr` came from the mapping call for this device.
         if unsafe { bindings::ib_dma_mapping_error(device, addr) } != 0 {
-            account.inspect(|account| account.give(size));
             return Err(EIO);
         }
         // INVARIANT: `ib_dma_map_single` has mapped the `size` bytes of `mem` at `addr` in
         // direction `dir`.
         Ok(Self {
             mem,
-            size,
             addr,
             dir,
-            pd: pd.clone(),
+            place,
         })
     }
 
@@ -90,7 +118,7 @@ impl DmaBuffer {
         bindings::ib_sge {
             addr: self.addr,
             length: len,
-            lkey: self.pd.local_dma_lkey(),
+            lkey: self.place.pd.local_dma_lkey(),
         }
     }
 
@@ -99,7 +127,12 @@ impl DmaBuffer {
         // SAFETY: By the type invariants `addr` is mapped for this device and direction, over at
         // least `len` bytes.
         unsafe {
-            bindings::ib_dma_sync_for_device(self.pd.device().as_ptr(), self.addr, len, self.dir)
+            bindings::ib_dma_sync_for_device(
+                self.place.pd.device().as_ptr(),
+                self.addr,
+                len,
+                self.dir,
+            )
         }
     }
 
@@ -108,19 +141,18 @@ impl DmaBuffer {
         // SAFETY: By the type invariants `addr` is mapped for this device and direction, over at
         // least `len` bytes.
         unsafe {
-            bindings::ib_dma_sync_for_cpu(self.pd.device().as_ptr(), self.addr, len, self.dir)
+            bindings::ib_dma_sync_for_cpu(self.place.pd.device().as_ptr(), self.addr, len, self.dir)
         }
     }
 }
 
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
-        let device = self.pd.device().as_ptr();
+        let device = self.place.pd.device().as_ptr();
 
         // SAFETY: By the type invariants these are the address, the length and the direction of the
         // mapping, which ends only here.
-        unsafe { bindings::ib_dma_unmap_single(device, self.addr, self.size, self.dir) };
-        self.pd.account().inspect(|account| account.give(self.size));
+        unsafe { bindings::ib_dma_unmap_single(device, self.addr, self.place.size, self.dir) }
     }
 }
 
@@ -178,7 +210,7 @@ impl SendBuffer {
 
     /// Bytes that it has room for.
     pub(super) fn len(&self) -> usize {
-        self.0.buf.size
+        self.0.buf.place.size
     }
 
     /// The message under construction.
@@ -215,7 +247,7 @@ impl SendBuffer {
     /// Returns `true` if the buffer belongs to the domain `pd`.
     #[inline]
     pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
-        Arc::ptr_eq(&self.0.buf.pd, pd)
+        Arc::ptr_eq(&self.0.buf.place.pd, pd)
     }
 
     /// Makes the work request for the first `len` bytes, at most the whole buffer, as Send
@@ -229,7 +261,7 @@ impl SendBuffer {
     ) -> *mut bindings::ib_send_wr {
         let inner = &mut *self.0;
         // CAST: The buffers of a connection are short.
-        let len = len.min(inner.buf.size as u32);
+        let len = len.min(inner.buf.place.size as u32);
 
         inner.number = number;
         inner.sge.length = len;

@@ -106,7 +106,7 @@ PLACES = {
     "src/server/connection/open.rs: open": "PD-13 PD-15 PD-17 PD-22",
     "src/server/connection/read.rs: read": "V1-157",
     "src/server/connection/read.rs: Parts": "V1-73 V1-76",
-    "src/server/connection/receive.rs: arrived": "V2-75",
+    "src/server/connection/receive.rs: refuse_operation": "V2-75",
     "src/server/connection/receive.rs: enqueue": "V1-35 V1-36",
     "src/server/connection/receive.rs: reject": "V1-40 V1-103",
     "src/server/connection/receive.rs: take_call": "V1-109",

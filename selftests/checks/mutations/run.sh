@@ -43,10 +43,11 @@ host_tests() {
 	(exec setsid "$tree/selftests/setup/enter.sh" env CARGO_INCREMENTAL=1 CARGO_PROFILE_TEST_OPT_LEVEL="$level" cargo test --locked \
 		--no-fail-fast --manifest-path selftests/host/Cargo.toml --target-dir /repo/out/target-mutations -- "$@") >>"$log" 2>&1 &
 	local pid=$!
-	if tail -n +1 --pid="$pid" -f "$log" | grep -q -m 1 -E '^test .* FAILED$'; then
-		kill -TERM -- "-$pid" 2>/dev/null
-	fi
-	wait "$pid"
+	# SIGTERM has no effect on the first process of a namespace.
+	if grep -q -m 1 -E '^test .* FAILED$' < <(exec tail -n +1 --pid="$pid" -f "$log"); then
+		kill -KILL -- "-$pid"
+	fi 2>/dev/null
+	wait "$pid" 2>/dev/null
 }
 
 # Runs the test that must fail. A build that fails finds nothing: only the result of a test counts.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from guests.harness.pair import NFS_PORT, Pair, wait_until
+from guests.harness.pair import NFS_PORT, Late, Pair, wait_until
 from guests.lib import resources
 from guests.lib.requester import carried_out, null
 
@@ -20,10 +20,10 @@ def connections(pair: Pair) -> int:
 
 
 @contextmanager
-def nothing_left(pair: Pair, others: int = 0) -> Iterator[None]:
+def nothing_left(pair: Pair, others: int = 0, slack: int = SLACK) -> Iterator[None]:
     """After the block the server has the connections, objects of RDMA and memory that it had before.
 
-    `others` are connections that stay.
+    `others` are connections that stay. The memory may differ by `slack` KiB.
     """
     limit = 20 * pair.options.slowness
     # The first connection of a boot fills caches.
@@ -38,9 +38,7 @@ def nothing_left(pair: Pair, others: int = 0) -> Iterator[None]:
         return {kind: kib - memory[kind] for kind, kib in resources.memory(pair.server).items()}
 
     # The connection manager keeps identifiers of ended connections for a while.
-    wait_until(
-        lambda: all(kib < SLACK for kib in grown().values()),
-        f"the server holds more, KiB: {grown()}",
-        limit,
-        interval=1,
-    )
+    try:
+        wait_until(lambda: all(kib < slack for kib in grown().values()), "the server holds more", limit, interval=1)
+    except Late as late:
+        raise AssertionError(f"{late}: {grown()} KiB") from late

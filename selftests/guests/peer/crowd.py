@@ -131,12 +131,12 @@ class Crowd:
         while not self._is_over():
             if time.monotonic() > end:
                 raise TimeoutError(f"not over: {self.found}")
-            fds = [self.channel.contents.fd, *([self.completions.contents.fd] if self.pd else [])]
-            ready, _, _ = select.select(fds, [], [], LOOK_SECONDS)
-            if fds[0] in ready and not self._looks_away():
-                self._event()
-            if fds[1:] and fds[1] in ready:
-                self._complete()
+            acts = {} if self._looks_away() else {self.channel.contents.fd: self._event}
+            if self.pd:
+                acts[self.completions.contents.fd] = self._complete
+            ready, _, _ = select.select([*acts], [], [], LOOK_SECONDS)
+            for fd in ready:
+                acts[fd]()
         return self.found
 
     def _looks_away(self):
@@ -193,8 +193,8 @@ class Crowd:
         elif self.kind == "deaf":
             for number in range(16):
                 client.call(number)
-        elif self.kind == "killed" and self.found["established"] == len(self.clients):
-            for each in self.clients:
+        elif self.kind == "killed" and self.found["established"] + self.found["rejected"] == len(self.clients):
+            for each in filter(lambda each: each.is_established, self.clients):
                 for text in self.orders["messages"]:
                     text = text.replace("h" * 8, f"{self.memory.rkey:08x}").replace(
                         "o" * 16, f"{self.memory.addr:016x}"

@@ -83,6 +83,8 @@ class Requester:
             private_data_len=len(private_data),
             responder_resources=depth,
             retry_count=6,
+            # For the server, whose messages wait until this end posts Receives.
+            rnr_retry_count=7,
         )
         verbs.connect(self._id, byref(param))
         data = self._wait(verbs.ESTABLISHED)

@@ -2,7 +2,7 @@
 """Many clients at once that use the server badly, and one beside them that notices little of it.
 
 The good client is a mount that writes records and looks up names during the storm. Afterwards its records are whole, and the
-server has nothing of the storm. --rounds 20 repeats each storm twenty times.
+server has nothing of the storm. --rounds 40 repeats each storm twenty times.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ QUIET = "/tmp/probe.enough"
 # The server's device, about memory and queue pairs of clients that are gone.
 DEVICE = (r"rxe0: .*", r"make_send_cqe: .*")
 MEMORY = 65536
+# KiB: a hundred connections and more leave pages of the allocator in partial use; the buffers of one have 200.
+SLACK = 6144
 STAYS = ("half-open", "silent", "deaf")
 STORMS = {"calls": 500, "half-open": 100, "silent": 200, "killed": 20, "overrun": 10, "deaf": 20}
 
@@ -87,12 +89,12 @@ def storm(pair: Pair, kind: str, count: int) -> None:
     # The first of a boot fills caches.
     first = Crowd(pair, kind, count, **orders)
     _ = first.finish() if stays else first.wait()
-    with nothing_left(pair, others=1):
+    with nothing_left(pair, others=1, slack=SLACK):
         for _ in range(max(1, pair.options.rounds // 2)):
             probe, writer = Probe(pair), Writer(pair)
             crowd = Crowd(pair, kind, count, **orders)
             if stays:
-                wait_until(lambda: connections(pair) > count // 2, "too few are there", limit)
+                wait_until(lambda: connections(pair) > min(count // 2, 50), "too few are there", limit)
                 writer.wait_beyond(writer.written() + 20)
             found = crowd.finish() if stays else crowd.wait()
             recoveries.append(wait_until(lambda: connections(pair) == 1, "connections are left", limit))
@@ -122,7 +124,7 @@ def limited(pair: Pair) -> None:
     count, most = 60, 20
     with rule(pair.server, "few", side="server", peer=CLIENT.ipv4, connections=most):
         pair.mount("3")
-        with nothing_left(pair, others=1):
+        with nothing_left(pair, others=1, slack=SLACK):
             crowd = Crowd(pair, "silent", count)
             wait_until(lambda: connections(pair) == most, "not as many as permitted", 60 * pair.options.slowness)
             pair.client.run(f"echo still >{MOUNT_POINT}/here; grep -qx still {MOUNT_POINT}/here")
@@ -145,7 +147,7 @@ def memory(pair: Pair) -> None:
     count, most = 30, 2048
     parameter = "/sys/module/rpcrdma_rs/parameters/server_memory"
     pair.mount("3")
-    with nothing_left(pair, others=1):
+    with nothing_left(pair, others=1, slack=SLACK):
         pair.server.run(f"echo {most} >{parameter}")
         crowd = Crowd(pair, "silent", count)
         wait_until(lambda: used(pair)[0] > most // 2, "the limit is far", 60 * pair.options.slowness)
@@ -157,7 +159,8 @@ def memory(pair: Pair) -> None:
         print(f"# {found} of {count} within {limit} KiB, of which {taken} are used")
         assert limit == most and taken <= most, (taken, limit)
         assert 3 <= found["established"] < count and found["established"] + found["rejected"] == count, found
-        wait_until(lambda: connections(pair) == 1, "connections are left", 60 * pair.options.slowness)
+        # A connection is gone before its buffers are.
+        wait_until(lambda: used(pair)[0] < most // 2, "buffers are left", 60 * pair.options.slowness)
         found = Crowd(pair, "calls", 3).wait()
         assert found["replies"] == 3, found
         pair.server.run(f"echo 0 >{parameter}")

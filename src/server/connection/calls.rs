@@ -171,7 +171,17 @@ impl Calls {
         self.inbox.push(xprt, call)
     }
 
-    /// Takes the call that has waited longest.
+    /// Leaves a call whose arguments are here to the threads of `xprt`, in front of all others: no
+    /// thread begins to read more while it waits, so that few calls hold pages at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::push`].
+    pub(super) fn push_read(&self, xprt: &SvcXprt, call: KBox<Call>) -> Result<(), KBox<Call>> {
+        self.inbox.push_first(xprt, call)
+    }
+
+    /// Takes the next call.
     pub(super) fn pop(&self, xprt: &SvcXprt) -> Option<KBox<Call>> {
         self.inbox.pop(xprt)
     }

@@ -22,7 +22,10 @@ use kernel::{
 };
 
 use super::{
-    super::size::MOST_CALLBACKS,
+    super::{
+        memory,
+        size::MOST_CALLBACKS, //
+    },
     version::DEFAULT,
     Settled, //
 };
@@ -188,6 +191,7 @@ impl Settled<'_> {
         if !characteristics.sizes.take_stirred() {
             return;
         }
+        let _ = memory::account();
         characteristics.sizes.adapt(&self.link, memory);
         let lengths = self.fetch_sends();
         loop {

@@ -165,7 +165,7 @@ impl Settled<'_> {
         let len = parts.len;
         if parts.reads.as_slice().is_empty() {
             call.set_read(parts.pages, len);
-            return self.push(call);
+            return self.push_read(call);
         }
         let (segments, bytes) = parts.size();
         let transfer = match parts.reads(self.terms) {
@@ -245,7 +245,7 @@ impl TransferHandler for Connection {
             match result {
                 Ok(pages) => {
                     call.set_read(pages, len);
-                    settled.push(call);
+                    settled.push_read(call);
                 }
                 Err(failure) => {
                     settled.transfer_ended(call.xid, failure);

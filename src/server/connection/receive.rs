@@ -214,9 +214,8 @@ impl Settled<'_> {
             } => {
                 // Its Receive is posted again before the client gets its credit back (V1-34).
                 self.recycle(buf);
-                // A flood of operations that are not supported does not fill the queue (V2-75).
-                if error == RdmaError::InvalidOption && self.outbox.space.waiting() != 0 {
-                    return self.stats.odd_operations.inc();
+                if error == RdmaError::InvalidOption {
+                    return self.refuse_operation(xid, version);
                 }
                 let _ = self.reject(xid, version, &error, GFP_NOWAIT | __GFP_NOWARN);
             }
@@ -261,10 +260,20 @@ impl Settled<'_> {
     }
 
     /// Puts a call into the inbox.
-    pub(super) fn push(&self, call: KBox<Call>) {
+    fn push(&self, call: KBox<Call>) {
+        self.pushed(self.calls.push(&self.terms.xprt, call));
+    }
+
+    /// Puts a call whose arguments are here into the inbox.
+    pub(super) fn push_read(&self, call: KBox<Call>) {
+        self.pushed(self.calls.push_read(&self.terms.xprt, call));
+    }
+
+    /// Ends a call for which the inbox has no place.
+    fn pushed(&self, pushed: Result<(), KBox<Call>>) {
         // If it is closed the connection ends anyway. If it is full the client has sent far more
         // calls than it may.
-        if let Err(call) = self.calls.push(&self.terms.xprt, call) {
+        if let Err(call) = pushed {
             self.end_call(call);
             self.lost(CloseReason::Overrun);
         }
@@ -308,6 +317,27 @@ impl Settled<'_> {
     pub(super) fn reject_call(&self, call: &Call, flags: Flags) -> Result {
         let version = call.wire.version();
         self.reject(call.xid, version, &RdmaError::BadHeader, flags)
+    }
+
+    /// Refuses an operation that is not supported. Of a flood each but one is dropped: errors about
+    /// them have a buffer of their own, and take no room from replies (V2-75).
+    #[cold]
+    fn refuse_operation(&self, xid: u32, version: u32) {
+        let most = self.terms.credits;
+        let credits = self.receives.grant(most, most);
+        let posted = self.link.with_qp(|qp| {
+            qp.post_spare(|out| {
+                let error = RdmaError::InvalidOption;
+                let written = self.wire().encode_error(xid, version, credits, &error, out);
+                written.ok().and_then(|len| u32::try_from(len).ok())
+            })
+        });
+        match posted {
+            Some(Ok(true)) => self.stats.header_errors.inc(),
+            Some(Ok(false)) => self.stats.odd_operations.inc(),
+            Some(Err(error)) => self.post_failed(error),
+            None => {}
+        }
     }
 
     /// Rejects the message with this xid and version because of `error`.

@@ -10,8 +10,8 @@ use kernel::{
 
 use super::{
     super::{
-        accept,
         admission::Admission,
+        memory,
         stats::SUMS, //
     },
     Connection,
@@ -237,7 +237,7 @@ impl<'c> View<'c> {
         seq_print!(seq, "sends posted {sends_posted} of {sends_allocated}\n");
         seq_print!(seq, "registrations used {used} of {made}\n");
         seq_print!(seq, "memory {kib} KiB of {limit}\n");
-        let (all, most) = accept::memory();
+        let (all, most) = memory::account().usage();
         seq_print!(seq, "server_memory {} KiB of {}\n", all / 1024, most / 1024);
     }
 }

@@ -85,12 +85,27 @@ impl<I> Inbox<I> {
     ///
     /// The item, if the inbox is full or closed.
     pub(crate) fn push(&self, xprt: &SvcXprt, item: I) -> Result<(), I> {
+        self.add(xprt, item, Fifo::push)
+    }
+
+    /// Adds an item in front of all others. Otherwise as [`Self::push`].
+    pub(crate) fn push_first(&self, xprt: &SvcXprt, item: I) -> Result<(), I> {
+        self.add(xprt, item, Fifo::push_first)
+    }
+
+    #[inline]
+    fn add(
+        &self,
+        xprt: &SvcXprt,
+        item: I,
+        push: impl FnOnce(&mut Fifo<I>, I) -> Result<(), I>,
+    ) -> Result<(), I> {
         let mut queue = self.queue.lock();
 
         if !queue.is_open {
             return Err(item);
         }
-        queue.items.push(item)?;
+        push(&mut queue.items, item)?;
         xprt.set(self.waiting.flag());
         drop(queue);
         xprt.enqueue();

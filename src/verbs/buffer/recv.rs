@@ -45,7 +45,7 @@ impl Drop for RecvInner {
     fn drop(&mut self) {
         // SAFETY: `RecvBuffer::new` has added it to the list of this domain, and only this call
         // removes it.
-        unsafe { self.buf.pd.receives().lock().remove(&self.member) };
+        unsafe { self.buf.place.pd.receives().lock().remove(&self.member) };
     }
 }
 
@@ -107,7 +107,7 @@ impl RecvBuffer {
         let inner = KBox::leak(self.0);
 
         inner.wr.next = next;
-        inner.buf.sync_for_device(inner.buf.size);
+        inner.buf.sync_for_device(inner.buf.place.size);
         &raw mut inner.wr
     }
 
@@ -125,7 +125,7 @@ impl RecvBuffer {
         // request completes once.
         let mut inner = unsafe { KBox::from_raw(cqe.cast::<RecvInner>()) };
         inner.member.set_posted(false);
-        let len = inner.buf.size.min(len as usize);
+        let len = inner.buf.place.size.min(len as usize);
 
         inner.buf.sync_for_cpu(len);
         inner.buf.mem.clear();
@@ -213,7 +213,7 @@ impl RecvChain {
             // the part that `into_request` has leaked.
             let inner = unsafe { &*container_of!(at, RecvInner, wr) };
             // CAST: Widening.
-            bytes = bytes.saturating_add(inner.buf.size as u64);
+            bytes = bytes.saturating_add(inner.buf.place.size as u64);
             at = inner.wr.next;
         }
         bytes
@@ -273,7 +273,7 @@ impl RecvChain {
             // SAFETY: By the type invariants the requests belong to this value; each is a field of
             // the part that `into_request` has leaked.
             let inner = unsafe { &*container_of!(at, RecvInner, wr) };
-            if !Arc::ptr_eq(&inner.buf.pd, pd) {
+            if !Arc::ptr_eq(&inner.buf.place.pd, pd) {
                 return false;
             }
             inner.member.set_posted(true);
