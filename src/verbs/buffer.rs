@@ -35,8 +35,8 @@ pub(super) use recv::{
 ///
 /// # Invariants
 ///
-/// `addr` is a mapping of the bytes of capacity of `mem`, as many as `place` has, in direction `dir`
-/// for the device of its domain. The elements of `mem` are the bytes that have a value.
+/// `addr` is a mapping of the bytes of capacity of `mem`, as many as `place` has, in direction
+/// `dir` for the device of its domain. The elements of `mem` are the bytes that have a value.
 struct DmaBuffer {
     mem: KVec<u8>,
     addr: u64,
