@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     bindings,
+    os::series::ECONNRESET,
     verbs::{
         CompletionHandler,
         Cq,
@@ -153,7 +154,8 @@ impl<H: EventHandler + CompletionHandler> Accepting<H> {
     ///
     /// # Errors
     ///
-    /// The error that rdma_cm returns; the request is rejected then.
+    /// `ECONNRESET` if the peer has taken the request back; the error that rdma_cm returns, after
+    /// which the request is rejected.
     pub(crate) fn accept(self, private_data: &[u8], reads: u8) -> Result {
         let reads = self.reads().min(reads);
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
@@ -171,7 +173,8 @@ impl<H: EventHandler + CompletionHandler> Accepting<H> {
             bindings::rdma_lock_handler(id);
             let ret = bindings::rdma_accept(id, &mut param);
             bindings::rdma_unlock_handler(id);
-            to_result(ret)
+            // The answer of rdma_accept() in any other state than that of a request.
+            to_result(ret).map_err(|error| if error == EINVAL { ECONNRESET } else { error })
         })
     }
 }

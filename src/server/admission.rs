@@ -12,7 +12,10 @@ use kernel::prelude::*;
 use crate::{
     cm::Request,
     os::{
-        series::EDQUOT,
+        series::{
+            ECONNRESET,
+            EDQUOT, //
+        },
         Last, //
     },
     policy::{
@@ -88,10 +91,10 @@ impl Admission {
         )
     }
 
-    /// Logs that the request is rejected because of `error`.
+    /// Logs that the request is rejected because of `error`, unless the client has taken it back.
     #[cold]
     pub(super) fn refused(&self, error: Error) {
-        if !REFUSED.is_due() {
+        if error == ECONNRESET || !REFUSED.is_due() {
             return;
         }
         let (peer, most) = (Peer::new(&self.client), self.policy.connections);
