@@ -42,9 +42,6 @@ class Overlooked(Exception):
 # When a device is removed, ib_core of 7.3 may free the table of GIDs before the work that frees its last entry: it warns, if
 # the entry is still in use then, and the work later writes to memory that is free.
 GID_TABLE = re.compile(r"free_gid_work|gid_table_release_one|GID entry ref leak")
-# nfs_file_direct_read() looks at the pages of a read from swap after it has been submitted, when it may have completed, and be
-# free.
-SWAP_READ = re.compile(r"use-after-free in iov_iter_revert")
 
 # Seconds between looks for that, and how often it may happen to a test.
 LOOK_EVERY = 5
@@ -140,7 +137,7 @@ class Runner:
                 self.drop_pair()
                 self._one(test, patience - 1, overlooked)
                 return
-            if overlooked and (isinstance(error, Overlooked) or self._without_ours(error)):
+            if overlooked and (isinstance(error, Overlooked) or self._without_ours()):
                 self._again(f"{title} ({time.monotonic() - start:.1f} s): {error}")
                 self.drop_pair()
                 self._one(test, patience, overlooked - 1)
@@ -221,11 +218,8 @@ class Runner:
             text += self._late_messages(self.pair)
         return text
 
-    def _without_ours(self, error: Exception) -> bool:
-        """Returns `True` if a kernel has the fault that `SWAP_READ` names, or that of a server without our module `GID_TABLE`."""
-        text = str(error)
-        if SWAP_READ.search(text) and "nfs_swap_submit_read" in text and text.count("BUG: ") == 1:
-            return True
+    def _without_ours(self) -> bool:
+        """Returns `True` if the kernel of a server without our module has the fault that `GID_TABLE` names."""
         if self.pair is None or self.pair.options.server == "ours":
             return False
         return bool(GID_TABLE.search(self.pair.server.console_tail(200)))

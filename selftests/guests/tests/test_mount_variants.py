@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 
 from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, mount_command, wait_until
-from guests.harness.registry import test
+from guests.harness.registry import Skip, test
 from guests.lib import resources
 from guests.lib.container import HERE, INSIDE, bring_up, container, mount
 from guests.lib.documentation import list_table, literals
@@ -334,6 +334,9 @@ print(sum(pages[n] == hashlib.sha256(b"%d" % n).digest() * 128 for n in range(60
 def swap(pair: Pair) -> None:
     """35 MB, the interpreter included, in a group that may have 20: pages swapped out over the transport come back whole."""
     client = pair.client
+    if pair.options.debug:
+        # KASAN reports it at nearly each run, whatever the transport.
+        raise Skip("nfs_file_direct_read() looks at a read from swap that has completed, and is free")
     client.run("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup")
     client.run("echo +memory >/sys/fs/cgroup/cgroup.subtree_control")
     pair.mount("4.2")
