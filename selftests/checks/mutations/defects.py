@@ -388,7 +388,7 @@ REAL_DMA = (
         "a Receive is not synchronised for the device",
         "H-95",
         DATA,
-        (("inner.buf.sync_for_device(inner.buf.size);", ""),),
+        (("inner.buf.sync_for_device(inner.buf.place.size);", ""),),
     ),
     Defect(
         "a Receive is not synchronised for the processor",
@@ -408,8 +408,8 @@ REAL_DMA = (
         DATA,
         (("    page == first.wrapping_add(by)\n", "    page == first.wrapping_add(by) || by != 0\n"),),
     ),
-    swapped("a Send", "mem, size, ", "TO"),
-    swapped("a Receive", "mem, size, ", "FROM"),
+    swapped("a Send", "place, mem, ", "TO"),
+    swapped("a Receive", "place, mem, ", "FROM"),
     swapped("a Read chunk", "Access::RemoteRead => ", "TO"),
     swapped("Write and Reply chunks", "Access::RemoteWrite => ", "FROM"),
     Defect(
