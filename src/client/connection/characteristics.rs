@@ -46,7 +46,7 @@ use crate::{
     policy::RemoteInvalidation,
     proto::{
         exchange::{
-            self,
+            message,
             Exchange,
             Message,
             Own,
@@ -202,7 +202,7 @@ impl Connection {
         self.apply_characteristics();
         self.characteristics.sizes.stir();
         if Trace::is_operation_on() {
-            self.trace_operation(arrived.xid, exchange::name(arrived), false);
+            self.trace_operation(arrived.xid, message::name(arrived), false);
         }
         if effect.odd.is_some() {
             self.shared.stats.odd_operations.inc();

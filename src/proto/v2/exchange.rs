@@ -8,23 +8,13 @@
 //! values.
 
 pub(crate) mod message;
+mod receive;
 mod sizes;
 
 use super::{
     super::{
         error::RdmaError,
-        neutral::{
-            Optional,
-            Value, //
-        }, //
-    },
-    characteristics::{
-        Found,
-        Set,
-        BKREQSUP_NONE,
-        BRS,
-        RBSIZ,
-        REQREMINV, //
+        neutral::Optional, //
     },
     end::{
         self,
@@ -36,10 +26,7 @@ use super::{
         Body,
         Header, //
     },
-    limits::{
-        growth::Disposition,
-        Limits, //
-    },
+    limits::Limits,
     operations::Operation, //
 };
 
@@ -49,7 +36,6 @@ pub(crate) use super::end::{
     Side, //
 };
 pub(crate) use message::{
-    name,
     Message,
     Own,
     Response, //
@@ -168,104 +154,6 @@ impl Exchange {
         self.end.credits.unconfirmed.is_none() && self.end.requests.open.is_none()
     }
 
-    /// Takes an operation. `relied` is the longest reply that calls rely on.
-    pub(crate) fn receive(&mut self, arrived: &Optional<'_>, relied: u32) -> Effect {
-        let Optional { xid, credits, .. } = *arrived;
-        let Some(operation) = operation(arrived) else {
-            return Effect::default();
-        };
-        match operation {
-            Operation::Initxch { start, nochg } => {
-                let fixed = match start.find(RBSIZ) {
-                    Found::Once { at, .. } => nochg.contains(at),
-                    Found::Absent | Found::Repeated => false,
-                };
-                self.take_others(&start);
-                let size = size(&start);
-                Effect {
-                    odd: self.end.on(Event::Init { size, fixed }).odd,
-                    ..Effect::default()
-                }
-            }
-            Operation::Reqxch { want } => {
-                // The subsets of a response have no place for more.
-                let size = if want.len() > Response::MOST {
-                    end::Entry::Absent
-                } else {
-                    size(&want)
-                };
-                let outcome = self.end.on(Event::Requested {
-                    size,
-                    newest: self.next_edition(),
-                    relied,
-                });
-                if let (end::Entry::Value(size), Some(Disposition::Done | Disposition::Pending)) =
-                    (size, outcome.respond)
-                {
-                    self.longest_reply = self.longest_reply.max(size);
-                }
-                let at = match want.find(RBSIZ) {
-                    Found::Once { at, .. } => Some(at),
-                    Found::Absent | Found::Repeated => None,
-                };
-                Effect {
-                    respond: Some(Response {
-                        xid,
-                        entries: want.len(),
-                        size: at.zip(outcome.respond),
-                    }),
-                    odd: outcome.odd,
-                    ..Effect::default()
-                }
-            }
-            Operation::Respxch(response) => {
-                let is_response = self.end.requests.open.is_some_and(|open| open.xid == xid);
-                let size = Disposition::of(
-                    response.done.contains(0),
-                    response.rej.contains(0),
-                    response.pend.contains(0),
-                );
-                let odd = self.end.on(Event::Responded { xid, credits, size }).odd;
-                Effect {
-                    is_response,
-                    odd,
-                    ..Effect::default()
-                }
-            }
-            Operation::Updxch { now, pendclr } => {
-                let odd = match now.value {
-                    Value::Word(size) if now.id == RBSIZ => {
-                        let finished = pendclr;
-                        self.end.on(Event::Updated { size, finished }).odd
-                    }
-                    _ => None,
-                };
-                Effect {
-                    odd,
-                    ..Effect::default()
-                }
-            }
-        }
-    }
-
-    /// Takes the characteristics besides the size.
-    fn take_others(&mut self, start: &Set<'_>) {
-        if let Found::Once {
-            value: Value::Flag(invalidates),
-            ..
-        } = start.find(REQREMINV)
-        {
-            self.peer_invalidates = invalidates;
-        }
-        if let Found::Once {
-            value: Value::Choice(reverse),
-            ..
-        } = start.find(BRS)
-        {
-            self.peer_reverse = reverse != BKREQSUP_NONE;
-        }
-    }
-
     /// Takes an error with this xid.
     pub(crate) fn refused(&mut self, xid: u32, error: &RdmaError) -> Refused {
         let is_request = self.end.requests.open.is_some_and(|open| open.xid == xid);
@@ -295,18 +183,6 @@ fn operation<'a>(arrived: &Optional<'a>) -> Option<Operation<'a>> {
             ..
         } => Operation::receive(operation, direction, info).ok(),
         _ => None,
-    }
-}
-
-/// The size in a set.
-fn size(set: &Set<'_>) -> end::Entry {
-    match set.find(RBSIZ) {
-        Found::Once {
-            value: Value::Word(size),
-            ..
-        } => end::Entry::Value(size),
-        Found::Repeated => end::Entry::Twice,
-        Found::Absent | Found::Once { .. } => end::Entry::Absent,
     }
 }
 

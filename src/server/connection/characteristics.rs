@@ -33,7 +33,7 @@ use crate::{
     link::sizes::Sizes,
     proto::{
         exchange::{
-            self,
+            message,
             Exchange,
             Message,
             Own,
@@ -174,7 +174,7 @@ impl Settled<'_> {
 
         characteristics.sizes.stir();
         if ServerTrace::is_operation_on() {
-            self.trace_operation(arrived.xid, exchange::name(arrived), false);
+            self.trace_operation(arrived.xid, message::name(arrived), false);
         }
         if effect.odd.is_some() {
             self.stats.odd_operations.inc();
