@@ -87,7 +87,7 @@ impl Sizes {
     }
 
     /// Returns `true` if buffers or messages may have to follow the exchange.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_stirred(&self) -> bool {
         self.is_stirred.load(Relaxed)
     }

@@ -14,7 +14,7 @@ tree=out/mutations/tree
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0
-chosen= only=
+chosen='' only=''
 while :; do
 	case ${1:-} in
 	--kernel) chosen=$2 ;;
