@@ -83,6 +83,7 @@ def sizes(pair: Pair, flavour: str, vers: str, of: str) -> None:
     "a connection of 1024 bytes both ways, {flavour}",
     "V1-136",
     "V1-137",
+    client="ours",
     limit=120,
     cases=[{"flavour": f} for f in FLAVOURS],
 )
