@@ -246,6 +246,38 @@ def captured(pair: Pair, credits: int) -> None:
     assert not [*too_long(found, SMALL)]
 
 
+READING = f"""
+rm -f /tmp/enough
+while [ ! -e /tmp/enough ]; do
+    dd if={MOUNT_POINT}/data of=/dev/null iflag=direct bs=4k status=none
+done
+"""
+
+
+@test(
+    "no call fails while sizes grow, requested by {who}",
+    *("XC-70", "XC-89", "XC-103"),
+    server="ours",
+    limit=120,
+    cases=[{"who": "both"}, {"who": "server"}, {"who": "client"}],
+)
+def unharmed(pair: Pair, who: str) -> None:
+    """A client relies on a size that the server has requested: its replies have to be as long from then on."""
+    pair.server.run("head -c 16M /dev/urandom >/export/data")
+    for _ in range(max(2, pair.options.rounds)):
+        with ends(pair, "3", most=16384):
+            reader = pair.client.spawn(READING)
+            for guest in pair.guests:
+                if who in ("both", guest.name):
+                    request(guest, "peer-receive-size=16384")
+            for end in {"both": (0, 1), "server": (1,), "client": (0,)}[who]:
+                until(pair, end, "peer_receive_size", "16384")
+            pair.client.run("touch /tmp/enough")
+            pair.client.finish(reader, "the reader", 60)
+            client, server = shown(pair)
+            assert client["header_errors"] == server["header_errors"] == "0", (client, server)
+
+
 TRACING = "/sys/kernel/tracing"
 EVENT = f"{TRACING}/events/rpcrdma_rs/*_operation/enable"
 

@@ -271,6 +271,16 @@ impl End {
     ///
     /// The reason why it is never requested.
     pub(crate) fn ask(&mut self, want: u32) -> Result<(), NotAsked> {
+        self.wanted = Some(self.may_ask(want)?);
+        Ok(())
+    }
+
+    /// The size to request for `want`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ask`].
+    pub(crate) fn may_ask(&self, want: u32) -> Result<u32, NotAsked> {
         let want = want & !3;
         if self.unsupported.all || self.unsupported.request {
             return Err(NotAsked::Unsupported);
@@ -284,8 +294,7 @@ impl End {
         if self.side == Side::Server && want < self.told {
             return Err(NotAsked::ServerShrinks);
         }
-        self.wanted = Some(want);
-        Ok(())
+        Ok(want)
     }
 
     /// Takes an event.

@@ -80,6 +80,8 @@ pub(crate) struct Exchange {
     sends: (u32, u32),
     /// Bytes of the Send buffers that it has.
     has_sends: u32,
+    /// The size of a request that waits for Send buffers of that length.
+    asks: Option<u32>,
     /// The peer takes Send With Invalidate.
     pub(crate) peer_invalidates: bool,
     /// The peer takes reverse calls.
@@ -101,6 +103,7 @@ impl Exchange {
             longest_reply: 0,
             sends: (setup.buffers, setup.buffers),
             has_sends: setup.buffers,
+            asks: None,
             peer_invalidates: false,
             peer_reverse: true,
         }
@@ -337,6 +340,41 @@ mod tests {
         assert_eq!((client.in_force().1, server.posts()), (8192, 8192));
         server.end.credits.unconfirmed = None;
         assert_eq!(raise(&mut client, &mut server, 16384, 1), Some(()));
+    }
+
+    // XC-89, XC-103: a client plans replies by a size that the server has requested, so a server
+    // requests none before it can send as much.
+    #[test]
+    fn requests_wait_for_send_buffers() {
+        let mut server = Exchange::new(&setup(Side::Server, 4096), ends(1).1.own, 32);
+        server.end.on(Event::Init {
+            size: end::Entry::Value(4096),
+            fixed: false,
+        });
+        server.end.init = end::Once::Sent;
+        server.permit_sends(0, 65536);
+
+        assert_eq!(
+            (server.ask(65536), server.requested()),
+            (Ok(()), Some(65536))
+        );
+        assert!(server.sends() == 65536 && server.due().is_none() && server.next(0).is_none());
+        // Half of it is all that memory suffices for.
+        server.cut_sends(32768);
+        assert!(server.sends() == 32768 && server.next(0).is_none());
+        server.buffers(32768);
+        assert!(server.requested() == Some(32768) && server.due() == Some(true));
+        assert!(server.next(0).is_some_and(|message| message.is_request()));
+        // A request for what it can send already does not wait.
+        server.end.requests = Default::default();
+        assert_eq!((server.ask(16384), server.due()), (Ok(()), Some(true)));
+        // No memory for more than the client has.
+        server.end.wanted = None;
+        server.permit_sends(0, 65536);
+        assert_eq!(server.ask(65536), Ok(()));
+        server.end.told = 32768;
+        server.cut_sends(32768);
+        assert!(server.requested().is_none() && server.due().is_none());
     }
 
     // V2-59: with one credit nothing is sent, since it would stop the calls.

@@ -21,13 +21,18 @@ impl Exchange {
     /// Send buffers of more than `most` bytes are not to be had.
     pub(crate) fn cut_sends(&mut self, most: u32) {
         self.sends.1 = most.max(self.sends.0);
+        let rest = self.asks.map(|want| want.min(self.sends.1));
+        self.asks = rest.filter(|want| *want > self.end.told);
+        self.ask_if_able();
     }
 
-    /// The size that the Send buffers are to have: that of the peer's Receives, where permitted.
-    /// Those of a server do not get shorter, for replies that are planned and not sent.
+    /// The size that the Send buffers are to have: that of the peer's Receives, or that to request
+    /// of it, where permitted. Those of a server do not get shorter, for replies that are planned
+    /// and not sent.
     pub(crate) fn sends(&self) -> u32 {
         let (least, most) = self.sends;
-        let size = self.end.told.min(most).max(least);
+        let wanted = self.end.told.max(self.asks.unwrap_or(0));
+        let size = wanted.min(most).max(least);
 
         match self.end.side {
             Side::Client => size,
@@ -47,7 +52,9 @@ impl Exchange {
 
     /// The size that is requested of the peer, and not settled.
     pub(crate) fn requested(&self) -> Option<u32> {
-        self.end.wanted.or(self.end.requests.wanted())
+        let waits = self.asks.or(self.end.wanted);
+
+        waits.or(self.end.requests.wanted())
     }
 
     /// The own Receives are to grow to `to` bytes. Returns `false` if they are not smaller, or
@@ -62,13 +69,27 @@ impl Exchange {
         self.end.size != before
     }
 
-    /// Requests that the peer's Receives have `want` bytes.
+    /// Requests that the peer's Receives have `want` bytes; at a server, as soon as the Send
+    /// buffers have as many.
     ///
     /// # Errors
     ///
     /// The reason why that is not requested.
     pub(crate) fn ask(&mut self, want: u32) -> Result<(), NotAsked> {
-        self.end.ask(want)
+        self.asks = Some(self.end.may_ask(want)?);
+        self.ask_if_able();
+        Ok(())
+    }
+
+    /// Makes the request that waits, if the Send buffers permit it. A client plans replies by a
+    /// size that the server has requested (XC-89).
+    fn ask_if_able(&mut self) {
+        let is_able = |want: &u32| self.end.side == Side::Client || *want <= self.has_sends;
+
+        if let Some(want) = self.asks.filter(is_able) {
+            self.asks = None;
+            self.end.wanted = Some(want);
+        }
     }
 
     /// The Receives that are posted from now on are of this edition, and have `len` bytes.
@@ -99,6 +120,7 @@ impl Exchange {
     pub(crate) fn buffers(&mut self, len: u32) {
         self.has_sends = len;
         self.end.on(Event::Buffers(len));
+        self.ask_if_able();
     }
 
     /// The number of the edition that the next exchange of Receives begins.
