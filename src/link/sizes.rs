@@ -109,7 +109,7 @@ impl Sizes {
         self.stir();
     }
 
-    /// Tells `exchange` that all Receives are of the last edition.
+    /// Has `exchange` end the changes that waited for Receives of earlier editions.
     pub(crate) fn settle(&self, exchange: &mut Exchange) {
         exchange.exchanged(self.edition.load(Relaxed));
     }

@@ -11,6 +11,11 @@ static MEMORY: Account = Account::new();
 
 /// The account of the buffers, with the limit that holds now.
 pub(super) fn account() -> &'static Account {
-    MEMORY.limit(policy::server_memory());
+    refresh();
     &MEMORY
+}
+
+/// The limit of the parameter holds from now on, for buffers of present connections, too.
+pub(super) fn refresh() {
+    MEMORY.limit(policy::server_memory());
 }

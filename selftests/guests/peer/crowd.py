@@ -144,11 +144,11 @@ class Crowd:
         return self.kind == "half-open" and self._ready == len(self.clients)
 
     def _is_over(self):
-        found, count = self.found, len(self.clients)
         if self.kind in ("calls", "overrun"):
             return all(client.is_over for client in self.clients)
-        is_decided = self.kind == "half-open" or found["established"] + found["rejected"] == count
-        return is_decided and os.path.exists(self.orders["enough"])
+        if self.kind == "killed" and self._is_decided():
+            self._die()
+        return (self.kind == "half-open" or self._is_decided()) and os.path.exists(self.orders["enough"])
 
     def _event(self):
         raw = ctypes.POINTER(verbs.Event)()
@@ -193,15 +193,20 @@ class Crowd:
         elif self.kind == "deaf":
             for number in range(16):
                 client.call(number)
-        elif self.kind == "killed" and self.found["established"] + self.found["rejected"] == len(self.clients):
-            for each in filter(lambda each: each.is_established, self.clients):
-                for text in self.orders["messages"]:
-                    text = text.replace("h" * 8, f"{self.memory.rkey:08x}").replace(
-                        "o" * 16, f"{self.memory.addr:016x}"
-                    )
-                    each.send(bytes.fromhex(text))
-            print(json.dumps(self.found), flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _is_decided(self):
+        return self.found["established"] + self.found["rejected"] == len(self.clients)
+
+    def _die(self):
+        """Sends the messages of the orders, and is killed in the middle of them."""
+        places = {"h" * 8: f"{self.memory.rkey:08x}", "o" * 16: f"{self.memory.addr:016x}"}
+        for each in filter(lambda each: each.is_established, self.clients):
+            for text in self.orders["messages"]:
+                for place, value in places.items():
+                    text = text.replace(place, value)
+                each.send(bytes.fromhex(text))
+        print(json.dumps(self.found), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def _complete(self):
         verbs.get_cq_event(self.completions, byref(ctypes.c_void_p()), byref(ctypes.c_void_p()))

@@ -90,7 +90,8 @@ def netlink(pair: Pair, first: str) -> None:
     refused = server.run(f"nfsdctl listener -rdma::{OTHER}", check=False)
     assert "busy" in refused.out.lower(), refused
     server.run("nfsdctl threads 0")
-    server.run(f"nfsdctl listener +rdma::{OTHER} 2>/dev/null || true; nfsdctl listener -rdma::{OTHER}")
+    # The listeners have ended with the threads.
+    server.run(f"{BY_NETLINK}; nfsdctl listener -rdma::{OTHER}")
     assert f":{OTHER}" not in server.run("nfsdctl listener").out
     assert idle(server) == before
     server.run(RESTART)

@@ -191,7 +191,7 @@ impl Settled<'_> {
         if !characteristics.sizes.take_stirred() {
             return;
         }
-        let _ = memory::account();
+        memory::refresh();
         characteristics.sizes.adapt(&self.link, memory);
         let lengths = self.fetch_sends();
         loop {

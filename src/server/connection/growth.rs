@@ -55,7 +55,7 @@ impl Settled<'_> {
     /// Allocates more buffers. Without memory the calls proceed one after the other, with the
     /// buffers of their predecessors.
     fn make_buffers(&self) {
-        let _ = memory::account();
+        memory::refresh();
         if let Some(order) = self.link.with_qp(|qp| qp.order(GROWTH)).flatten() {
             // Partial success counts.
             let (mut buffers, _) = order.make();
