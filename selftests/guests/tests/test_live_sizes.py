@@ -266,12 +266,17 @@ def unharmed(pair: Pair, who: str) -> None:
     pair.server.run("head -c 16M /dev/urandom >/export/data")
     for _ in range(max(2, pair.options.rounds)):
         with ends(pair, "3", most=16384):
+            limit = 30 * pair.options.slowness
             reader = pair.client.spawn(READING)
+            wait_until(lambda: int(shown(pair)[1]["calls"]) > 500, "nothing is read", limit)
             for guest in pair.guests:
                 if who in ("both", guest.name):
                     request(guest, "peer-receive-size=16384")
+            # The reads are all calls that there are, so that one of them is the first to rely on each size.
             for end in {"both": (0, 1), "server": (1,), "client": (0,)}[who]:
-                until(pair, end, "peer_receive_size", "16384")
+                wait_until(
+                    lambda end=end: shown(pair)[end]["peer_receive_size"] == "16384", "the size does not grow", limit
+                )
             pair.client.run("touch /tmp/enough")
             pair.client.finish(reader, "the reader", 60)
             client, server = shown(pair)
