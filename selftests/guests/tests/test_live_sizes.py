@@ -246,28 +246,41 @@ def captured(pair: Pair, credits: int) -> None:
     assert not [*too_long(found, SMALL)]
 
 
+# Usage: READING, with the number of readers in READERS. The status is that of a reader that failed, if any did.
 READING = f"""
+reads() {{
+    while [ ! -e /tmp/enough ]; do
+        dd if={MOUNT_POINT}/data of=/dev/null iflag=direct bs=4k status=none || return
+    done
+}}
 rm -f /tmp/enough
-while [ ! -e /tmp/enough ]; do
-    dd if={MOUNT_POINT}/data of=/dev/null iflag=direct bs=4k status=none
-done
+for n in $(seq $READERS); do reads & done
+for job in $(jobs -p); do wait $job || exit; done
 """
 
 
 @test(
-    "no call fails while sizes grow, requested by {who}",
-    *("XC-70", "XC-89", "XC-103"),
+    "no call fails while sizes grow, requested by {who}, {readers} readers",
+    *("XC-70", "XC-89", "XC-103", "V2-59"),
     server="ours",
     limit=120,
-    cases=[{"who": "both"}, {"who": "server"}, {"who": "client"}],
+    cases=[
+        {"who": "both", "readers": 1},
+        {"who": "server", "readers": 1},
+        {"who": "client", "readers": 1},
+        {"who": "both", "readers": 12},
+    ],
 )
-def unharmed(pair: Pair, who: str) -> None:
-    """A client relies on a size that the server has requested: its replies have to be as long from then on."""
+def unharmed(pair: Pair, who: str, readers: int) -> None:
+    """A client relies on a size that the server has requested: its replies have to be as long from then on.
+
+    Many readers use all four credits all the time, and a change gets one nevertheless.
+    """
     pair.server.run("head -c 16M /dev/urandom >/export/data")
     for _ in range(max(2, pair.options.rounds)):
-        with ends(pair, "3", most=16384):
+        with ends(pair, "3", most=16384, credits=4):
             limit = 30 * pair.options.slowness
-            reader = pair.client.spawn(READING)
+            reader = pair.client.spawn(f"READERS={readers}{READING}")
             wait_until(lambda: int(shown(pair)[1]["calls"]) > 500, "nothing is read", limit)
             for guest in pair.guests:
                 if who in ("both", guest.name):
