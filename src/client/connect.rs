@@ -277,12 +277,12 @@ fn ask(
 fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<(), ConnectError> {
     let connection = &sender.connection;
     let (versions, xid) = (proposal.policy.versions(), probe_xid(connection));
-    let peer = connection.peer();
+    let peer = shared.peer();
     let remembered = versions == Versions::Auto && peers::version_1(&peer).is_some();
     if !peers::may_grow(&peer) {
-        connection.characteristics.distrust();
+        connection.agreement.characteristics.distrust();
     }
-    let offers = connection.offer.begin(versions, xid, remembered);
+    let offers = connection.agreement.offer.begin(versions, xid, remembered);
     let Some(program) = shared
         .program()
         .filter(|_| offers || shared.lessons.probes())
@@ -303,9 +303,9 @@ fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<()
     let answered = wait(&sender.connection, shared.xprt.connect_timeout());
     // A transport that is no longer wanted says nothing about the server.
     if answered.is_err() && !shared.xprt.is_released() {
-        sender.connection.offer.unanswered();
+        sender.connection.agreement.offer.unanswered();
     }
-    sender.connection.note_version();
+    sender.connection.agreement.offer.note(&shared.peer());
     answered.map_err(ConnectError::with(Step::Probe))?;
     shared.lessons.probed();
     Ok(())
@@ -326,7 +326,7 @@ fn exchange(shared: &Shared, sender: &mut Sender) -> Result<(), ConnectError> {
             .map_err(|_| ConnectError::at(Step::Exchange)(ENOTCONN))?;
     }
     let connection = &sender.connection;
-    if !connection.characteristics.is_settled() {
+    if !connection.agreement.characteristics.is_settled() {
         match wait(connection, limit) {
             Ok(_) => {}
             Err(failed) if failed.code == ETIMEDOUT.to_errno() => {

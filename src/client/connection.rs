@@ -3,12 +3,13 @@
 //! One connection, from its first event to its teardown.
 
 pub(in crate::client) mod abandoned;
+pub(in crate::client) mod agreement;
 pub(in crate::client) mod attempt;
 pub(in crate::client) mod characteristics;
 pub(in crate::client) mod close_reason;
 mod deadline;
 mod events;
-mod grower;
+pub(in crate::client) mod grower;
 pub(in crate::client) mod growth;
 mod loss;
 pub(in crate::client) mod offer;
@@ -23,16 +24,15 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::Relaxed,
-        Arc,
-        SetOnce, //
+        Arc, //
     },
     workqueue::DelayedWork, //
 };
 
 use self::{
     abandoned::Abandoned,
+    agreement::Agreement,
     attempt::Attempt,
-    characteristics::Characteristics,
     close_reason::CloseReason,
     deadline::InvalidationDeadline,
     grower::RETRY,
@@ -40,7 +40,6 @@ use self::{
         Growth,
         Kind, //
     },
-    offer::Offer,
     receives::Receives,
     tenure::Tenure,
     waiters::Waiters,
@@ -71,6 +70,7 @@ use crate::{
         secs_since,
         secs_to_jiffies, //
     },
+    policy,
     proto::{
         credits,
         Wire, //
@@ -123,14 +123,9 @@ pub(crate) struct Connection {
     /// Ends the connection when that is over.
     #[pin]
     watchdog: DelayedWork<Self, WATCHDOG>,
-    /// The offer of another version.
+    /// The terms that both ends have agreed on, and the exchanges that settle them.
     #[pin]
-    pub(super) offer: Offer,
-    /// The characteristics of both ends, in version 2.
-    #[pin]
-    pub(super) characteristics: Characteristics,
-    /// The terms, once they are settled.
-    negotiated: SetOnce<Negotiated>,
+    pub(super) agreement: Agreement,
     // Last: dropping it may drop the last reference to the module.
     pub(super) shared: Arc<Shared>,
 }
@@ -164,9 +159,7 @@ impl Connection {
                 waiters: Waiters::new(),
                 deadline: InvalidationDeadline::new(),
                 watchdog <- new_delayed_work!("rpcrdma_rs::Connection::watchdog"),
-                offer <- Offer::new(),
-                characteristics <- Characteristics::new(),
-                negotiated: SetOnce::new(),
+                agreement <- Agreement::new(),
                 shared,
             }),
             GFP_KERNEL,
@@ -218,7 +211,7 @@ impl Connection {
     pub(super) fn post_held(&self, qp: &mut ConnectionQp) -> Result<(), PostError> {
         self.window.receives.add(qp.post_held()?);
         if let Some(edition) = qp.take_exchanged() {
-            self.characteristics.sizes.exchanged(edition);
+            self.agreement.characteristics.sizes.exchanged(edition);
         }
         Ok(())
     }
@@ -232,7 +225,7 @@ impl Connection {
     /// The terms; `None` before both ends have agreed on them.
     #[inline]
     pub(super) fn negotiated(&self) -> Option<&Negotiated> {
-        self.negotiated.as_ref()
+        self.agreement.terms()
     }
 
     /// The version that the connection speaks; the first while the terms are not settled.
@@ -244,7 +237,7 @@ impl Connection {
     /// Publishes the terms that both ends agreed on.
     pub(super) fn set_negotiated(&self, negotiated: Negotiated) {
         self.note_reverse_payload(&negotiated);
-        self.negotiated.populate(negotiated);
+        self.agreement.settle(negotiated);
     }
 
     /// Notes the length of reverse messages under these terms, for upper layers.
@@ -278,7 +271,7 @@ impl Connection {
         }
         // An operation may have waited for it.
         if self.wire() == Wire::V2 {
-            self.characteristics.sizes.stir();
+            self.agreement.characteristics.sizes.stir();
         }
     }
 
@@ -342,8 +335,15 @@ impl Connection {
     pub(super) fn close(self: &Arc<Self>, sends: ConnectionSends) {
         let why = self.tenure.end(CloseReason::Sunrpc);
 
-        self.note_version();
-        self.note_long_send(why);
+        let peer = self.shared.peer();
+
+        self.agreement.offer.note(&peer);
+        // XC-106: the next connections to this server use no larger size.
+        if self.agreement.permits_long_sends()
+            && matches!(why, CloseReason::Completion(failure) if failure.is_refused())
+        {
+            policy::peers::lost_at_long_send(&peer);
+        }
         if let Some(negotiated) = self.negotiated() {
             let since = negotiated.facts.since;
             self.shared.history.closed(why, since);

@@ -15,6 +15,7 @@ use kernel::{
 
 use super::{
     connection::{
+        grower::adapt_later,
         Connection,
         Shared, //
     },
@@ -234,7 +235,7 @@ fn thresholds(connection: &Connection, negotiated: &Negotiated) -> (Threshold, T
     let (facts, limits) = (&negotiated.facts, negotiated.limits.get().thresholds);
     let peer = facts.peer.unwrap_or_default();
     let by_data = (facts.own.send.bytes(), peer.receive.bytes());
-    let told = connection.characteristics.sizes.with(|exchange| {
+    let told = connection.agreement.characteristics.sizes.with(|exchange| {
         let (own, peer) = exchange.in_force();
         ((exchange.sends(), peer), own, exchange.longest_reply())
     });
@@ -289,7 +290,7 @@ fn terms(seq: &SeqFile, connection: &Connection, negotiated: &Negotiated) {
         &negotiated.facts.own,
         negotiated.facts.peer.unwrap_or_default(),
     );
-    let exchange = connection.characteristics.sizes.copy();
+    let exchange = connection.agreement.characteristics.sizes.copy();
     view::sizes(seq, own, &peer, exchange.as_ref(), outdated);
 }
 
@@ -308,11 +309,11 @@ impl Show for Shared {
     /// Changes the present connection.
     fn set(&self, text: &str) -> Result {
         let connection = self.current().ok_or(ENOTCONN)?;
-        let sizes = &connection.characteristics.sizes;
+        let sizes = &connection.agreement.characteristics.sizes;
 
         view::change(text, |change| sizes.with(|it| change.request(it)))?;
         sizes.stir();
-        connection.adapt_later();
+        adapt_later(&connection);
         Ok(())
     }
 }

@@ -11,26 +11,18 @@
 use kernel::prelude::*;
 
 use super::{
-    connection::{
-        attempt::StepError,
-        Connection, //
-    },
-    negotiated::PeerData,
+    connection::Connection,
     send::{
         Expects,
         Sender, //
     }, //
 };
-use crate::os::series::{
-    ENOTCONN,
-    EPROTO, //
-};
 use crate::{
+    os::series::ENOTCONN,
     proto::{
         Program,
         Wire, //
-    },
-    sunrpc::ConnectStatus,
+    }, //
 };
 
 /// The xid of the call, which differs between connections. sunrpc's calls are not sent before it is
@@ -38,44 +30,6 @@ use crate::{
 pub(super) fn probe_xid(connection: &Connection) -> u32 {
     // CAST: The lower half differs, too.
     (connection.generation() as u32) ^ 0x5052_4f42
-}
-
-/// Returns `true`, once, if a message with this xid is about the probe.
-fn is_about_probe(connection: &Connection, xid: u32) -> bool {
-    connection.link.life().is_forming()
-        && xid == probe_xid(connection)
-        && connection.attempt.end_probe()
-}
-
-impl Connection {
-    /// Fails the attempt to connect, and returns `true`, if an unusable message with this xid is
-    /// about the probe.
-    pub(super) fn probe_failed(&self, xid: u32) -> bool {
-        let failed = is_about_probe(self, xid);
-
-        if failed {
-            let failed = StepError::new(ConnectStatus::Retry, EPROTO);
-            self.attempt.end(Err(failed));
-        }
-        failed
-    }
-
-    /// Takes the grant of a reply with this xid, and returns `true`, if it is the reply to the
-    /// probe.
-    pub(super) fn probed(&self, xid: u32, wire: u32) -> bool {
-        if self.is_answered_first(xid, wire) {
-            return true;
-        }
-        if !is_about_probe(self, xid) {
-            return false;
-        }
-        let requested = self.negotiated().map_or(1, |negotiated| negotiated.credits);
-        // sunrpc gets the window when it learns of the connection.
-        let _ = self.window.granted(wire, || requested);
-        self.confirm();
-        self.attempt.end(Ok(PeerData::NONE));
-        true
-    }
 }
 
 impl Sender {

@@ -3,7 +3,9 @@
 //! From a Receive to a completed call.
 
 mod accept;
+mod first;
 mod invalidate;
+mod operations;
 mod unexpected;
 mod validate;
 
@@ -192,7 +194,7 @@ impl Arrival<'_> {
     #[inline(never)]
     fn handle(self) {
         let Source { connection, .. } = self.source;
-        if connection.attempt.is_probing() && connection.is_answer(self.buf.message()) {
+        if connection.attempt.is_probing() && self.source.is_answer(self.buf.message()) {
             return self.dispose(Spent::Late.into());
         }
         let message = connection.wire().receive(self.buf.message());
@@ -248,14 +250,7 @@ impl<'q> Source<'q> {
                 error,
             } => self.refused(xid, credits, &error),
             _ if self.invalidated.is_some() => self.dropped().into(),
-            Incoming::Operation(arrived) => {
-                if self.connection.take_operation(&arrived) {
-                    // A Receive was posted for it, as for a reply.
-                    Spent::Late.into()
-                } else {
-                    Spent::Unsolicited.into()
-                }
-            }
+            Incoming::Operation(arrived) => self.operation(&arrived).into(),
             Incoming::ReverseCall {
                 xid,
                 credits,
@@ -289,10 +284,7 @@ impl<'q> Source<'q> {
         } = self;
 
         // First, since sunrpc counts replies to calls that it does not know.
-        if connection.attempt.is_probing()
-            && invalidated.is_none()
-            && connection.probed(xid, credits)
-        {
+        if connection.attempt.is_probing() && invalidated.is_none() && self.probed(xid, credits) {
             return Spent::Late.into();
         }
         let Some(mut found) = connection.shared.xprt.find(xid) else {
@@ -319,7 +311,7 @@ impl<'q> Source<'q> {
         let connection = self.connection;
 
         connection.shared.stats.count_error(error);
-        match connection.operation_refused(xid, error) {
+        match self.operation_refused(xid, error) {
             // Nothing but a reply may invalidate.
             Refused::Request | Refused::OneWay if self.invalidated.is_some() => {
                 return self.dropped().into();
@@ -329,14 +321,14 @@ impl<'q> Source<'q> {
             Refused::Nothing => {}
         }
         // A server that refuses a call that does nothing would refuse all others.
-        if connection.attempt.is_probing() && connection.probe_failed(xid) {
+        if connection.attempt.is_probing() && self.probe_failed(xid) {
             return Spent::Late.into();
         }
         let Some(mut found) = connection.shared.xprt.find(xid) else {
             return self.unknown(xid, credits).into();
         };
         found.leave();
-        if connection.is_refused(xid, error) {
+        if self.is_refused(xid, error) {
             return Spent::Unsolicited.into();
         }
         if Trace::is_reply_on() {

@@ -95,11 +95,13 @@ pub(super) fn respond(connection: &Connection, response: Response) {
     let is_free = connection.link.with_qp(|qp| qp.is_spare_free()) != Some(false);
     let (message, grant) = (Message::Response(response), grant(connection));
 
-    if is_free && !connection.characteristics.has_response() {
+    let characteristics = &connection.agreement.characteristics;
+
+    if is_free && !characteristics.has_response() {
         if reply_at_once(connection, |out| message.write(grant, out)) {
-            connection.trace_sent(&message);
+            characteristics.trace_sent(connection.shared.trace(), &message);
         }
-    } else if !connection.characteristics.keep(response) {
+    } else if !characteristics.keep(response) {
         // A third request: a server has one at a time.
         connection.lost(CloseReason::NotRefused);
     }

@@ -84,14 +84,14 @@ impl Sender {
     /// The reason why it was not sent; [`SendStatus::NotConnected`] wants the connection closed.
     #[inline(always)]
     pub(super) fn send(&mut self, call: Call<'_, Request>) -> Result<(), SendStatus> {
-        if self.connection.characteristics.sizes.is_stirred() {
+        if self.connection.agreement.characteristics.sizes.is_stirred() {
             self.follow_before(&call)?;
         }
         let mut buf = match self.take_buffer(Expects::Reply) {
             Ok(buf) => buf,
             Err(status) => return self.not_sent(&call, Unsendable::Later(status)),
         };
-        let mut built = self.connection.build(&call, buf.as_mut_slice());
+        let mut built = build::build(&self.connection, &call, buf.as_mut_slice());
         let again = matches!(built, Err(Unsendable::Later(SendStatus::NoResources)));
         if again {
             built = self.build_again(&call, buf.as_mut_slice());
@@ -150,7 +150,7 @@ impl Sender {
                 for request in shared.slots.iter() {
                     drop(request.take_kept());
                 }
-                self.connection.build(call, message)
+                build::build(&self.connection, call, message)
             },
         )
     }

@@ -34,6 +34,7 @@ use crate::{
         Target, //
     },
     proto::{
+        peers::Peer,
         PrivateData,
         Program,
         Thresholds,
@@ -135,6 +136,17 @@ impl<C: Send + Sync + 'static> Shared<C> {
     #[inline]
     pub(super) fn trace(&self) -> Trace {
         Trace(self.xprt.id())
+    }
+
+    /// The server, for the memory of peers.
+    pub(super) fn peer(&self) -> Peer {
+        let server = self.destination.lock().server;
+
+        Peer {
+            netns: self.xprt.net().number(),
+            address: server.ip(),
+            port: server.port(),
+        }
     }
 
     /// Returns `true` if a rule with `pattern` is for the connections of this transport.

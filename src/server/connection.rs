@@ -17,19 +17,18 @@ mod refusals;
 mod reply;
 mod show;
 mod space;
+mod tenure;
 mod version;
 
 use core::ops::Deref;
 
 use kernel::{
     new_delayed_work,
-    new_spinlock,
     prelude::*,
     sync::{
         Arc,
         ArcBorrow,
-        SetOnce,
-        SpinLock, //
+        SetOnce, //
     },
     workqueue::DelayedWork, //
 };
@@ -45,14 +44,12 @@ use self::{
     close_reason::CloseReason,
     outbox::Outbox,
     receives::Receives,
+    tenure::Tenure,
     version::Version, //
 };
 use super::{
     admission::Admission,
-    connections::{
-        self,
-        Entry, //
-    },
+    connections::Entry,
     refused::RefusedCalls,
     stats::Stats, //
 };
@@ -150,8 +147,9 @@ pub(crate) struct Connection {
     /// The part that is the same at both ends.
     #[pin]
     link: Link<Self>,
-    /// The number of the connection.
-    number: u32,
+    /// The time that it exists.
+    #[pin]
+    tenure: Tenure,
     /// The client, and the administrator's settings for it.
     admission: Admission,
     /// The version of the protocol that it speaks.
@@ -161,9 +159,6 @@ pub(crate) struct Connection {
     characteristics: Characteristics,
     /// Its counters.
     stats: Stats,
-    /// Its place among all connections.
-    #[pin]
-    entry: SpinLock<Option<Entry>>,
     /// The terms; none until they are fixed.
     terms: SetOnce<Terms>,
     /// The calls of the client.
@@ -179,8 +174,6 @@ pub(crate) struct Connection {
     /// Allocates more buffers.
     #[pin]
     growth: DelayedWork<Self>,
-    /// The reason of its end.
-    ended: SetOnce<CloseReason>,
 }
 
 /// A connection with its terms: all that serves calls and sends messages.
@@ -208,19 +201,17 @@ impl Connection {
         Arc::pin_init(
             pin_init!(Self {
                 link <- Link::new(),
-                number: connections::number(),
+                tenure <- Tenure::new(),
                 version: Version::new(admission.policy.versions()),
                 admission,
                 characteristics <- Characteristics::new(),
                 stats: Stats::new(),
-                entry <- new_spinlock!(None, "rpcrdma_rs::Connection::entry"),
                 terms: SetOnce::new(),
                 calls <- Calls::new(refused),
                 outbox <- Outbox::new(),
                 receives: Receives::new(),
                 callbacks: SetOnce::new(),
                 growth <- new_delayed_work!("rpcrdma_rs::Connection::growth"),
-                ended: SetOnce::new(),
             }),
             GFP_KERNEL,
         )
@@ -232,9 +223,7 @@ impl Connection {
     ///
     /// `EBUSY` if the client may not have another one, `ENOMEM`.
     pub(super) fn enlist(self: &Arc<Self>) -> Result {
-        let entry = Entry::new(self)?;
-
-        *self.entry.lock() = Some(entry);
+        self.tenure.enlist(Entry::new(self)?);
         Ok(())
     }
 
@@ -245,12 +234,12 @@ impl Connection {
 
     /// The tracer of this connection.
     fn trace(&self) -> ServerTrace {
-        ServerTrace(self.number)
+        ServerTrace(self.number())
     }
 
     /// The number of the connection.
     pub(super) fn number(&self) -> u32 {
-        self.number
+        self.tenure.number()
     }
 
     /// The client, and the administrator's settings for it.
@@ -324,7 +313,7 @@ impl Connection {
     /// Marks the connection as lost because of `why`, and asks the core, once, to close it.
     fn lost(&self, why: CloseReason) {
         self.link.advance_and_tell(Life::lost, |action| {
-            self.ended.populate(why);
+            self.tenure.end(why);
             if action == LossAction::Disconnect {
                 self.close();
             }
@@ -340,8 +329,7 @@ impl Connection {
 
     /// Takes the connection down, and frees all that depends on the queue pair.
     pub(super) fn tear_down(self: &Arc<Self>) {
-        let entry = self.entry.lock().take();
-        drop(entry);
+        self.tenure.delist();
         let sends = self.outbox.take_sends();
 
         self.link.tear_down(sends, || (), || ());
@@ -460,7 +448,7 @@ impl svc::Connection for Connection {
         // No loss is reported from here on.
         self.link
             .advance_and_tell(|life| Some((life.torn_down(), ())), |()| ());
-        if let Some(why) = self.ended.as_ref() {
+        if let Some(why) = self.tenure.ended() {
             self.log_end(why);
         }
         self.outbox.close();

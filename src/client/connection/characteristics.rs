@@ -18,7 +18,6 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        Arc,
         SpinLock, //
     }, //
 };
@@ -35,6 +34,7 @@ use super::{
             Sender, //
         }, //
     },
+    grower,
     Connection, //
 };
 use crate::{
@@ -42,23 +42,17 @@ use crate::{
         self,
         Sizes, //
     },
-    os,
     policy::RemoteInvalidation,
     proto::{
         exchange::{
-            message,
             Exchange,
             Message,
             Own,
-            Refused,
             Response,
             Setup,
             Side, //
         },
-        neutral::Optional,
-        RdmaError,
-        Thresholds,
-        Wire, //
+        Thresholds, //
     },
     trace::Trace,
     verbs::{
@@ -178,6 +172,20 @@ impl Characteristics {
         self.response.lock().is_some()
     }
 
+    /// Traces an operation that was sent, or received.
+    pub(in crate::client) fn trace(&self, trace: Trace, xid: u32, name: &str, is_sent: bool) {
+        if Trace::is_operation_on() {
+            let sizes = self.sizes.with(|exchange| exchange.in_force());
+
+            trace.operation(xid, name, is_sent, sizes.unwrap_or_default());
+        }
+    }
+
+    /// Traces a message about characteristics that was sent.
+    pub(in crate::client) fn trace_sent(&self, trace: Trace, message: &Message) {
+        self.trace(trace, message.xid(), message.name(), true);
+    }
+
     /// Leaves a response to the sender. Returns `false` if it has one already.
     pub(in crate::client) fn keep(&self, response: Response) -> bool {
         let is_first = self.response.lock().replace(response).is_none();
@@ -188,73 +196,12 @@ impl Characteristics {
 }
 
 impl Connection {
-    /// Takes an operation of the server. Returns `true` if it is the response to a request.
-    pub(in crate::client) fn take_operation(&self, arrived: &Optional<'_>) -> bool {
-        let effect = self.characteristics.sizes.with(|exchange| {
-            // Calls may have been planned for as much.
-            let relied = exchange.in_force().0;
-            exchange.receive(arrived, relied)
-        });
-        let Some(effect) = effect else {
-            return false;
-        };
-
-        self.apply_characteristics();
-        self.characteristics.sizes.stir();
-        if Trace::is_operation_on() {
-            self.trace_operation(arrived.xid, message::name(arrived), false);
-        }
-        if effect.odd.is_some() {
-            self.shared.stats.odd_operations.inc();
-        }
-        if let Some(response) = effect.respond {
-            reverse::respond(self, response);
-        }
-        if effect.is_response {
-            self.granted(arrived.credits);
-            self.exchanged();
-        }
-        effect.is_response
-    }
-
-    /// Traces an operation that was sent, or received.
-    #[cold]
-    fn trace_operation(&self, xid: u32, name: &str, is_sent: bool) {
-        let sizes = self.characteristics.sizes.with(|it| it.in_force());
-        let trace = self.shared.trace();
-
-        trace.operation(xid, name, is_sent, sizes.unwrap_or_default());
-    }
-
-    /// Traces a message about characteristics that was sent.
-    pub(in crate::client) fn trace_sent(&self, message: &Message) {
-        if Trace::is_operation_on() {
-            self.trace_operation(message.xid(), message.name(), true);
-        }
-    }
-
-    /// Takes an error about an operation of this end. [`Refused::Nothing`] if it is about a call.
-    pub(in crate::client) fn operation_refused(&self, xid: u32, error: &RdmaError) -> Refused {
-        let refused = self
-            .characteristics
-            .sizes
-            .with(|exchange| exchange.refused(xid, error))
-            .unwrap_or(Refused::Nothing);
-
-        if refused != Refused::Nothing {
-            self.apply_characteristics();
-            self.characteristics.sizes.stir();
-            self.exchanged();
-        }
-        refused
-    }
-
     /// Brings the limits and the window in line with the exchange.
-    fn apply_characteristics(&self) {
+    pub(in crate::client) fn apply_characteristics(&self) {
         let Some(negotiated) = self.negotiated() else {
             return;
         };
-        let held = self.characteristics.sizes.with(|exchange| {
+        let held = self.agreement.characteristics.sizes.with(|exchange| {
             let limits = exchange.limits();
             // No longer reply than the server has shown to be able to send.
             let sendable = negotiated.server_sends().max(exchange.longest_reply());
@@ -265,7 +212,7 @@ impl Connection {
             exchange.held_credits()
         });
 
-        let wanted = u32::from(self.characteristics.wants_credit.load(Relaxed));
+        let wanted = u32::from(self.agreement.characteristics.wants_credit.load(Relaxed));
         let held = held.unwrap_or(0).saturating_add(wanted);
         // sunrpc gets the first window when it learns of the connection.
         if self.window.hold(held) && !self.link.life().is_forming() {
@@ -274,55 +221,12 @@ impl Connection {
     }
 
     /// Ends the wait of the attempt to connect, if nothing is left to wait for.
-    fn exchanged(&self) {
-        let characteristics = &self.characteristics;
+    pub(in crate::client) fn exchanged(&self) {
+        let characteristics = &self.agreement.characteristics;
 
         if characteristics.is_settled() && characteristics.is_waited_for.xchg(false, Relaxed) {
             self.attempt.end(Ok(PeerData::NONE));
         }
-    }
-
-    /// Queues [`Self::adapt`].
-    pub(in crate::client) fn adapt_later(self: &Arc<Self>) {
-        let pause = self.characteristics.sizes.pause();
-        // If it is queued already, that will do.
-        let _ = os::transport_queue().enqueue_delayed::<_, 0>(self.clone(), pause);
-    }
-
-    /// Gives the buffers the lengths that both ends have agreed on. Process context.
-    pub(super) fn adapt(&self) {
-        let Some(negotiated) = self.negotiated() else {
-            return;
-        };
-        // Memory that is short is for the calls that write pages back.
-        if negotiated.wire() == Wire::V1 || self.shared.xprt.is_swapping() {
-            return;
-        }
-        let memory = u64::from(negotiated.facts.policy.memory).saturating_mul(1024);
-
-        self.characteristics.sizes.adapt(&self.link, memory);
-        self.characteristics.sizes.stir();
-    }
-
-    /// Returns `true` if an operation may have a credit besides `held` ones: not the last one,
-    /// since a server that never responds must not stop the calls.
-    fn may_claim(&self, held: u32) -> bool {
-        self.window.last_grant() > held.saturating_add(1)
-    }
-
-    /// Takes a credit from the window for an operation, besides `held` ones. Returns `false` while
-    /// calls hold it; it leaves the window nevertheless.
-    fn claim_credit(&self, held: u32) -> bool {
-        let wanted = held.saturating_add(1);
-
-        self.characteristics.wants_credit.store(true, Relaxed);
-        if self.window.hold(wanted) {
-            self.open_window();
-        }
-        // CAST: Widening. Added up here, since a window is never below one call.
-        let others = wanted.saturating_add(self.window.abandoned_calls()) as usize;
-        // CAST: Widening.
-        self.shared.xprt.load().used.saturating_add(others) <= self.window.last_grant() as usize
     }
 }
 
@@ -336,7 +240,7 @@ impl Sender {
     /// [`PostError`]; the connection has to end then.
     pub(in crate::client) fn announce(&mut self, newest: u32) -> Result<(), PostError> {
         let connection = self.connection.clone();
-        let characteristics = &connection.characteristics;
+        let characteristics = &connection.agreement.characteristics;
 
         while characteristics.due().is_some() {
             characteristics.is_waited_for.store(true, Relaxed);
@@ -353,7 +257,7 @@ impl Sender {
         let Ok(mut buf) = self.take_any(Expects::Reply) else {
             return Ok(false);
         };
-        let Some(message) = self.connection.characteristics.next(newest) else {
+        let Some(message) = self.connection.agreement.characteristics.next(newest) else {
             self.queue.put(buf);
             return Ok(false);
         };
@@ -367,14 +271,19 @@ impl Sender {
 
         // A buffer has room for each of them.
         self.post_buffer(None, buf, len.ok_or(PostError::Closed)?, expects)?;
-        self.connection.trace_sent(&message);
+        let connection = &self.connection;
+        let trace = connection.shared.trace();
+        connection
+            .agreement
+            .characteristics
+            .trace_sent(trace, &message);
         Ok(true)
     }
 
     /// Sends the response that was left to the sender, if any.
     fn send_response(&mut self) -> Result<(), PostError> {
         let connection = self.connection.clone();
-        let characteristics = &connection.characteristics;
+        let characteristics = &connection.agreement.characteristics;
 
         if !characteristics.has_response() {
             return Ok(());
@@ -390,8 +299,29 @@ impl Sender {
         let len = written.and_then(|len| u32::try_from(len).ok());
 
         self.post_buffer(None, buf, len.ok_or(PostError::Closed)?, Expects::Nothing)?;
-        connection.trace_sent(&message);
+        characteristics.trace_sent(connection.shared.trace(), &message);
         Ok(())
+    }
+
+    /// Takes a credit from the window for an operation, besides `held` ones. Returns `false` while
+    /// calls hold it; it leaves the window nevertheless.
+    fn claim_credit(&self, held: u32) -> bool {
+        let Connection {
+            window,
+            shared,
+            agreement,
+            ..
+        } = &*self.connection;
+        let wanted = held.saturating_add(1);
+
+        agreement.characteristics.wants_credit.store(true, Relaxed);
+        if window.hold(wanted) {
+            self.connection.open_window();
+        }
+        // CAST: Widening. Added up here, since a window is never below one call.
+        let others = wanted.saturating_add(window.abandoned_calls()) as usize;
+        // CAST: Widening.
+        shared.xprt.load().used.saturating_add(others) <= window.last_grant() as usize
     }
 
     /// Follows the characteristics, where they have changed: takes new buffers over, queues the
@@ -404,7 +334,7 @@ impl Sender {
     #[cold]
     pub(in crate::client) fn follow(&mut self, newest: u32) -> Result<(), PostError> {
         let connection = self.connection.clone();
-        let characteristics = &connection.characteristics;
+        let characteristics = &connection.agreement.characteristics;
 
         let _ = characteristics.sizes.take_stirred();
         let lengths = connection.link.with_qp(|qp| {
@@ -412,15 +342,15 @@ impl Sender {
             qp.lengths()
         });
         if lengths.is_some_and(|lengths| characteristics.have(lengths)) {
-            connection.adapt_later();
+            grower::adapt_later(&connection);
         }
         self.send_response()?;
         while let Some((held, takes_credit)) = characteristics.due() {
-            if takes_credit && !connection.may_claim(held) {
+            if takes_credit && !connection.window.spares_another(held) {
                 // A larger grant stirs.
                 break;
             }
-            if (takes_credit && !connection.claim_credit(held)) || !self.send_operation(newest)? {
+            if (takes_credit && !self.claim_credit(held)) || !self.send_operation(newest)? {
                 // The next call looks again.
                 characteristics.sizes.stir();
                 break;

@@ -29,7 +29,10 @@ use super::{
     waiters::Returned,
     Connection, //
 };
-use crate::os;
+use crate::{
+    os,
+    proto::Wire, //
+};
 
 /// Jiffies between attempts to allocate more after memory was short.
 pub(super) const RETRY: usize = os::secs_to_jiffies(1) * RETRY_MS / 1000;
@@ -96,6 +99,29 @@ fn make_buffers(connection: &Connection) -> (bool, Made) {
     }
 }
 
+/// Queues the allocation of buffers of the lengths that both ends have agreed on.
+pub(in crate::client) fn adapt_later(connection: &Arc<Connection>) {
+    let pause = connection.agreement.characteristics.sizes.pause();
+    // If it is queued already, that will do.
+    let _ = os::transport_queue().enqueue_delayed::<_, 0>(connection.clone(), pause);
+}
+
+/// Gives the buffers the lengths that both ends have agreed on.
+fn adapt(connection: &Connection) {
+    let Some(negotiated) = connection.negotiated() else {
+        return;
+    };
+    // Memory that is short is for the calls that write pages back.
+    if negotiated.wire() == Wire::V1 || connection.shared.xprt.is_swapping() {
+        return;
+    }
+    let memory = u64::from(negotiated.facts.policy.memory).saturating_mul(1024);
+    let sizes = &connection.agreement.characteristics.sizes;
+
+    sizes.adapt(&connection.link, memory);
+    sizes.stir();
+}
+
 impl Grow for Arc<Connection> {
     fn queue(&self, pause: Pause) {
         let jiffies = match pause {
@@ -139,6 +165,6 @@ impl WorkItem for Connection {
         let _scope = os::ReclaimScope::enter(this.is_swapping());
 
         this.growth.run(&this, os::jiffies());
-        this.adapt();
+        adapt(&this);
     }
 }

@@ -118,6 +118,12 @@ impl Window {
         self.operations.xchg(count, Relaxed) != count
     }
 
+    /// Returns `true` if operations that hold `held` credits may have another one: not the last,
+    /// since a server that never responds must not stop the calls.
+    pub(crate) fn spares_another(&self, held: u32) -> bool {
+        self.last_grant() > held.saturating_add(1)
+    }
+
     /// The credits of the last grant.
     pub(crate) fn last_grant(&self) -> u32 {
         self.grant.load(Relaxed)

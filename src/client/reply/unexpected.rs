@@ -93,7 +93,7 @@ impl<'q> Source<'q> {
         self.count_discarded(why);
         if connection.attempt.is_probing()
             && why != Reason::UndecodableError
-            && connection.probe_failed(xid)
+            && self.probe_failed(xid)
         {
             return Spent::Late.into();
         }

@@ -147,86 +147,97 @@ fn make_lists() -> Result<KBox<Lists>, Unsendable> {
     KBox::new(Lists::new(), sender_flags()).map_err(Unsendable::from)
 }
 
-impl Connection {
-    /// Builds the message for `call`.
-    ///
-    /// # Errors
-    ///
-    /// The reason why it cannot be built.
-    #[inline(always)]
-    pub(super) fn build<'c>(
-        &self,
-        call: &Call<'c, Request>,
-        message: &mut [u8],
-    ) -> Result<Built<'c>, Unsendable> {
-        let negotiated = &self
-            .negotiated()
-            .map(|negotiated| negotiated.for_buffer(message.len()))
-            .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
-        if !negotiated.wire().is_inline(call, &negotiated.limits) {
-            return self.build_chunks(negotiated, call, message);
-        }
-        let draft = Draft::new(negotiated, call, Plan::INLINE);
-        let len = draft.write(&self.shared.stats, Chunks::default(), message)?;
-        draft.built(CallChunks::None, None, len)
-    }
+/// Builds the message for `call` over `connection`.
+///
+/// # Errors
+///
+/// The reason why it cannot be built.
+#[inline(always)]
+pub(super) fn build<'c>(
+    connection: &Connection,
+    call: &Call<'c, Request>,
+    message: &mut [u8],
+) -> Result<Built<'c>, Unsendable> {
+    let negotiated = &connection
+        .negotiated()
+        .map(|negotiated| negotiated.for_buffer(message.len()))
+        .ok_or(Unsendable::Later(SendStatus::NotConnected))?;
+    let builder = Builder {
+        negotiated,
+        stats: &connection.shared.stats,
+        call,
+    };
 
+    if !negotiated.wire().is_inline(call, &negotiated.limits) {
+        return builder.with_chunks(message);
+    }
+    let draft = Draft::new(negotiated, call, Plan::INLINE);
+    let len = draft.write(builder.stats, Chunks::default(), message)?;
+    draft.built(CallChunks::None, None, len)
+}
+
+/// A call, and what its message depends on.
+#[derive(Clone, Copy)]
+struct Builder<'a, 'c> {
+    negotiated: &'a Terms<'a>,
+    stats: &'a Stats,
+    call: &'a Call<'c, Request>,
+}
+
+impl<'c> Builder<'_, 'c> {
     /// Builds the message for a call that has chunks.
     #[inline(never)]
-    fn build_chunks<'c>(
-        &self,
-        negotiated: &Terms<'_>,
-        call: &Call<'c, Request>,
-        message: &mut [u8],
-    ) -> Result<Built<'c>, Unsendable> {
+    fn with_chunks(self, message: &mut [u8]) -> Result<Built<'c>, Unsendable> {
+        let Self {
+            negotiated, call, ..
+        } = self;
         let sole = negotiated.wire().sole(call, &negotiated.limits);
 
         // Each kind by itself: the compiler leaves out the differences, 30 instructions of a call.
         match (sole, call.slot().take_kept()) {
-            (Some(Sole::Read), Some(kept)) => {
-                self.build_sole(negotiated, call, Sole::Read, kept, message)
-            }
-            (Some(Sole::Write), Some(kept)) => {
-                self.build_sole(negotiated, call, Sole::Write, kept, message)
-            }
-            (Some(Sole::Reply), Some(kept)) => {
-                self.build_sole(negotiated, call, Sole::Reply, kept, message)
-            }
-            (_, kept) => self.build_lists(negotiated, call, kept, message),
+            (Some(Sole::Read), Some(kept)) => self.with_sole(Sole::Read, kept, message),
+            (Some(Sole::Write), Some(kept)) => self.with_sole(Sole::Write, kept, message),
+            (Some(Sole::Reply), Some(kept)) => self.with_sole(Sole::Reply, kept, message),
+            (_, kept) => self.with_lists(kept, message),
         }
     }
 
     /// Builds the message for a call whose only chunk is `sole`, with the registration that the
     /// last call has left, if that is enough.
     #[inline(always)]
-    fn build_sole<'c>(
-        &self,
-        negotiated: &Terms<'_>,
-        call: &Call<'c, Request>,
+    fn with_sole(
+        self,
         sole: Sole,
         kept: MrList<Invalidated>,
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
+        let Self {
+            negotiated,
+            stats,
+            call,
+        } = self;
+
         match reuse(&negotiated.pool, call, sole, kept) {
             Ok((chunk, mrs)) => {
                 let draft = Draft::new(negotiated, call, sole.plan());
-                let len = draft.write(&self.shared.stats, chunk.get(None), message)?;
+                let len = draft.write(stats, chunk.get(None), message)?;
                 draft.built(chunk, Some(mrs), len)
             }
-            Err(kept) => self.build_lists(negotiated, call, Some(kept), message),
+            Err(kept) => self.with_lists(Some(kept), message),
         }
     }
 
     /// Builds the message for a call that has any chunks. `kept` are the registrations that the
     /// last call has left.
     #[inline(never)]
-    fn build_lists<'c>(
-        &self,
-        negotiated: &Terms<'_>,
-        call: &Call<'c, Request>,
+    fn with_lists(
+        self,
         kept: Option<MrList<Invalidated>>,
         message: &mut [u8],
     ) -> Result<Built<'c>, Unsendable> {
+        let Self {
+            negotiated, call, ..
+        } = self;
         let plan = negotiated.wire().plan(call, &negotiated.limits)?;
         let draft = &Draft::new(negotiated, call, plan);
         if plan.reply == ReplyMode::ReplyChunk {
@@ -254,24 +265,22 @@ impl Connection {
     /// Registers the memory of the chunks, lists them in `lists`, and writes the message. Returns
     /// the registrations and the length of the message in bytes.
     fn expose_lists(
-        &self,
+        self,
         draft: &Draft<'_, '_>,
         kept: Option<MrList<Invalidated>>,
         lists: &mut Lists,
         message: &mut [u8],
     ) -> Result<(Option<MrList<Mapped>>, u32), Unsendable> {
-        let Draft {
-            negotiated,
-            call,
-            plan,
-            ..
-        } = draft;
+        let Self {
+            negotiated, call, ..
+        } = self;
+        let plan = &draft.plan;
         let batch = MrBatch::new(&negotiated.pool, kept);
         let mut mrs = expose(plan, &call.send_buf(), &call.receive_buf(), batch, lists)?;
         // CAST: A list is short.
         let write_segments = lists.get().write.len() as u32;
         let (wire, limits) = (negotiated.wire(), &negotiated.limits);
-        if write_segments > plan.reply_segments && !wire.reply_fits(*call, limits, write_segments) {
+        if write_segments > plan.reply_segments && !wire.reply_fits(call, limits, write_segments) {
             return Err(Unsendable::Never(REPLY_TOO_LONG));
         }
         if let Some(mrs) = mrs.as_mut().filter(|_| plan.call == CallMode::Long) {
@@ -281,7 +290,7 @@ impl Connection {
                 mrs.hold(&pages);
             }
         }
-        let len = draft.write(&self.shared.stats, lists.get(), message)?;
+        let len = draft.write(self.stats, lists.get(), message)?;
         Ok((mrs, len))
     }
 }

@@ -51,7 +51,7 @@ impl Connection {
     pub(in crate::server) fn line(&self, seq: &SeqFile) {
         let place = view::Place {
             side: Side::Server.as_str(),
-            number: self.number,
+            number: self.number(),
             peer: Peer::new(&self.admission.client),
             device: self.admission.device,
             netns: self.admission.netns,
