@@ -84,6 +84,21 @@ impl<H: EventHandler, E: Into<Error>> From<E> for BindError<H> {
     }
 }
 
+/// The attributes of a queue pair of `size` with the completion queue `cq`.
+fn attributes<H: CompletionHandler>(cq: &Cq<H>, size: &QpSize) -> bindings::ib_qp_init_attr {
+    let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
+
+    attr.send_cq = cq.as_ptr();
+    attr.recv_cq = cq.as_ptr();
+    attr.cap.max_send_wr = size.send_depth();
+    attr.cap.max_recv_wr = size.recv_depth();
+    attr.cap.max_send_sge = size.elements.max(1);
+    attr.cap.max_recv_sge = 1;
+    attr.sq_sig_type = bindings::ib_sig_type_IB_SIGNAL_REQ_WR;
+    attr.qp_type = bindings::ib_qp_type_IB_QPT_RC;
+    attr
+}
+
 impl<H: EventHandler + CompletionHandler> Resolved<H> {
     /// Gives the identifier a queue pair with the completion queue `cq`, and buffers for `size`.
     ///
@@ -98,15 +113,7 @@ impl<H: EventHandler + CompletionHandler> Resolved<H> {
         size: &QpSize,
     ) -> Result<Halves<H>, BindError<H>> {
         let counters = cq.counters_for(&pd)?;
-        let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
-        attr.send_cq = cq.as_ptr();
-        attr.recv_cq = cq.as_ptr();
-        attr.cap.max_send_wr = size.send_depth();
-        attr.cap.max_recv_wr = size.recv_depth();
-        attr.cap.max_send_sge = size.elements.max(1);
-        attr.cap.max_recv_sge = 1;
-        attr.sq_sig_type = bindings::ib_sig_type_IB_SIGNAL_REQ_WR;
-        attr.qp_type = bindings::ib_qp_type_IB_QPT_RC;
+        let mut attr = attributes(&cq, size);
 
         // SAFETY: The identifier is valid by its type invariants. `cq` is of the device of `pd`, as
         // `counters_for` has checked, and rdma_cm checks the identifier's. All of them outlive the

@@ -91,6 +91,19 @@ pub(super) struct Context<H: CompletionHandler> {
     queue: UnsafeCell<H::Queue>,
 }
 
+impl<H: CompletionHandler> Context<H> {
+    fn new(handler: Arc<H>, counters: Arc<Counters>) -> Result<KBox<Self>> {
+        let queue = H::Queue::new(&QpCounters(counters.clone()));
+        let context = Self {
+            handler,
+            counters,
+            queue: UnsafeCell::new(queue),
+        };
+
+        Ok(KBox::new(context, GFP_KERNEL)?)
+    }
+}
+
 // SAFETY: The queue has no thread affinity, and `H` is `Send` and `Sync`.
 unsafe impl<H: CompletionHandler> Send for Cq<H> {}
 // SAFETY: Shared references reach the handler, which is `Sync`, and atomic counters; the receive
@@ -106,15 +119,7 @@ impl<H: CompletionHandler> Cq<H> {
     pub(crate) fn new(device: Arc<Device>, handler: Arc<H>, size: &QpSize) -> Result<Arc<Self>> {
         let entries = c_int::try_from(size.completions())?;
         let counters = Arc::new(Counters::new(), GFP_KERNEL)?;
-        let queue = H::Queue::new(&QpCounters(counters.clone()));
-        let context = KBox::new(
-            Context {
-                handler,
-                counters: counters.clone(),
-                queue: UnsafeCell::new(queue),
-            },
-            GFP_KERNEL,
-        )?;
+        let context = Context::new(handler, counters.clone())?;
         let context = NonNull::from(KBox::leak(context));
 
         // SAFETY: `device` is registered; `context` stays valid until the queue is freed.

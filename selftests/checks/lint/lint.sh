@@ -173,6 +173,7 @@ check "clippy, kernel lint set, no warnings; the examples of the documentation" 
 check "flags of GCC that Kbuild leaves out" skipped_flags
 check "no unsafe code outside the wrapper layers" unsafe_rooms
 check "no room uses one above it" selftests/checks/lint/arrows.py src
+check "files, functions and types of a size to read" selftests/checks/lint/shape.py src
 check "no test imports a test, and the map of selftests is whole" selftests/checks/lint/order.py selftests
 check "no room has more indirect words than its limit" selftests/checks/lint/prose.py
 check "forced inlining on the hot routes alone" forced_inlining

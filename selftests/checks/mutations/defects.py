@@ -902,7 +902,7 @@ VERSION_2 = (
         "the size is declared to be final",
         "XC-44",
         "test_version_2: a peer and operations: 8192",
-        (("let nochg = [0b110];", "let nochg = [0b111];"),),
+        (("ALL_BUT_THE_SIZE: u32 = 0b110;", "ALL_BUT_THE_SIZE: u32 = 0b111;"),),
     ),
 )
 

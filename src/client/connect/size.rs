@@ -66,6 +66,21 @@ pub(crate) struct Wants {
 }
 
 impl Wants {
+    /// The Receives for unsolicited messages, and how many of them are reserved from the start.
+    fn unsolicited(&self) -> (u32, u32) {
+        let all = self.reverse_slots.max(FIRST_UNSOLICITED);
+        let first = if self.has_callbacks {
+            all
+        } else {
+            FIRST_UNSOLICITED
+        };
+
+        (
+            all.saturating_add(self.operations),
+            first.saturating_add(self.operations),
+        )
+    }
+
     /// The same with half the `credits` of a size that was refused.
     pub(crate) fn fewer(self, credits: u32) -> Self {
         Self {
@@ -131,13 +146,7 @@ impl<'a> Sizing<'a> {
 
     /// The size of a connection with `credits`.
     fn with(&self, credits: u32, wants: &Wants) -> Size {
-        let unsolicited = wants.reverse_slots.max(FIRST_UNSOLICITED);
-        let unsolicited = unsolicited.saturating_add(wants.operations);
-        let first_unsolicited = if wants.has_callbacks {
-            unsolicited
-        } else {
-            FIRST_UNSOLICITED.saturating_add(wants.operations)
-        };
+        let (unsolicited, first_unsolicited) = wants.unsolicited();
         // As if each call had a payload in pages, and one call the most registrations. Some calls
         // have more of them, for head and tail or in both directions, and then others have none, or
         // wait. Devices round the send queue up to a power of two: where a registration

@@ -109,19 +109,14 @@ pub(crate) fn receive(side: Side, stage: Stage, message: &[u8]) -> Received<'_> 
 }
 
 fn classify(side: Side, header: Header<'_>) -> Received<'_> {
-    let Header {
-        xid,
-        version,
-        credits,
-        body,
-    } = header;
+    let (xid, version, credits) = (header.xid, header.version, header.credits);
     let rpc = |chunks, payload| Rpc {
         xid,
         credits,
         chunks,
         payload,
     };
-    match body {
+    match header.body {
         Body::Msg {
             direction,
             chunks,

@@ -16,7 +16,6 @@ use super::{
             self,
             Direction,
             Optional,
-            Rpc,
             Side, //
         },
         prefix::Proc,
@@ -90,29 +89,19 @@ fn decoded<'a>(
     incoming: neutral::Incoming<'a, receive::Control<'a>>,
 ) -> Incoming<'a> {
     match incoming {
-        neutral::Incoming::Reply(Rpc {
-            xid,
-            credits,
-            chunks,
-            payload,
-        }) => Incoming::Reply(Reply {
-            xid,
-            credits,
+        neutral::Incoming::Reply(reply) => Incoming::Reply(Reply {
+            xid: reply.xid,
+            credits: reply.credits,
             chunks: Returned::Lists {
-                lists: chunks,
-                long: payload.is_none(),
+                lists: reply.chunks,
+                long: reply.payload.is_none(),
             },
-            payload: payload.unwrap_or(&[]),
+            payload: reply.payload.unwrap_or(&[]),
         }),
-        neutral::Incoming::Call(Rpc {
-            xid,
-            credits,
-            payload,
-            ..
-        }) => Incoming::ReverseCall {
-            xid,
-            credits,
-            payload: payload.unwrap_or(&[]),
+        neutral::Incoming::Call(call) => Incoming::ReverseCall {
+            xid: call.xid,
+            credits: call.credits,
+            payload: call.payload.unwrap_or(&[]),
         },
         neutral::Incoming::Error {
             xid,

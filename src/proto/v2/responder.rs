@@ -9,7 +9,6 @@ use super::{
         neutral::{
             self,
             Optional,
-            Rpc,
             Side, //
         },
         responder::received::{
@@ -67,26 +66,16 @@ fn decoded<'a>(
     incoming: neutral::Incoming<'a, receive::Control<'a>>,
 ) -> Received<'a> {
     match incoming {
-        neutral::Incoming::Call(Rpc {
-            xid,
-            credits,
-            chunks,
-            payload,
-        }) => Received::Call(Call {
-            xid,
-            credits,
-            chunks,
-            payload,
+        neutral::Incoming::Call(call) => Received::Call(Call {
+            xid: call.xid,
+            credits: call.credits,
+            chunks: call.chunks,
+            payload: call.payload,
         }),
-        neutral::Incoming::Reply(Rpc {
-            xid,
-            credits,
-            payload,
-            ..
-        }) => Received::ReverseReply {
-            xid,
-            credits,
-            payload: payload.unwrap_or(&[]),
+        neutral::Incoming::Reply(reply) => Received::ReverseReply {
+            xid: reply.xid,
+            credits: reply.credits,
+            payload: reply.payload.unwrap_or(&[]),
         },
         neutral::Incoming::Error {
             xid,

@@ -37,6 +37,12 @@ use crate::{
     }, //
 };
 
+/// Logs, once, a call of `len` bytes that is not sent to a client which takes `most` bytes.
+#[cold]
+fn report_long(client: &Peer, len: u32, most: u32) {
+    pr_warn_once!("{client}: a call of {len} bytes is longer than the client takes ({most})\n");
+}
+
 impl CallsBack for Connection {
     const MOST_CALLS: u32 = MOST_CALLBACKS;
 
@@ -67,25 +73,16 @@ impl CallsBack for Connection {
     fn call_back(&self, call: &Callback<'_>) -> Result<(), CallbackStatus> {
         let settled = self.settled().ok_or(CallbackStatus::NotConnected)?;
         let body = call.body();
-        // A call to the client has no chunks (RFC 8167, section 5.2), and no other way is left.
         // CAST: A small number.
         let header = self.wire().header_len() as u32;
-        let most = self.characteristics.longest().unwrap_or(u32::MAX);
-        let most = self.longest_callback().min(most.saturating_sub(header));
-        // One that takes no calls gets none, and the core gives up after some time (XC-83).
-        let most = if self.characteristics.is_deaf() {
-            0
-        } else {
-            most
-        };
+        // A call to the client has no chunks (RFC 8167, section 5.2), and no other way is left. The
+        // core gives up a call without a reply after some time.
+        let most = self
+            .characteristics
+            .longest_call(self.longest_callback(), header);
         if body.len() > most {
             self.stats.long_callbacks.inc();
-            pr_warn_once!(
-                "{}: a call of {} bytes is longer than the client takes ({})\n",
-                Peer::new(&self.admission.client),
-                body.len(),
-                most
-            );
+            report_long(&Peer::new(&self.admission.client), body.len(), most);
             return Ok(());
         }
         self.stats.callbacks.inc();

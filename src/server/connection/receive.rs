@@ -188,24 +188,33 @@ impl Settled<'_> {
         }
     }
 
+    /// A call of the client has come.
+    #[inline]
+    fn called(&self, mut call: KBox<Call>, buf: RecvBuffer) {
+        let client = self.admission.client.ip();
+
+        if self.calls.refusals.take(client, call.xid) {
+            self.stats.repeated_calls.inc();
+            self.recycle(buf);
+            let _ = self.reject_call(&call, GFP_NOWAIT | __GFP_NOWARN);
+            return self.end_call(call);
+        }
+        call.keep(buf);
+        self.enqueue(call);
+    }
+
+    /// The client refuses an operation, or a call to it, with this xid.
+    #[cold]
+    fn refused(&self, xid: u32, error: &RdmaError) {
+        if !self.operation_refused(xid, error) {
+            self.call_back_failed(xid);
+        }
+    }
+
     /// A message of the client has come.
     fn arrived(&self, buf: RecvBuffer) {
         match self.kind(buf.message()) {
-            Arrival::Call(Ok(call))
-                if self
-                    .calls
-                    .refusals
-                    .take(self.admission.client.ip(), call.xid) =>
-            {
-                self.stats.repeated_calls.inc();
-                self.recycle(buf);
-                let _ = self.reject_call(&call, GFP_NOWAIT | __GFP_NOWARN);
-                self.end_call(call);
-            }
-            Arrival::Call(Ok(mut call)) => {
-                call.keep(buf);
-                self.enqueue(call);
-            }
+            Arrival::Call(Ok(call)) => self.called(call, buf),
             Arrival::Call(Err(_)) => self.lost(CloseReason::NoResources),
             Arrival::Reject {
                 xid,
@@ -236,9 +245,7 @@ impl Settled<'_> {
                 drop(order);
             }
             Arrival::CallFailed { xid, error } => {
-                if !self.operation_refused(xid, &error) {
-                    self.call_back_failed(xid);
-                }
+                self.refused(xid, &error);
                 self.recycle_now(buf);
             }
             Arrival::Nothing => self.recycle(buf),

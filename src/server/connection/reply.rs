@@ -125,6 +125,19 @@ impl Writes {
     }
 }
 
+impl Terms {
+    /// The limits for the plan of a reply whose message has at most `threshold` bytes.
+    #[inline]
+    fn reply_limits(&self, threshold: u32) -> ReplyLimits {
+        ReplyLimits {
+            threshold,
+            page_size: PAGE_SIZE,
+            pieces: self.write_elements,
+            writes: self.most_transfers,
+        }
+    }
+}
+
 impl Settled<'_> {
     /// The longest reply to a call in version `wire`, in bytes.
     fn longest_reply(&self, wire: Wire) -> u32 {
@@ -162,12 +175,7 @@ impl Settled<'_> {
         if ServerTrace::is_reply_on() {
             self.trace().reply(call.xid, shape.len);
         }
-        let limits = ReplyLimits {
-            threshold: self.longest_reply(call.wire),
-            page_size: PAGE_SIZE,
-            pieces: self.terms.write_elements,
-            writes: self.terms.most_transfers,
-        };
+        let limits = self.terms.reply_limits(self.longest_reply(call.wire));
         let sent = match call.wire.plan_reply(&offer, &shape, &limits) {
             Err(why) => {
                 self.trace().unusable(call.xid, why.as_str());

@@ -161,13 +161,7 @@ impl<'c> View<'c> {
 
     /// Prints the terms that both ends agreed on.
     fn agreement(&self, seq: &SeqFile) {
-        let Admission {
-            data,
-            device,
-            policy,
-            rule,
-            ..
-        } = &self.settled.admission;
+        let Admission { device, rule, .. } = &self.settled.admission;
         let terms = self.settled.terms;
         let (port, gid) = &terms.local;
         if let Some(device) = device {
@@ -184,6 +178,19 @@ impl<'c> View<'c> {
         seq_print!(seq, "since {} s\n", secs_since(terms.since));
         seq_print!(seq, "rule {}\n", RuleName(rule));
 
+        self.sizes(seq);
+        let reverse = view::switch(self.settled.callbacks.as_ref().is_some());
+        seq_print!(seq, "reverse {reverse}\n");
+        let outdated = self.settled.link.with_qp(|qp| qp.outdated()).unwrap_or(0);
+        let exchange = self.settled.characteristics.sizes.copy();
+        let peer = self.settled.peer();
+        view::sizes(seq, &terms.own, &peer, exchange.as_ref(), outdated);
+    }
+
+    /// Prints the private data of both ends, and what follows from them.
+    fn sizes(&self, seq: &SeqFile) {
+        let Admission { data, policy, .. } = &self.settled.admission;
+        let terms = self.settled.terms;
         let sent = terms.own.encode();
         let sent = Hex(if policy.private_data { &sent } else { &[] });
         seq_print!(seq, "private_data_sent {sent}\n");
@@ -198,12 +205,6 @@ impl<'c> View<'c> {
             self.invalidation(),
             policy.remote_invalidation.as_str()
         );
-        let reverse = view::switch(self.settled.callbacks.as_ref().is_some());
-        seq_print!(seq, "reverse {reverse}\n");
-        let outdated = self.settled.link.with_qp(|qp| qp.outdated()).unwrap_or(0);
-        let exchange = self.settled.characteristics.sizes.copy();
-        let peer = self.settled.peer();
-        view::sizes(seq, &terms.own, &peer, exchange.as_ref(), outdated);
     }
 
     /// Prints the credits and the resources, allocated and in use.

@@ -323,12 +323,17 @@ impl Backchannel {
         *rqst = request(call, reply);
         rqst.rq_xprt = raw;
         rqst.rq_xid = xid.to_be();
+        self.enqueue(rqst);
+        Ok(())
+    }
+
+    /// Passes `rqst`, which is complete and of an entry of this pool, to the callback service.
+    fn enqueue(&self, rqst: &mut bindings::rpc_rqst) {
         self.delivering.store(current_task(), Relaxed);
-        // SAFETY: The request is complete. sunrpc takes a reference to the transport, which it can
-        // get, and gives the request back once.
+        // SAFETY: The request is complete, with a reference to the transport. sunrpc takes another
+        // one, which it can get, and gives the request back once.
         unsafe { bindings::xprt_enqueue_bc_request(rqst) };
         self.delivering.store(0, Relaxed);
-        Ok(())
     }
 
     fn put(&self, entry: Pin<KBox<Entry>>) {

@@ -2,7 +2,10 @@
 
 //! Transport classes.
 
-use core::ffi::CStr;
+use core::{
+    ffi::CStr,
+    net::SocketAddr, //
+};
 
 use kernel::{
     error::to_result,
@@ -39,6 +42,17 @@ pub(crate) struct Names {
     pub(crate) netid: &'static CStr,
     /// The network identifier of transports to an IPv6 address.
     pub(crate) netid6: &'static CStr,
+}
+
+impl Names {
+    /// The network identifier of transports to `server`.
+    pub(super) fn netid(&self, server: SocketAddr) -> &'static CStr {
+        if server.is_ipv6() {
+            self.netid6
+        } else {
+            self.netid
+        }
+    }
 }
 
 /// `setup` of `struct xprt_class`.

@@ -99,11 +99,6 @@ pub(super) unsafe fn fill_in(
     server: SocketAddr,
     names: &Names,
 ) -> Result {
-    let netid = if server.is_ipv6() {
-        names.netid6
-    } else {
-        names.netid
-    };
     let mut text = [0u8; 128];
 
     // SAFETY: By the safety requirements of this function nothing else uses the object, and the
@@ -127,7 +122,7 @@ pub(super) unsafe fn fill_in(
     let owned = owned.map(|(which, text)| (which, text.into_raw()));
     let constant = [
         (PROTO, names.protocol.as_char_ptr()),
-        (NETID, netid.as_char_ptr()),
+        (NETID, names.netid(server).as_char_ptr()),
     ];
     for (which, text) in Iterator::chain(owned.into_iter(), constant) {
         // SAFETY: By the safety requirements of this function nothing else uses the strings.

@@ -226,16 +226,21 @@ impl Mr {
             GFP_KERNEL,
         )?;
 
-        mr.reg.mr = raw.as_ptr();
-        mr.reg.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
-        mr.inv.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
-        let cqe = &raw mut mr.cqe;
+        mr.prepare(reg_cqe);
+        Ok(mr)
+    }
+
+    /// Fills in the words of both work requests that never change.
+    fn prepare(&mut self, reg_cqe: *mut bindings::ib_cqe) {
+        self.reg.mr = self.raw.as_ptr();
+        self.reg.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
+        self.inv.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
+        let cqe = &raw mut self.cqe;
         // SAFETY: Both write the union field that kernel consumers use.
         unsafe {
-            *mr.reg.wr.__bindgen_anon_1.wr_cqe.as_mut() = reg_cqe;
-            *mr.inv.__bindgen_anon_1.wr_cqe.as_mut() = cqe;
+            *self.reg.wr.__bindgen_anon_1.wr_cqe.as_mut() = reg_cqe;
+            *self.inv.__bindgen_anon_1.wr_cqe.as_mut() = cqe;
         }
-        Ok(mr)
     }
 
     /// Covers a head, `pages` and a tail. Head and tail, of the lengths `head_tail`, are in the

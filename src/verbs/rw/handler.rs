@@ -91,6 +91,34 @@ fn callbacks<H: TransferHandler>() -> &'static TransferCallbacks {
     }
 }
 
+/// Reports the end of the transfer with this `number` to `handler`, and frees its memory.
+///
+/// # Safety
+///
+/// All requests of the transfer must have completed, with `result`.
+unsafe fn report<H: TransferHandler>(
+    handler: &H,
+    number: usize,
+    memory: Memory,
+    result: Result<(), Failure>,
+) {
+    match memory {
+        Memory::Source(pages) => handler.written(number, pages.unmap(), result),
+        Memory::Sink(pages) => {
+            let pages = pages.unmap();
+            handler.read(number, result.map(|()| pages));
+        }
+        Memory::Registered(sinks, pages) => {
+            if let (Ok(()), Sinks::Posted(mrs)) = (result, sinks) {
+                // SAFETY: The last request that reads into each registration has invalidated it,
+                // and has completed; the registration requests were in front.
+                drop(unsafe { mrs.into_invalidated() });
+            }
+            handler.read(number, result.map(|()| pages));
+        }
+    }
+}
+
 /// Completion of the last request of a transfer, or of the message behind it.
 ///
 /// # Safety
@@ -119,21 +147,8 @@ unsafe extern "C" fn last_done<H: TransferHandler>(
         // SAFETY: The message has completed, and stays lent until its number is noted.
         context.set_sent(unsafe { send.give_back() });
     }
-    match memory {
-        Memory::Source(pages) => context.handler.written(number, pages.unmap(), result),
-        Memory::Sink(pages) => {
-            let pages = pages.unmap();
-            context.handler.read(number, result.map(|()| pages));
-        }
-        Memory::Registered(sinks, pages) => {
-            if let (Ok(()), Sinks::Posted(mrs)) = (result, sinks) {
-                // SAFETY: The last request that reads into each registration has invalidated it,
-                // and has completed; the registration requests were in front.
-                drop(unsafe { mrs.into_invalidated() });
-            }
-            context.handler.read(number, result.map(|()| pages));
-        }
-    }
+    // SAFETY: The transfer has completed, with this result.
+    unsafe { report(&*context.handler, number, memory, result) };
     if has_send {
         context.handler.sent(result);
     }

@@ -105,6 +105,38 @@ impl Message {
     }
 }
 
+/// The places of the characteristics of [`start`] that keep their values (XC-44).
+const ALL_BUT_THE_SIZE: u32 = 0b110;
+
+/// The characteristic of Receives of `size` bytes.
+fn rbsiz(size: u32) -> Entry<'static> {
+    Entry {
+        id: RBSIZ,
+        value: Value::Word(size),
+    }
+}
+
+/// All characteristics of this end, with Receives of `size` bytes.
+fn start(size: u32, own: Own) -> [Entry<'static>; 3] {
+    let reverse = if own.reverse {
+        BKREQSUP_INLINE
+    } else {
+        BKREQSUP_NONE
+    };
+
+    [
+        rbsiz(size),
+        Entry {
+            id: REQREMINV,
+            value: Value::Flag(own.invalidation),
+        },
+        Entry {
+            id: BRS,
+            value: Value::Choice(reverse),
+        },
+    ]
+}
+
 /// Writes an operation.
 fn write(
     xid: u32,
@@ -113,33 +145,11 @@ fn write(
     credits: u32,
     out: &mut [u8],
 ) -> Result<usize, EncodeError> {
-    let rbsiz = |size| Entry {
-        id: RBSIZ,
-        value: Value::Word(size),
-    };
-    let brs = if own.reverse {
-        BKREQSUP_INLINE
-    } else {
-        BKREQSUP_NONE
-    };
     let written = match operation {
         end::Operation::Init { size } => {
-            let start = [
-                rbsiz(size),
-                Entry {
-                    id: REQREMINV,
-                    value: Value::Flag(own.invalidation),
-                },
-                Entry {
-                    id: BRS,
-                    value: Value::Choice(brs),
-                },
-            ];
-            // All but the size keep their values (XC-44).
-            let nochg = [0b110];
             let message = Outgoing::Initxch {
-                start: &start,
-                nochg: &nochg,
+                start: &start(size, own),
+                nochg: &[ALL_BUT_THE_SIZE],
             };
             message.encode(xid, credits, out)
         }

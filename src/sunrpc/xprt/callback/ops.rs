@@ -152,18 +152,34 @@ where
     if !L::Connection::set_callbacks(connection, handle.clone()) {
         return Err(EAGAIN);
     }
-    // SAFETY: The handle keeps the object; `destroy` takes both back. The second reference is for
-    // `xpt_bc_xprt`, from which the core drops it when it frees the connection (H-135).
+    // SAFETY: `xprt` is the object of the handle, made above; the caller keeps `bc_xprt`.
+    unsafe { publish(xprt, Arc::from(connection), handle, args.bc_xprt) };
+    Ok(xprt)
+}
+
+/// Gives an object its references, and publishes it as the way back of `bc_xprt`.
+///
+/// # Safety
+///
+/// `xprt` must be the object of `handle`, without references yet, and `bc_xprt` valid.
+unsafe fn publish<C: 'static>(
+    xprt: *mut bindings::rpc_xprt,
+    connection: Arc<C>,
+    handle: Callbacks,
+    bc_xprt: *mut bindings::svc_xprt,
+) {
+    // SAFETY: By the safety requirements of this function. The handle keeps the object; `destroy`
+    // takes both back. The second reference is for `xpt_bc_xprt`, from which the core drops it when
+    // it frees the connection (H-135).
     unsafe {
         let object = xprt.cast::<XprtAlloc>();
-        (*object).transport = Arc::from(connection).into_foreign();
+        (*object).transport = connection.into_foreign();
         (*object).handle = handle.into_raw();
         bindings::xprt_get(xprt);
         // Others look at the field without a lock: the object comes first.
         smp_mb();
-        (&raw mut (*args.bc_xprt).xpt_bc_xprt).write_volatile(xprt);
+        (&raw mut (*bc_xprt).xpt_bc_xprt).write_volatile(xprt);
     }
-    Ok(xprt)
 }
 
 /// The connection of an object.
