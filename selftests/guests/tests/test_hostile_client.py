@@ -6,10 +6,12 @@ Each message is followed by a good call on the same connection; after each famil
 
 from __future__ import annotations
 
+from collections import Counter
 
 from guests.harness.pair import MOUNT_POINT, Pair
 from guests.harness.registry import test
-from guests.lib.hostile_calls import FAMILIES
+from guests.lib.documentation import table
+from guests.lib.hostile_calls import FAMILIES, Bad
 from guests.lib.leftovers import connections, nothing_left
 from guests.lib.requester import (
     CHUNK,
@@ -62,6 +64,54 @@ def malformed(pair: Pair, family: str) -> None:
         header, payload = wire.decode(good)
         head = [header[word] for word in ("xid", "vers", "credits", "proc")]
         assert (head, payload) == ([XID, 1, 32, wire.RDMA_MSG], wire.rpc_reply(XID)), f"{each.title}: {exchange}"
+
+
+# Good calls, one after the other, behind a message: threads of a server may reply in any order.
+GOOD_XIDS = range(XID, XID + 8)
+OUTCOMES = ("as specified", "another error", "served", "no answer", "the connection ends")
+
+
+def outcome(bad: Bad, found: dict[str, object]) -> str:
+    """What a server did with a message on a connection of its own, one of `OUTCOMES`."""
+    if "failed" in found:
+        return "the connection ends"
+    replies = [bytes.fromhex(reply) for exchange in found["exchanges"] for reply in exchange]
+    replies = [reply for reply in replies if int.from_bytes(reply[:4]) not in GOOD_XIDS]
+    if [without_credits(reply) for reply in replies] == ([rejection(*bad.head, *bad.body)] if bad.body else []):
+        return "as specified"
+    if not replies:
+        return "no answer"
+    return "another error" if int.from_bytes(replies[0][12:16]) == wire.RDMA_ERROR else "served"
+
+
+@test(
+    "malformed messages, as comparison.rst has them: {family}, a server {server}",
+    "V1-107",
+    limit=240,
+    allowed=(".*",),
+    cases=[
+        {"family": family, "server": server}
+        for server in ("in-tree", "ours")
+        for family in FAMILIES
+        # What the in-tree server does with short messages is not for the page.
+        if family != "lengths"
+    ],
+)
+def compared(pair: Pair, family: str) -> None:
+    """Each has a connection of its own, since the in-tree server ends some."""
+    bad = list(FAMILIES[family]())
+    first, *others = ([null(xid).hex()] for xid in GOOD_XIDS)
+    found = carried_out(
+        pair, *({"private_data": REFUSES, "exchanges": [[each.message, *first], *others]} for each in bad)
+    )
+    counts = Counter(outcome(*each) for each in zip(bad, found, strict=True))
+    seen = {name: counts[name] for name in OUTCOMES if counts[name]}
+    column = 2 if pair.options.server == "ours" else 1
+    (row,) = (row for row in table("comparison.rst", "Malformed messages") if row.cells[0] == family)
+    documented = {
+        name.strip(): int(count) for count, name in (part.split(" ", 1) for part in row.cells[column].split(", "))
+    }
+    assert seen == documented, f"{family}: seen {seen}, documented {documented}"
 
 
 # RPC's own errors (RFC 5531, section 9): the transport carries them like any reply.
