@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages about the first call, which the transport makes itself: the [probe](super::super::probe)
-//! and the [offer of version 2](super::super::connection::offer).
+//! Messages about the first call, which the transport makes itself: the
+//! [probe](super::super::probe), and the [offer of version 2](super::super::connection::offer).
 
 use super::{
     super::{
