@@ -66,6 +66,7 @@ ORDER = (
     "test_hostile_client",
     "test_server",
     "test_served_calls",
+    "test_server_faults",
     "test_server_sizes",
     "test_server_view",
     "test_version_2",

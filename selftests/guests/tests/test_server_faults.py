@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Our server on a device that refuses requests: each request of each path, once.
+
+The client of the path loses its connection, or is rejected, and learns of it at once; the next one is served, and nothing
+is left. What the server does without memory is in test_injection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from guests.harness.network import CLIENT, SERVER
+from guests.harness.pair import MOUNT_POINT, Pair
+from guests.harness.registry import test
+from guests.lib.ibfault import Faults, faults
+from guests.lib.leftovers import nothing_left
+from guests.lib.nfsd import RESTART
+from guests.lib.recall import delegations, returns, take_delegation
+from guests.lib.requester import (
+    BARE,
+    REFUSES,
+    WRITE,
+    XID,
+    call,
+    carried_out,
+    export_file,
+    header,
+    null,
+    read_list,
+    read_of,
+    segment,
+)
+from guests.lib.rules import rule
+from guests.peer import wire
+from guests.peer.wire import words
+
+PAGE = 4096
+# One such line in a while.
+LOGGED = r"refused: error -(5|12)"
+
+
+@contextmanager
+def lesser(pair: Pair) -> Iterator[Faults]:
+    """A device of the server that can be told to refuse. It is replaced while no listener uses it."""
+    with faults(pair, guest=pair.server) as device:
+        pair.server.run(RESTART)
+        yield device
+        pair.server.run(RESTART)
+
+
+# What is refused while a connection is made, and whether the client is rejected for it.
+STEPS = [
+    # The next attempt is for fewer credits.
+    ("alloc_pd", "1", False),
+    ("alloc_pd", "always", True),
+    ("create_cq", "1", False),
+    ("create_cq", "always", True),
+    ("create_qp", "1", False),
+    ("create_qp", "always", True),
+    ("post_recv", "1", True),
+    ("post_recv", "1 3", True),
+]
+
+
+@test(
+    "{what} {when} refused while a client connects",
+    *("V1-121", "H-57"),
+    server="ours",
+    device="rxe",
+    allowed=(LOGGED,),
+    cases=[{"what": what, "when": when, "rejects": rejects} for what, when, rejects in STEPS],
+)
+def accepting(pair: Pair, what: str, when: str, rejects: bool) -> None:
+    """The client is rejected with a line in the log, or gets fewer credits; the next one is served."""
+    order = {"exchanges": [[null().hex()]]}
+    with lesser(pair) as device, nothing_left(pair):
+        device.refuse(what, when)
+        (found,) = carried_out(pair, order)
+        assert device.refused(what) >= 1, f"{what} was not asked for"
+        device.refuse(what, "0")
+        (good,) = carried_out(pair, order)
+        log = pair.server.run("dmesg").out
+    assert ("failed" in found) == rejects, found
+    # The reason of a rejection by the consumer (InfiniBand Architecture Specification, 12.6.7.2).
+    assert not rejects or "event 8, status 28" in found["failed"], found
+    assert not rejects or re.search(LOGGED, log), f"the log does not name the error:\n{log}"
+    assert "failed" not in good, good
+
+
+@test(
+    "no registration for the RDMA Reads of a connection",
+    "V1-121",
+    "V1-142",
+    server="ours",
+    device="siw",
+    allowed=(LOGGED,),
+)
+def no_sinks(pair: Pair) -> None:
+    """On iWARP they land in registrations, of which a connection has some from the start."""
+    with lesser(pair) as device, nothing_left(pair):
+        device.refuse("alloc_mr")
+        found, good = carried_out(pair, *[{"exchanges": [[null().hex()]]}] * 2)
+        assert device.refused("alloc_mr") == 1, "no registration was asked for"
+    assert "failed" in found and "failed" not in good, (found, good)
+
+
+def inline(fh: bytes) -> str:
+    """A call with an inline reply."""
+    del fh
+    return null().hex()
+
+
+def write_chunk(fh: bytes) -> str:
+    """A READ with its data in a Write chunk: RDMA Writes, and a message behind them."""
+    return header(words(0, 1, 1).hex() + segment(PAGE) + words(0, 0).hex()) + read_of(fh, PAGE).hex()
+
+
+def reply_chunk(fh: bytes) -> str:
+    """A READ with its reply in a Reply chunk."""
+    return header(words(0, 0, 1, 1).hex() + segment(PAGE)) + read_of(fh, PAGE - 200).hex()
+
+
+def read_chunk(fh: bytes) -> str:
+    """A WRITE of bytes that are read by RDMA."""
+    start = call(WRITE, fh + words(0, 0, PAGE, 0, PAGE))
+    return header(read_list((len(start), segment(PAGE))) + words(0, 0).hex()) + start.hex()
+
+
+def long_call(fh: bytes) -> str:
+    """A call whose all bytes are read by RDMA; those are no call."""
+    del fh
+    return header(read_list((0, segment(PAGE))) + words(0, 0).hex(), wire.RDMA_NOMSG)
+
+
+def another_version(fh: bytes) -> str:
+    """A call of version 3, which gets ERR_VERS."""
+    del fh
+    return words(XID, 3).hex() + null().hex()[16:]
+
+
+def no_chunk(fh: bytes) -> str:
+    """A READ whose reply has no room, which gets ERR_CHUNK."""
+    return header(BARE) + read_of(fh, PAGE * 2).hex()
+
+
+# The paths, and the requests of each: its number from the message on, with how many of its chain go through.
+PATHS: dict[str, tuple[Callable[[bytes], str], list[tuple[str, str]]]] = {
+    "an inline reply": (inline, [("post_send", "1")]),
+    "a reply with a Write chunk": (write_chunk, [("post_send", "1"), ("post_send", "1 1")]),
+    "a reply with a Reply chunk": (reply_chunk, [("post_send", "1"), ("post_send", "1 1")]),
+    "a call with a Read chunk": (read_chunk, [("post_send", "1"), ("post_send", "2")]),
+    "a Long call": (long_call, [("post_send", "1")]),
+    "ERR_VERS": (another_version, [("post_send", "1")]),
+    "ERR_CHUNK": (no_chunk, [("post_send", "1")]),
+}
+
+
+@test(
+    "{what} {when} refused: {path}",
+    *("V1-118", "V1-120", "V1-121"),
+    server="ours",
+    device="rxe",
+    cases=[
+        {"path": path, "what": what, "when": when} for path, (_, refused) in PATHS.items() for what, when in refused
+    ],
+)
+def serving(pair: Pair, path: str, what: str, when: str) -> None:
+    """The connection ends, so that the client need not wait for a reply; the next one is served."""
+    fh, content = export_file(pair, PAGE)
+    make, _ = PATHS[path]
+    order = {"private_data": REFUSES, "memory": content.hex()}
+    with lesser(pair) as device, nothing_left(pair):
+        device.refuse(what, when)
+        found, good = carried_out(
+            pair, {**order, "exchanges": [[make(fh)]]}, {**order, "exchanges": [[null(XID + 1).hex()]]}
+        )
+        assert device.refused(what) == 1, f"{what} was not asked for so often"
+    assert "failed" in found and "silence" not in found["failed"], found
+    assert "failed" not in good, good
+    assert pair.server.run("cat /export/chunks | wc -c").out.strip() == str(PAGE)
+
+
+@test(
+    "{what} {when} refused: an RDMA Read over iWARP",
+    *("V1-118", "V1-121", "V1-142"),
+    server="ours",
+    device="siw",
+    cases=[
+        {"what": what, "when": when}
+        for what, when in [("map_mr_sg", "1"), ("post_send", "1"), ("post_send", "1 1"), ("post_send", "2")]
+    ],
+)
+def reading_over_iwarp(pair: Pair, what: str, when: str) -> None:
+    """As over RoCE: the registration, the Read that invalidates it, and the reply."""
+    pair.mount("3")
+    pair.client.run(f"head -c {PAGE} /dev/zero >{MOUNT_POINT}/refused")
+    with_it = f"head -c 300000 /dev/urandom >/tmp/data; cp /tmp/data {MOUNT_POINT}/refused; sync"
+    pair.umount()
+    with lesser(pair) as device, nothing_left(pair):
+        pair.mount("3")
+        device.refuse(what, when)
+        pair.client.run(with_it, 60)
+        assert device.refused(what) == 1, f"{what} was not asked for so often"
+        wanted = pair.client.run("sha256sum </tmp/data").out
+        assert pair.server.run("sha256sum </export/refused").out == wanted, "other bytes were written"
+        pair.umount()
+
+
+@test(
+    "post_recv {when} refused: Receives that come back",
+    "V1-121",
+    server="ours",
+    device="rxe",
+    cases=[{"when": "1"}, {"when": "1 1"}],
+)
+def coming_back(pair: Pair, when: str) -> None:
+    """They are posted in batches: the connection of the call that fills one ends."""
+    calls = [[null(XID + number).hex()] for number in range(128)]
+    with lesser(pair) as device, nothing_left(pair):
+        # The first Receives of a connection are posted before it is accepted.
+        (good,) = carried_out(pair, {"exchanges": [calls[0]]})
+        device.refuse("post_recv", f"2{when[1:]}")
+        (found,) = carried_out(pair, {"exchanges": calls})
+        assert device.refused("post_recv") == 1, "no Receive was posted again"
+        (after,) = carried_out(pair, {"exchanges": [calls[0]]})
+    assert "failed" in found and "silence" not in found["failed"], found
+    assert "failed" not in good and "failed" not in after, (good, after)
+
+
+@test("post_send refused: a recall", *("BI-2", "V1-121"), server="ours", limit=120)
+def recalling(pair: Pair) -> None:
+    """The connection ends; nfsd calls again over the next one, and gets the delegation back."""
+    name = "refused-recall-"
+    pair.server.run(f"cd /export; for i in $(seq 8); do echo one >{name}$i; done")
+    with lesser(pair) as device:
+        pair.mount("4.2")
+        shared = take_delegation(pair, name, 8)
+        before = returns(pair, 0)
+        device.refuse("post_send")
+        pair.server.run(f"echo two >>/export/{shared}", 60)
+        assert device.refused("post_send") == 1, "nothing was refused"
+        assert returns(pair, before + 1) > before and not delegations(pair, shared)
+        assert pair.client.run(f"cat {MOUNT_POINT}/{shared}").out == "one\ntwo\n"
+        pair.umount()
+
+
+@test(
+    "{what} {when} refused while a client of version 2 connects",
+    *("V2-32", "V1-121", "XC-60"),
+    server="ours",
+    client="ours",
+    limit=120,
+    cases=[{"what": "post_send", "when": str(number)} for number in range(1, 5)] + [{"what": "post_recv", "when": "2"}],
+)
+def exchanging(pair: Pair, what: str, when: str) -> None:
+    """The answer to the first call, operations, the response: the mount takes another connection."""
+    with (
+        rule(pair.client, "two", peer=SERVER.ipv4, version=2),
+        rule(pair.server, "two", side="server", peer=CLIENT.ipv4, version=2),
+        lesser(pair) as device,
+        nothing_left(pair),
+    ):
+        device.refuse(what, when)
+        pair.mount("4.2")
+        pair.client.run(f"head -c 70000 /dev/urandom >{MOUNT_POINT}/two; cat {MOUNT_POINT}/two >/dev/null")
+        assert device.refused(what) == 1, f"{what} was not asked for so often"
+        assert "protocol 2" in pair.server.run("cat /sys/kernel/debug/rpcrdma_rs/svc-*").out
+        pair.umount()
