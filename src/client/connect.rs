@@ -305,7 +305,7 @@ fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<()
     if answered.is_err() && !shared.xprt.is_released() {
         sender.connection.agreement.offer.unanswered();
     }
-    sender.connection.agreement.offer.note(&shared.peer());
+    peers::note(&peer, sender.connection.agreement.offer.take_note());
     answered.map_err(ConnectError::with(Step::Probe))?;
     shared.lessons.probed();
     Ok(())

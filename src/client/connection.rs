@@ -287,7 +287,7 @@ impl Connection {
     }
 
     /// Notes that a valid reply has come: the connection works. After its loss the next attempt has
-    /// no back-off, but a [pause](pauses::pause_secs) if it and its predecessors did not last.
+    /// no back-off, but a [pause](super::pauses::pause_secs) if it and its predecessors did not last.
     #[inline]
     pub(super) fn confirm(&self) {
         if self.window.confirm() {
@@ -334,10 +334,9 @@ impl Connection {
     /// Ends a connection that sunrpc has had: notes why, and [takes it down](Self::tear_down).
     pub(super) fn close(self: &Arc<Self>, sends: ConnectionSends) {
         let why = self.tenure.end(CloseReason::Sunrpc);
-
         let peer = self.shared.peer();
 
-        self.agreement.offer.note(&peer);
+        policy::peers::note(&peer, self.agreement.offer.take_note());
         // XC-106: the next connections to this server use no larger size.
         if self.agreement.permits_long_sends()
             && matches!(why, CloseReason::Completion(failure) if failure.is_refused())

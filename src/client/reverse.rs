@@ -94,7 +94,6 @@ pub(super) fn refuse(connection: &Connection, xid: u32, version: u32, error: &Rd
 pub(super) fn respond(connection: &Connection, response: Response) {
     let is_free = connection.link.with_qp(|qp| qp.is_spare_free()) != Some(false);
     let (message, grant) = (Message::Response(response), grant(connection));
-
     let characteristics = &connection.agreement.characteristics;
 
     if is_free && !characteristics.has_response() {

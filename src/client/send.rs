@@ -5,6 +5,7 @@
 mod build;
 mod chunks;
 mod draft;
+mod operations;
 
 use kernel::{
     prelude::*,

@@ -29,8 +29,12 @@ pub(crate) fn version_1(peer: &Peer) -> Option<Remembered> {
     PEERS.lock()?.version_1(peer, uptime_secs())
 }
 
-/// Notes the result of a negotiation with `peer`.
-pub(crate) fn note(peer: &Peer, note: Note) {
+/// Notes the result of a negotiation with `peer`, if it has one. Process context.
+pub(crate) fn note(peer: &Peer, note: Option<Note>) {
+    let Some(note) = note else {
+        return;
+    };
+
     if let Some(mut peers) = PEERS.lock() {
         peers.note(peer, note, uptime_secs());
     }

@@ -43,7 +43,7 @@ def functions(lines: list[str]) -> dict[str, int]:
         end = lines.index(f"{match[1]}}}", at) if f"{match[1]}}}" in lines[at:] else at
         # A function without a body ends with its signature.
         signature = next(n for n in range(at, len(lines)) if lines[n].rstrip().endswith(("{", "}", ";")))
-        found[match[2]] = end - at + 1 if lines[signature].rstrip().endswith("{") else 1
+        found[f"{match[2]}, line {at + 1}"] = end - at + 1 if lines[signature].rstrip().endswith("{") else 1
     return found
 
 

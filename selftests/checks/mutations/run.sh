@@ -2,27 +2,53 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Puts one defect after the other into a copy of the sources, and runs the tests that have to find it. Usage:
-# run.sh [--kernel KERNEL] [--only host|guests] [PATTERN...], where a pattern is part of a defect's name or of the IDs that it
-# breaks, and --only chooses those that tests of that kind have to find. The last line is 'N passed, N failed'; a defect passes
-# if a test fails because of it. VM tests run in native guests, and on Debian's kernel where these cannot run them, unless a
-# kernel is named. `make setup-native` must have been run.
+# run.sh [--kernel KERNEL] [--only host|guests] [--part K/N] [PATTERN...], where a pattern is part of a defect's name or of
+# the IDs that it breaks, and --only chooses those that tests of that kind have to find. The last line is 'N passed, N failed';
+# a defect passes if a test fails because of it. VM tests run in native guests, and on Debian's kernel where these cannot run
+# them, unless a kernel is named. `make setup-native` must have been run.
+#
+# As many run at once as the machine has processors, or LANES: the compiler of Rust uses one. --part runs the Kth of N parts
+# alone.
 
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 1
-tree=out/mutations/tree
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-passed=0 failed=0
-chosen='' only=''
+passed=0 failed=0 seen=0
+chosen='' only='' part='' options=()
 while :; do
 	case ${1:-} in
 	--kernel) chosen=$2 ;;
 	--only) only=$2 ;;
+	--part) part=$2 ;;
 	*) break ;;
 	esac
+	options+=("$1" "$2")
 	shift 2
 done
+
+# Runs the parts, and adds up their results.
+lanes=${LANES:-$(nproc)}
+if [ -z "$part" ] && [ "$lanes" -gt 1 ]; then
+	parts=()
+	exec 3> >(sed -u '/^[0-9]* passed, /d' | tee "$log")
+	shown=$!
+	trap 'kill "${parts[@]}" 2>/dev/null; rm -f "$log"' EXIT
+	trap 'exit 143' INT TERM HUP
+	for ((at = 1; at <= lanes; at++)); do
+		"$0" "${options[@]}" --part "$at/$lanes" "$@" >&3 &
+		parts+=($!)
+	done
+	for at in "${parts[@]}"; do
+		wait "$at" || failed=1
+	done
+	exec 3>&-
+	wait "$shown"
+	echo "$(grep -c '^ok  ' "$log") passed, $(grep -c '^not ok ' "$log") failed"
+	exit "$failed"
+fi
+tree=out/mutations/tree${part:+-${part/\//-of-}}
 
 mutations() {
 	selftests/setup/enter.sh env PYTHONPATH=selftests PYTHONDONTWRITEBYTECODE=1 python3 -m checks.mutations "$@"
@@ -41,7 +67,7 @@ host_tests() {
 	local level=$1
 	shift
 	(exec setsid "$tree/selftests/setup/enter.sh" env CARGO_INCREMENTAL=1 CARGO_PROFILE_TEST_OPT_LEVEL="$level" cargo test --locked \
-		--no-fail-fast --manifest-path selftests/host/Cargo.toml --target-dir /repo/out/target-mutations -- "$@") >>"$log" 2>&1 &
+		--no-fail-fast --manifest-path selftests/host/Cargo.toml --target-dir "/repo/$tree-target" -- "$@") >>"$log" 2>&1 &
 	local pid=$!
 	# SIGTERM has no effect on the first process of a namespace.
 	if grep -q -m 1 -E '^test .* FAILED$' < <(exec tail -n +1 --pid="$pid" -f "$log"); then
@@ -67,6 +93,8 @@ while IFS=$'\t' read -r number title kernel pattern <&3; do
 	case $only-$pattern in
 	host-?* | guests-) continue ;;
 	esac
+	seen=$((seen + 1))
+	[ -z "$part" ] || [ $((seen % ${part#*/})) -eq $((${part%/*} % ${part#*/})) ] || continue
 	fresh
 	mutations --apply "$number" "$tree/src" || exit 1
 	SECONDS=0

@@ -49,7 +49,8 @@ impl Agreement {
         self.terms.populate(terms);
     }
 
-    /// Both ends have agreed on `version`, with a grant of `credits`. Returns the terms.
+    /// Both ends have agreed on `version`, with a grant of `credits`. Returns the terms;
+    /// `None` while they are not settled.
     pub(in crate::client) fn agree(&self, version: u32, credits: u32) -> Option<&Negotiated> {
         let terms = self.terms()?;
 

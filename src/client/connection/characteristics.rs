@@ -23,18 +23,10 @@ use kernel::{
 };
 
 use super::{
-    super::{
-        negotiated::{
-            Negotiated,
-            PeerData, //
-        },
-        reverse,
-        send::{
-            Expects,
-            Sender, //
-        }, //
+    super::negotiated::{
+        Negotiated,
+        PeerData, //
     },
-    grower,
     Connection, //
 };
 use crate::{
@@ -55,10 +47,7 @@ use crate::{
         Thresholds, //
     },
     trace::Trace,
-    verbs::{
-        Lengths,
-        PostError, //
-    }, //
+    verbs::Lengths, //
 };
 
 /// The exchange of a connection.
@@ -127,7 +116,7 @@ impl Characteristics {
 
     /// The next message to send, if the credits permit one; `newest` is the xid of the last call.
     /// A request that confirms it comes next.
-    fn next(&self, newest: u32) -> Option<Message> {
+    pub(in crate::client) fn next(&self, newest: u32) -> Option<Message> {
         let message = self.sizes.with(|exchange| {
             let message = exchange.next(newest);
 
@@ -144,7 +133,7 @@ impl Characteristics {
     }
 
     /// The credits that operations hold, if another one is due, and `true` if that takes a credit.
-    fn due(&self) -> Option<(u32, bool)> {
+    pub(in crate::client) fn due(&self) -> Option<(u32, bool)> {
         let due = self.sizes.with(|exchange| {
             let takes = exchange.due()?;
             Some((exchange.held_credits(), takes))
@@ -154,7 +143,7 @@ impl Characteristics {
     }
 
     /// Takes over that the buffers have these lengths. Returns `true` if they are to have others.
-    fn have(&self, lengths: Lengths) -> bool {
+    pub(in crate::client) fn have(&self, lengths: Lengths) -> bool {
         let is_distrusted = self.is_distrusted.load(Relaxed);
         let wants = self.sizes.with(|exchange| {
             if !is_distrusted {
@@ -184,6 +173,26 @@ impl Characteristics {
     /// Traces a message about characteristics that was sent.
     pub(in crate::client) fn trace_sent(&self, trace: Trace, message: &Message) {
         self.trace(trace, message.xid(), message.name(), true);
+    }
+
+    /// The attempt to connect waits for a response from here on.
+    pub(in crate::client) fn begin_wait(&self) {
+        self.is_waited_for.store(true, Relaxed);
+    }
+
+    /// Returns `true`, once, if nothing is left that the attempt to connect waits for.
+    fn end_wait(&self) -> bool {
+        self.is_settled() && self.is_waited_for.xchg(false, Relaxed)
+    }
+
+    /// An operation waits for a credit, or no longer.
+    pub(in crate::client) fn want_credit(&self, wants: bool) {
+        self.wants_credit.store(wants, Relaxed);
+    }
+
+    /// Takes the response that was left to the sender.
+    pub(in crate::client) fn take_response(&self) -> Option<Response> {
+        self.response.lock().take()
     }
 
     /// Leaves a response to the sender. Returns `false` if it has one already.
@@ -222,146 +231,8 @@ impl Connection {
 
     /// Ends the wait of the attempt to connect, if nothing is left to wait for.
     pub(in crate::client) fn exchanged(&self) {
-        let characteristics = &self.agreement.characteristics;
-
-        if characteristics.is_settled() && characteristics.is_waited_for.xchg(false, Relaxed) {
+        if self.agreement.characteristics.end_wait() {
             self.attempt.end(Ok(PeerData::NONE));
         }
-    }
-}
-
-impl Sender {
-    /// Announces our characteristics, and asks for a response, over a connection of version 2 that
-    /// sunrpc does not know of yet. Sends nothing where the server's credits do not permit it.
-    /// `newest` is the xid of the last call.
-    ///
-    /// # Errors
-    ///
-    /// [`PostError`]; the connection has to end then.
-    pub(in crate::client) fn announce(&mut self, newest: u32) -> Result<(), PostError> {
-        let connection = self.connection.clone();
-        let characteristics = &connection.agreement.characteristics;
-
-        while characteristics.due().is_some() {
-            characteristics.is_waited_for.store(true, Relaxed);
-            if !self.send_operation(newest)? {
-                return Err(PostError::Closed);
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends the operation that is due. Returns `false` if none is, or no buffer is free for it.
-    fn send_operation(&mut self, newest: u32) -> Result<bool, PostError> {
-        let credits = self.connection.negotiated().map_or(1, |it| it.credits);
-        let Ok(mut buf) = self.take_any(Expects::Reply) else {
-            return Ok(false);
-        };
-        let Some(message) = self.connection.agreement.characteristics.next(newest) else {
-            self.queue.put(buf);
-            return Ok(false);
-        };
-        let expects = if message.is_request() {
-            Expects::Reply
-        } else {
-            Expects::Nothing
-        };
-        let written = message.write(credits, buf.as_mut_slice()).ok();
-        let len = written.and_then(|len| u32::try_from(len).ok());
-
-        // A buffer has room for each of them.
-        self.post_buffer(None, buf, len.ok_or(PostError::Closed)?, expects)?;
-        let connection = &self.connection;
-        let trace = connection.shared.trace();
-        connection
-            .agreement
-            .characteristics
-            .trace_sent(trace, &message);
-        Ok(true)
-    }
-
-    /// Sends the response that was left to the sender, if any.
-    fn send_response(&mut self) -> Result<(), PostError> {
-        let connection = self.connection.clone();
-        let characteristics = &connection.agreement.characteristics;
-
-        if !characteristics.has_response() {
-            return Ok(());
-        }
-        let Ok(mut buf) = self.take_any(Expects::Nothing) else {
-            characteristics.sizes.stir();
-            return Ok(());
-        };
-        let response = characteristics.response.lock().take();
-        let message = Message::Response(response.ok_or(PostError::Closed)?);
-        let grant = reverse::grant(&connection);
-        let written = message.write(grant, buf.as_mut_slice()).ok();
-        let len = written.and_then(|len| u32::try_from(len).ok());
-
-        self.post_buffer(None, buf, len.ok_or(PostError::Closed)?, Expects::Nothing)?;
-        characteristics.trace_sent(connection.shared.trace(), &message);
-        Ok(())
-    }
-
-    /// Takes a credit from the window for an operation, besides `held` ones. Returns `false` while
-    /// calls hold it; it leaves the window nevertheless.
-    fn claim_credit(&self, held: u32) -> bool {
-        let Connection {
-            window,
-            shared,
-            agreement,
-            ..
-        } = &*self.connection;
-        let wanted = held.saturating_add(1);
-
-        agreement.characteristics.wants_credit.store(true, Relaxed);
-        if window.hold(wanted) {
-            self.connection.open_window();
-        }
-        // CAST: Widening. Added up here, since a window is never below one call.
-        let others = wanted.saturating_add(window.abandoned_calls()) as usize;
-        // CAST: Widening.
-        shared.xprt.load().used.saturating_add(others) <= window.last_grant() as usize
-    }
-
-    /// Follows the characteristics, where they have changed: takes new buffers over, queues the
-    /// allocation of others, and sends the operations that are due. `newest` is the xid of the next
-    /// call.
-    ///
-    /// # Errors
-    ///
-    /// [`PostError`]; the connection has to end then.
-    #[cold]
-    pub(in crate::client) fn follow(&mut self, newest: u32) -> Result<(), PostError> {
-        let connection = self.connection.clone();
-        let characteristics = &connection.agreement.characteristics;
-
-        let _ = characteristics.sizes.take_stirred();
-        let lengths = connection.link.with_qp(|qp| {
-            qp.fetch_sends(&mut self.queue);
-            qp.lengths()
-        });
-        if lengths.is_some_and(|lengths| characteristics.have(lengths)) {
-            grower::adapt_later(&connection);
-        }
-        self.send_response()?;
-        while let Some((held, takes_credit)) = characteristics.due() {
-            if takes_credit && !connection.window.spares_another(held) {
-                // A larger grant stirs.
-                break;
-            }
-            if (takes_credit && !self.claim_credit(held)) || !self.send_operation(newest)? {
-                // The next call looks again.
-                characteristics.sizes.stir();
-                break;
-            }
-            // It counts as held by the operation from here on.
-            characteristics.wants_credit.store(false, Relaxed);
-        }
-        if characteristics.due().is_none() {
-            characteristics.wants_credit.store(false, Relaxed);
-        }
-        connection.apply_characteristics();
-        Ok(())
     }
 }

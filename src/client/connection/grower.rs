@@ -106,7 +106,7 @@ pub(in crate::client) fn adapt_later(connection: &Arc<Connection>) {
     let _ = os::transport_queue().enqueue_delayed::<_, 0>(connection.clone(), pause);
 }
 
-/// Gives the buffers the lengths that both ends have agreed on.
+/// Gives the buffers the lengths that both ends have agreed on. Process context.
 fn adapt(connection: &Connection) {
     let Some(negotiated) = connection.negotiated() else {
         return;

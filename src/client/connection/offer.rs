@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The offer of version 2 on a connection, and the server's answer to it.
+//! The offer of version 2 on a connection; [`reply`](super::super::reply) takes the answer.
 //!
 //! The decisions are those of [`negotiate::client`](crate::proto::negotiate::client). What they are
 //! worth for the next connections is kept until the memory of peers can take it: that is under a
@@ -12,21 +12,15 @@ use kernel::{
     sync::SpinLock, //
 };
 
-use crate::{
-    policy,
-    proto::{
-        negotiate::client::{
-            Action,
-            Client,
-            Event,
-            Outcome, //
-        },
-        peers::{
-            Note,
-            Peer, //
-        },
-        Versions, //
-    }, //
+use crate::proto::{
+    negotiate::client::{
+        Action,
+        Client,
+        Event,
+        Outcome, //
+    },
+    peers::Note,
+    Versions, //
 };
 
 /// The negotiation, and the note for the memory of peers.
@@ -77,12 +71,8 @@ impl Offer {
         self.on(Event::TimedOut);
     }
 
-    /// Passes the note about this server to the memory of peers. Process context.
-    pub(in crate::client) fn note(&self, peer: &Peer) {
-        let note = self.progress.lock().note.take();
-
-        if let Some(note) = note {
-            policy::peers::note(peer, note);
-        }
+    /// Takes the note about this server, for the memory of peers.
+    pub(in crate::client) fn take_note(&self) -> Option<Note> {
+        self.progress.lock().note.take()
     }
 }

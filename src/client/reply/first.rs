@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Messages about the first call, which the transport makes itself: the
-//! [probe](super::super::probe), and the [offer of version 2](super::super::connection::offer).
+//! [probe](super::super::probe), and the [offer of version 2](super::super::connection::offer); and
+//! a later refusal of the version that both ends have agreed on.
 
 use super::{
     super::{

@@ -307,8 +307,7 @@ impl Backchannel {
             return Err(DeliverError::TooLong);
         };
         place.copy_from_slice(payload);
-        let call = kvec(place);
-        let reply = kvec(fields.reply);
+        let (call, reply) = (kvec(place), kvec(fields.reply));
         // sunrpc takes a reference for the request without checking that it gets one. After the
         // last is dropped, which the transport may learn of later, it does not.
         // SAFETY: By the type invariants the object is valid.
@@ -323,15 +322,22 @@ impl Backchannel {
         *rqst = request(call, reply);
         rqst.rq_xprt = raw;
         rqst.rq_xid = xid.to_be();
-        self.enqueue(rqst);
+        // SAFETY: The request is complete, of an entry that was taken out above, and has the
+        // reference.
+        unsafe { self.enqueue(rqst) };
         Ok(())
     }
 
-    /// Passes `rqst`, which is complete and of an entry of this pool, to the callback service.
-    fn enqueue(&self, rqst: &mut bindings::rpc_rqst) {
+    /// Passes `rqst` to the callback service.
+    ///
+    /// # Safety
+    ///
+    /// The request must be complete, of an entry that was taken out of the pool and that nothing
+    /// else refers to, with a reference to the transport.
+    unsafe fn enqueue(&self, rqst: *mut bindings::rpc_rqst) {
         self.delivering.store(current_task(), Relaxed);
-        // SAFETY: The request is complete, with a reference to the transport. sunrpc takes another
-        // one, which it can get, and gives the request back once.
+        // SAFETY: By the safety requirements of this function. sunrpc takes a reference of its own,
+        // which it can get, and gives the request back once.
         unsafe { bindings::xprt_enqueue_bc_request(rqst) };
         self.delivering.store(0, Relaxed);
     }
