@@ -230,10 +230,26 @@ impl<H: EventHandler + CompletionHandler> Endpoint<H> {
     }
 }
 
+/// Moves a queue pair to the error state, in which all its requests end.
+///
+/// # Safety
+///
+/// `qp` must be valid.
+unsafe fn end_requests(qp: *mut bindings::ib_qp) -> Result {
+    let mut attr: bindings::ib_qp_attr = pin_init::zeroed();
+    attr.qp_state = bindings::ib_qp_state_IB_QPS_ERR;
+
+    // CAST: A small number.
+    let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as c_int;
+    // SAFETY: By the safety requirements of this function.
+    to_result(unsafe { bindings::ib_modify_qp(qp, &mut attr, mask) })
+}
+
 // SAFETY: `ib_drain_rq` and `ib_drain_sq` return when every request of the queue has completed,
 // since the queue pair is in the error state: they return early only if they cannot move it there,
-// or cannot post a marker, which always has room. A device that has destroyed a queue pair uses
-// none of its requests, and `Cq::free` ends the completions.
+// or cannot post a marker, which always has room. A device that refuses it nevertheless has Receives
+// that have not completed. A device that has destroyed a queue pair uses none of its requests, and
+// `Cq::free` ends the completions.
 //
 // The queue pair completes to `cq`, a queue of `H`.
 unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
@@ -243,19 +259,10 @@ unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
         // SAFETY: By the type invariants the queue pair is valid until `destroy`, which comes after
         // this call.
         let qp = unsafe { (*self.id.as_ptr()).qp };
-        let mut attr: bindings::ib_qp_attr = pin_init::zeroed();
-        attr.qp_state = bindings::ib_qp_state_IB_QPS_ERR;
 
-        // SAFETY: The queue pair is valid. The calls below would do this, too, but not report that
-        // the device has refused.
-        let moved = unsafe {
-            bindings::ib_modify_qp(
-                qp,
-                &mut attr,
-                bindings::ib_qp_attr_mask_IB_QP_STATE as c_int,
-            )
-        };
-        if let Err(error) = to_result(moved) {
+        // The calls below would do this, too, but not report that the device has refused.
+        // SAFETY: The queue pair is valid.
+        if let Err(error) = unsafe { end_requests(qp) } {
             pr_err!(
                 "{}: cannot end the requests of a queue pair ({}): it is destroyed with them\n",
                 self.pd.device().name(),
@@ -275,6 +282,13 @@ unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
         // room for the marker (`QpSize::send_depth`), and this is process context by the contract
         // of this method.
         unsafe { bindings::ib_drain_sq(qp) };
+        if self.pd.has_posted_receives() {
+            pr_err!(
+                "{}: requests of a queue pair do not end: it is destroyed with them\n",
+                self.pd.device().name()
+            );
+            return false;
+        }
         true
     }
 

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     bindings,
-    os::series::ECONNRESET,
     verbs::{
         CompletionHandler,
         Cq,
@@ -154,8 +153,8 @@ impl<H: EventHandler + CompletionHandler> Accepting<H> {
     ///
     /// # Errors
     ///
-    /// `ECONNRESET` if the peer has taken the request back; the error that rdma_cm returns, after
-    /// which the request is rejected.
+    /// The error that rdma_cm returns, after which the request is rejected: `EINVAL`, too, if the
+    /// peer has taken it back.
     pub(crate) fn accept(self, private_data: &[u8], reads: u8) -> Result {
         let reads = self.reads().min(reads);
         let mut param: bindings::rdma_conn_param = pin_init::zeroed();
@@ -173,8 +172,7 @@ impl<H: EventHandler + CompletionHandler> Accepting<H> {
             bindings::rdma_lock_handler(id);
             let ret = bindings::rdma_accept(id, &mut param);
             bindings::rdma_unlock_handler(id);
-            // The answer of rdma_accept() in any other state than that of a request.
-            to_result(ret).map_err(|error| if error == EINVAL { ECONNRESET } else { error })
+            to_result(ret)
         })
     }
 }

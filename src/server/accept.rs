@@ -8,6 +8,7 @@ use kernel::{
 };
 
 use super::{
+    admission::Refusal,
     connection::{
         Connection,
         ConnectionQp,
@@ -169,13 +170,21 @@ pub(super) fn accept(
     request: Incoming<Connection>,
     xprt: SvcXprt,
 ) -> Result {
-    connection
-        .enlist()
-        .and_then(|()| open(connection, request, xprt))
-        .inspect_err(|&error| {
-            connection.admission().refused(error);
-            connection.tear_down();
-        })?;
+    let opened = match connection.enlist() {
+        Ok(()) => open(connection, request, xprt).map_err(|error| match error {
+            // The answer of rdma_accept() in any other state than that of a request.
+            e if e == EINVAL && connection.is_closed() => Refusal::Gone,
+            e => e.into(),
+        }),
+        Err(e) if e == EBUSY => Err(Refusal::Connections),
+        Err(e) => Err(e.into()),
+    };
+
+    if let Err(why) = opened {
+        connection.admission().refused(why);
+        connection.tear_down();
+        return Err(EIO);
+    }
     connection.publish();
     Ok(())
 }

@@ -12,10 +12,7 @@ use kernel::prelude::*;
 use crate::{
     cm::Request,
     os::{
-        series::{
-            ECONNRESET,
-            EDQUOT, //
-        },
+        series::EDQUOT,
         Last, //
     },
     policy::{
@@ -31,6 +28,32 @@ use crate::{
         Peer, //
     }, //
 };
+
+/// The reason why a request is rejected.
+pub(super) enum Refusal {
+    /// As many connections exist as the administrator allows.
+    Connections,
+    /// The buffers of all clients have as much memory as the administrator allows.
+    Memory,
+    /// As many requests wait for a thread as may.
+    Waiting,
+    /// The client's device takes no RDMA Reads.
+    NoReads,
+    /// The client has taken it back.
+    Gone,
+    /// Any other.
+    Error(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            // No other code than that of the account returns it.
+            e if e == EDQUOT => Self::Memory,
+            e => Self::Error(e),
+        }
+    }
+}
 
 /// Messages about clients that are refused; a client may try again at any rate.
 static REFUSED: Last = Last::never();
@@ -75,7 +98,12 @@ impl Admission {
         };
 
         if this.policy.connections == 0 {
-            this.refused(EBUSY);
+            this.refused(Refusal::Connections);
+            return None;
+        }
+        // A client whose device takes no RDMA Reads could not send large arguments (H-105).
+        if request.reads == 0 {
+            this.refused(Refusal::NoReads);
             return None;
         }
         Some(this)
@@ -91,26 +119,41 @@ impl Admission {
         )
     }
 
-    /// Logs that the request is rejected because of `error`, unless the client has taken it back.
+    /// Logs why the request is rejected.
     #[cold]
-    pub(super) fn refused(&self, error: Error) {
-        if error == ECONNRESET || !REFUSED.is_due() {
-            return;
-        }
+    pub(super) fn refused(&self, why: Refusal) {
         let (peer, most) = (Peer::new(&self.client), self.policy.connections);
-        match &self.rule {
-            Some(rule) if error == EBUSY => {
+
+        match (why, &self.rule) {
+            (Refusal::Gone, _) => {}
+            _ if !REFUSED.is_due() => {}
+            (Refusal::Connections, Some(rule)) => {
                 pr_warn!("{peer}: refused: rule {rule} allows {most} connections\n");
             }
-            None if error == EBUSY => {
+            (Refusal::Connections, None) => {
                 pr_warn!("{peer}: refused: server_connections allows {most}\n");
             }
-            _ if error == EDQUOT => {
+            (Refusal::Memory, _) => {
                 let kib = policy::server_memory() / 1024;
                 pr_warn!("{peer}: refused: server_memory allows {kib} KiB\n");
             }
-            _ => pr_warn!("{peer}: refused: error {}\n", error.to_errno()),
+            (Refusal::Waiting, _) => pr_warn!("{peer}: refused: too many requests wait\n"),
+            (Refusal::NoReads, _) => {
+                pr_warn!("{peer}: refused: its device takes no RDMA Reads\n");
+            }
+            (Refusal::Error(error), _) => {
+                pr_warn!("{peer}: refused: error {}\n", error.to_errno());
+            }
         }
+    }
+}
+
+/// Logs that the request of `client` is rejected because of `error`, before it has an admission.
+#[cold]
+pub(super) fn no_connection(client: &SocketAddr, error: Error) {
+    if REFUSED.is_due() {
+        let peer = Peer::new(client);
+        pr_warn!("{peer}: refused: error {}\n", error.to_errno());
     }
 }
 

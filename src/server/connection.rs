@@ -134,8 +134,8 @@ struct Terms {
     sinks: Option<Arc<MrPool>>,
     /// The most of them for one message.
     most_transfers: u32,
-    /// Elements of an RDMA Write.
-    write_elements: u32,
+    /// Elements of an RDMA Write, and of an RDMA Read.
+    elements: (u32, u32),
     /// The handles that replies may invalidate.
     invalidation: Invalidation,
 }
@@ -283,7 +283,7 @@ impl Connection {
     }
 
     /// Returns `true` if the connection is lost, or being torn down.
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.link.life().is_closed()
     }
 

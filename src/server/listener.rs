@@ -13,7 +13,11 @@ use kernel::{
 
 use super::{
     accept,
-    admission::Admission,
+    admission::{
+        self,
+        Admission,
+        Refusal, //
+    },
     connection::Connection,
     refused::RefusedCalls, //
 };
@@ -69,19 +73,22 @@ impl RequestHandler for Listener {
     type Peer = Connection;
 
     fn requested(&self, request: &cm::Request<'_>) -> Option<Arc<Connection>> {
-        // A client whose device takes no RDMA Reads could not send large arguments (H-105).
-        if request.reads == 0 {
-            return None;
-        }
         let admission = Admission::new(request, self.netns)?;
-        Connection::new(admission, self.refused.clone()).ok()
+        let client = admission.client;
+
+        Connection::new(admission, self.refused.clone())
+            .inspect_err(|&error| admission::no_connection(&client, error))
+            .ok()
     }
 
     fn take(&self, incoming: Incoming<Connection>) -> Result<(), Incoming<Connection>> {
-        self.requests.push(&self.xprt, incoming)
+        self.requests
+            .push(&self.xprt, incoming)
+            .inspect_err(|incoming| incoming.handler().admission().refused(Refusal::Waiting))
     }
 
     fn lost(&self) {
+        pr_warn!("a listener ends: its device goes away, or its address moves\n");
         self.xprt.close();
     }
 }
@@ -130,6 +137,10 @@ impl crate::sunrpc::svc::Listener for Listener {
         let (local, remote) = request.addresses();
 
         Some((request, Ends { local, remote }))
+    }
+
+    fn reject(&self, request: Incoming<Connection>, error: Error) {
+        request.handler().admission().refused(error.into());
     }
 
     fn accept(&self, request: Incoming<Connection>, xprt: SvcXprt) -> Result<Arc<Connection>> {

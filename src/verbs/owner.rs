@@ -4,7 +4,10 @@
 
 use core::ptr::NonNull;
 
-use kernel::error::Error;
+use kernel::error::{
+    code::ENODEV,
+    Error, //
+};
 
 use super::CompletionHandler;
 use crate::bindings;
@@ -16,6 +19,15 @@ pub(crate) enum PostError {
     Closed,
     /// The device refused. It may have taken part of the requests, so the connection has to end.
     Device(Error),
+}
+
+impl From<PostError> for Error {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::Closed => ENODEV,
+            PostError::Device(error) => error,
+        }
+    }
 }
 
 /// An owner of a queue pair, which keeps it alive and can drain it.

@@ -2,7 +2,7 @@
 """Our server on a device that refuses requests: each request of each path, once.
 
 The client of the path loses its connection, or is rejected, and learns of it at once; the next one is served, and nothing
-is left. What the server does without memory is in test_injection.
+is left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from guests.harness.network import CLIENT, SERVER
-from guests.harness.pair import MOUNT_POINT, Pair
+from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.ibfault import Faults, faults
 from guests.lib.leftovers import nothing_left
@@ -20,6 +20,7 @@ from guests.lib.nfsd import RESTART
 from guests.lib.recall import delegations, returns, take_delegation
 from guests.lib.requester import (
     BARE,
+    MEANWHILE,
     REFUSES,
     WRITE,
     XID,
@@ -193,19 +194,17 @@ def serving(pair: Pair, path: str, what: str, when: str) -> None:
     ],
 )
 def reading_over_iwarp(pair: Pair, what: str, when: str) -> None:
-    """As over RoCE: the registration, the Read that invalidates it, and the reply."""
-    pair.mount("3")
-    pair.client.run(f"head -c {PAGE} /dev/zero >{MOUNT_POINT}/refused")
-    with_it = f"head -c 300000 /dev/urandom >/tmp/data; cp /tmp/data {MOUNT_POINT}/refused; sync"
-    pair.umount()
+    """The registration, the Read behind it, which invalidates it, and the reply."""
+    fh, content = export_file(pair, PAGE)
+    order = {"private_data": REFUSES, "memory": content.hex()}
     with lesser(pair) as device, nothing_left(pair):
-        pair.mount("3")
         device.refuse(what, when)
-        pair.client.run(with_it, 60)
+        found, good = carried_out(
+            pair, {**order, "exchanges": [[read_chunk(fh)]]}, {**order, "exchanges": [[null(XID + 1).hex()]]}
+        )
         assert device.refused(what) == 1, f"{what} was not asked for so often"
-        wanted = pair.client.run("sha256sum </tmp/data").out
-        assert pair.server.run("sha256sum </export/refused").out == wanted, "other bytes were written"
-        pair.umount()
+    assert "failed" in found and "silence" not in found["failed"], found
+    assert "failed" not in good, good
 
 
 @test(
@@ -227,6 +226,31 @@ def coming_back(pair: Pair, when: str) -> None:
         (after,) = carried_out(pair, {"exchanges": [calls[0]]})
     assert "failed" in found and "silence" not in found["failed"], found
     assert "failed" not in good and "failed" not in after, (good, after)
+
+
+@test(
+    "the marker of a drain refused",
+    *("V1-122", "H-85"),
+    server="ours",
+    device="rxe",
+    # ib_core's report, once, with a trace.
+    allowed=(
+        r"failed to drain recv queue",
+        r"WARNING: .* at ib_drain_rq",
+        r"^ |^(Modules linked in|CPU|Hardware name|Tainted|Stack|Call Trace|RIP|Code|R\w\w|FS|CS|CR2|---+\[ )\b|cut here",
+        r"requests of a queue pair do not end: it is destroyed with them",
+        LOGGED,
+    ),
+)
+def undrained(pair: Pair) -> None:
+    """As with firmware that refuses all: no memory is freed that the device uses, and all is freed then."""
+    with lesser(pair) as device, nothing_left(pair):
+        order = {"exchanges": [[null().hex()], MEANWHILE]}
+        carried_out(pair, order, until=lambda: device.refuse("post_recv", "always"))
+        wait_until(lambda: device.refused("post_recv") > 0, "no drain was refused", 20 * pair.options.slowness)
+        device.refuse("post_recv", "0")
+        (good,) = carried_out(pair, {"exchanges": [[null().hex()]]})
+    assert "failed" not in good, good
 
 
 @test("post_send refused: a recall", *("BI-2", "V1-121"), server="ours", limit=120)

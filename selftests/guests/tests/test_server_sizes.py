@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 
 from guests.harness.network import CLIENT, SERVER
-from guests.harness.pair import MOUNT_POINT, Pair
+from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.capture import capturing
 from guests.lib.ibfault import faults
@@ -17,6 +18,7 @@ from guests.lib.private_data import REPLY_FIELD, Sent, sends, size_byte
 from guests.lib.requester import (
     BARE,
     CHUNK,
+    MEANWHILE,
     READ_RESULTS,
     REFUSES,
     REPLY_HEADER,
@@ -27,6 +29,7 @@ from guests.lib.requester import (
     carried_out,
     export_file,
     header,
+    null,
     read_of,
     rejection,
     segment,
@@ -208,3 +211,30 @@ def changed(pair: Pair) -> None:
         pair.mount("3")
         assert longest("second") <= 2048, "the next connection sends more than it announces"
         pair.umount()
+
+
+@test("a connection with few calls", "V1-34", server="ours", device="rxe")
+def first_buffers(pair: Pair) -> None:
+    """It keeps the buffers that it began with; one with many calls at a time gets more."""
+
+    def memory(*exchanges: list[str]) -> int:
+        shown: list[str] = []
+        count = sum(map(len, exchanges))
+
+        def look() -> None:
+            def served() -> bool:
+                shown.append(pair.server.run("cat /sys/kernel/debug/rpcrdma_rs/svc-* 2>/dev/null || true").out)
+                return f"\ncalls {count}\n" in shown[-1]
+
+            wait_until(served, f"not {count} calls", 20 * pair.options.slowness)
+            # The worker that allocates more would have been queued by the calls.
+            pair.server.run("sleep 0.3")
+            served()
+
+        carried_out(pair, {"receives": 128, "exchanges": [*exchanges, MEANWHILE]}, until=look)
+        return int(re.search(r"^memory (\d+) KiB", shown[-1], re.M)[1])
+
+    calls = [null(XID + number, credits=128).hex() for number in range(40)]
+    none = memory()
+    assert memory(calls[:1], calls[1:2], calls[2:3]) == none
+    assert memory(calls[:1], calls[1:]) > none

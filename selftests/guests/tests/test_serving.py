@@ -7,6 +7,7 @@ from guests.harness.network import CLIENT, MTU, SERVER
 from guests.harness.pair import EXPORT_IN_MEMORY, MOUNT_POINT, NFS_PORT, SERVER_UP, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
+from guests.lib.mountstats import transport
 from guests.lib.requester import REFUSES, carried_out, null
 from guests.lib.steady import Writer
 
@@ -34,6 +35,22 @@ def restarts(pair: Pair, by: str) -> None:
         writer.wait_beyond(writer.written())
     writer.finish()
     pair.umount()
+
+
+@test("more threads than the send queue has room for", "V1-38", "V1-121", server="ours", limit=120, cases=CLIENTS)
+def many_threads(pair: Pair, by: str) -> None:
+    """Each thread has a reply of 1 MiB that waits for its RDMA Writes: the connection bears them all."""
+    del by
+    files = 100
+    # A slow line, so that replies wait for those in front of them.
+    slow = "tc qdisc replace dev eth0 root netem delay 15ms limit 100000"
+    pair.server.run(f"rpc.nfsd 128; truncate -s {files + 4}M /export/sparse; {slow}")
+    pair.mount("3")
+    read = f"dd if={MOUNT_POINT}/sparse of=/dev/null iflag=direct bs=1M count=4 status=none"
+    pair.client.run(f"for i in $(seq 0 {files - 1}); do {read} skip=$i & done; wait", 100)
+    assert transport(pair.client, MOUNT_POINT)["connect_count"] == 1, "the connection was lost"
+    pair.umount()
+    pair.server.run("tc qdisc del dev eth0 root; rm /export/sparse; rpc.nfsd 8")
 
 
 @test("two machines serve each other, and themselves", "V1-141", "H-141", server="ours", limit=150)

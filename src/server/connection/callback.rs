@@ -85,7 +85,6 @@ impl CallsBack for Connection {
             report_long(&Peer::new(&self.admission.client), body.len(), most);
             return Ok(());
         }
-        self.stats.callbacks.inc();
         self.characteristics.called(call.xid());
         self.trace().cb_call(call.xid(), body.len());
         // CAST: Widening.
@@ -98,6 +97,9 @@ impl CallsBack for Connection {
             let len = body.copy_to(out.get_mut(header..)?, false)?;
             u32::try_from(header).ok()?.checked_add(len)
         });
+        if sent.is_ok() {
+            self.stats.callbacks.inc();
+        }
         sent.map_err(|why| match why {
             Unsent::Closed => CallbackStatus::NotConnected,
             Unsent::Refused(_) => CallbackStatus::NoMemory,
@@ -110,9 +112,7 @@ impl CallsBack for Connection {
     }
 
     fn close_callbacks(&self) {
-        if !self.is_closed() {
-            self.close();
-        }
+        self.lost(CloseReason::Callback);
     }
 }
 

@@ -98,11 +98,11 @@ impl Characteristics {
     /// The longest call to the client, in bytes behind a header of `header` bytes, of the `most`
     /// that its first size permits: none, if the client takes none (XC-83).
     pub(super) fn longest_call(&self, most: u32, header: u32) -> u32 {
+        let longest = self.longest().unwrap_or(u32::MAX);
+
         if self.is_deaf() {
             return 0;
         }
-        let longest = self.longest().unwrap_or(u32::MAX);
-
         most.min(longest.saturating_sub(header))
     }
 

@@ -2,9 +2,15 @@
 
 //! The reasons why a connection ends.
 
-use kernel::fmt;
+use kernel::{
+    fmt,
+    prelude::*, //
+};
 
-use crate::verbs::Failure;
+use crate::{
+    os::series::ENOBUFS,
+    verbs::Failure, //
+};
 
 /// The reason why a connection ends.
 #[derive(Clone, Copy)]
@@ -23,6 +29,12 @@ pub(super) enum CloseReason {
     DeviceRemoval,
     /// No memory was left for a call or a reply.
     NoResources,
+    /// The memory of a call or a reply cannot be mapped for the device.
+    Unmapped,
+    /// Too many messages, or requests for them, wait for the client.
+    TooMuch,
+    /// A call to the client has got no reply in time.
+    Callback,
     /// The client has sent far more calls than it may.
     Overrun,
     /// The administrator has ended it.
@@ -30,6 +42,15 @@ pub(super) enum CloseReason {
 }
 
 impl CloseReason {
+    /// The reason behind the `error` of a message.
+    pub(super) fn of(error: Error) -> Self {
+        match error {
+            e if e == ENOBUFS => Self::TooMuch,
+            e if e == EIO => Self::Unmapped,
+            _ => Self::NoResources,
+        }
+    }
+
     /// The reason in words.
     pub(super) fn as_str(&self) -> &'static str {
         match self {
@@ -40,6 +61,9 @@ impl CloseReason {
             Self::AddressChanged => "the local address has moved",
             Self::DeviceRemoval => "the local device goes away",
             Self::NoResources => "no memory for a call, or for its reply",
+            Self::Unmapped => "memory of a call, or of its reply, cannot be mapped",
+            Self::TooMuch => "too much waits to be sent to the client, or read from it",
+            Self::Callback => "a call to the client got no reply",
             Self::Overrun => "the client has sent far more calls than it may",
             Self::Rule => "ended on request",
         }

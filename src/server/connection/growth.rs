@@ -25,10 +25,13 @@ use crate::os;
 /// Buffers of either kind that are allocated at a time.
 const GROWTH: u32 = 32;
 
+/// Jiffies before an allocation is tried again that has failed.
+const RETRY: usize = os::secs_to_jiffies(1) / 10;
+
 impl Connection {
     /// Queues the allocation of more buffers of both kinds, unless the limit is reached.
     pub(super) fn grow(this: ArcBorrow<'_, Self>) {
-        if this.receives.want() {
+        if this.receives.want(os::jiffies(), RETRY) {
             Self::work(this);
         }
     }
@@ -58,7 +61,10 @@ impl Settled<'_> {
         memory::refresh();
         if let Some(order) = self.link.with_qp(|qp| qp.order(GROWTH)).flatten() {
             // Partial success counts.
-            let (mut buffers, _) = order.make();
+            let (mut buffers, made) = order.make();
+            if made.is_err() {
+                self.receives.fail(os::jiffies());
+            }
             let added = self
                 .link
                 .with_qp(|qp| qp.add(&mut buffers).map(|count| self.count(count)));
@@ -85,6 +91,8 @@ impl WorkItem for Connection {
         let Some(settled) = this.settled() else {
             return;
         };
+        // On a machine that is a client, too, dirty pages may wait for a worker of this queue.
+        let _scope = os::ReclaimScope::enter(false);
 
         if this.receives.take_wanted() {
             settled.make_buffers();

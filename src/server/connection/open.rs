@@ -40,8 +40,12 @@ use crate::{
 /// Blocks of 1, 4 and 16 requests that a connection has at first.
 const FIRST_BLOCKS: [u32; 3] = [4, 2, 0];
 
-/// The most requests that blocks are allocated for. Transfers that wait for room have some, too.
-const MOST_REQUESTS: u32 = 1024;
+/// The most requests that blocks are allocated for, for each credit: as many as the longest reply
+/// takes. Replies that wait for room have theirs, too, one for each thread of the server.
+const MOST_REQUESTS: u32 = 66;
+
+/// Calls that may come beyond few credits.
+const MOST_TOGETHER: u32 = 16;
 
 /// The most registrations that RDMA Reads land in, on devices that need them.
 pub(in crate::server) const MOST_SINKS: u32 = 256;
@@ -97,8 +101,7 @@ impl Connection {
         if let Some(settled) = self.settled() {
             settled.trace_terms();
         }
-        self.receives
-            .posted(qp.post_first_receives().map_err(|_| EIO)?);
+        self.receives.posted(qp.post_first_receives()?);
         self.link.set_qp(qp);
         self.outbox.open(sends, waiting);
         Ok(())
@@ -129,7 +132,7 @@ impl Connection {
             write_elements: elements.0,
             read_elements: elements.1,
             first: FIRST_BLOCKS,
-            most: MOST_REQUESTS,
+            most: MOST_REQUESTS.saturating_mul(credits.max(MOST_TOGETHER)),
         };
         let transfers = Transfers::new(qp.poster(), &size_of_transfers, sinks.clone())?;
         Ok(Terms {
@@ -145,7 +148,7 @@ impl Connection {
             transfers,
             sinks,
             most_transfers: TRANSFERS,
-            write_elements: elements.0,
+            elements,
             invalidation: invalidation::permitted(&data, &self.peer()),
         })
     }

@@ -315,6 +315,8 @@ impl Settled<'_> {
         if makes_room {
             self.outbox.space.made(|| self.ask());
         }
+        // The message that was not sent may be another one, whose sender is no longer here.
+        let _ = self.check_sent(flushed);
         flushed
     }
 

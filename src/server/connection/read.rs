@@ -37,6 +37,7 @@ use crate::{
         Wire, //
     },
     verbs::{
+        most_requests,
         Failure,
         FromPeer,
         Invalidated,
@@ -49,6 +50,9 @@ use crate::{
         TransferHandler, //
     }, //
 };
+
+/// Attempts to find blocks and registrations, which other calls may take in between.
+const TRIES: u32 = 16;
 
 /// Registrations that are allocated at a time.
 const SINKS_GROWTH: u32 = 4;
@@ -126,11 +130,12 @@ impl Parts {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` if they are too many; `ENOMEM` or the error of the device.
+    /// `EMSGSIZE` if they are too many; `ENOBUFS` if too many are under way; `ENOMEM`, `EIO` if
+    /// memory cannot be mapped.
     fn reads(self, terms: &Terms) -> Result<Transfer<FromPeer>> {
         let mut pages = self.pages;
 
-        loop {
+        for _ in 0..TRIES {
             let reads = self.reads.as_slice();
             let ranges = reads.iter().map(|read| read.0);
             let remotes = reads.iter().map(|read| read.1);
@@ -142,12 +147,19 @@ impl Parts {
                 return Err(not_made.error);
             }
             pages = not_made.pages;
+            // Each page and each piece of the arguments may begin a run.
+            let runs = pages.len().saturating_add(reads.len());
             // CAST: Few.
-            terms.transfers.grow(reads.len() as u32)?;
+            let (runs, segments) = (runs as u32, reads.len() as u32);
+            terms
+                .transfers
+                .grow(most_requests(runs, segments, terms.elements.1))?;
             if let Some(sinks) = &terms.sinks {
                 sinks.grow(SINKS_GROWTH)?;
             }
         }
+        // Others have taken what was allocated, or all registrations are in use.
+        Err(ENOBUFS)
     }
 }
 
@@ -157,7 +169,7 @@ impl Settled<'_> {
     pub(super) fn read_arguments(&self, mut call: KBox<Call>) {
         let parts = match Parts::of(call.wire, call.message()) {
             Ok(parts) => parts,
-            Err(_) => return self.end_unread(call, CloseReason::NoResources),
+            Err(error) => return self.end_unread(call, CloseReason::of(error)),
         };
         if let Some(message) = call.take_message() {
             self.recycle(message);
@@ -174,7 +186,7 @@ impl Settled<'_> {
                 let _ = self.reject_call(&call, GFP_KERNEL);
                 return self.end_call(call);
             }
-            Err(_) => return self.end_unread(call, CloseReason::NoResources),
+            Err(error) => return self.end_unread(call, CloseReason::of(error)),
         };
         // Its value must not be dropped under the lock.
         let xid = call.xid;
@@ -187,7 +199,7 @@ impl Settled<'_> {
                 let sent = self.send_or_wait(Message::Reads { transfer, context });
                 let _ = self.check_sent(sent);
             }
-            Err(call) => self.end_unread(call, CloseReason::NoResources),
+            Err(call) => self.end_unread(call, CloseReason::TooMuch),
         }
     }
 

@@ -248,7 +248,7 @@ impl Settled<'_> {
                 self.refused(xid, &error);
                 self.recycle_now(buf);
             }
-            Arrival::Nothing => self.recycle(buf),
+            Arrival::Nothing => self.recycle_now(buf),
         }
     }
 
@@ -375,7 +375,7 @@ impl Settled<'_> {
         match sent {
             Ok(()) | Err(Unsent::Closed) => (),
             Err(Unsent::Device) => self.lost(CloseReason::PostRefused),
-            Err(Unsent::Refused(_)) => self.lost(CloseReason::NoResources),
+            Err(Unsent::Refused(error)) => self.lost(CloseReason::of(error)),
         }
         Ok(sent?)
     }

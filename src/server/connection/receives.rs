@@ -29,6 +29,8 @@ pub(super) struct Receives {
     spare: Atomic<u32>,
     /// Set if more are wanted.
     wanted: Atomic<bool>,
+    /// The time in jiffies of the last allocation that has failed; 0 for never.
+    failed: Atomic<usize>,
 }
 
 impl Receives {
@@ -42,6 +44,7 @@ impl Receives {
             reserved: Atomic::new(0),
             spare: Atomic::new(0),
             wanted: Atomic::new(false),
+            failed: Atomic::new(0),
         }
     }
 
@@ -76,12 +79,18 @@ impl Receives {
     /// A call that is served needs no Receive: its credit comes back to the client with its reply,
     /// while the Receive that it came into is posted again before that.
     pub(super) fn grant(&self, requested: u32, most: u32) -> u32 {
-        let receives = self.posted.load(Relaxed).saturating_add(self.busy());
-        let others = self.reserved().saturating_add(self.spare.load(Relaxed));
-        let granted = grant::grant(requested, receives, others, most);
+        let granted = self.possible(requested, most);
 
         self.granted.store(granted, Relaxed);
         granted
+    }
+
+    /// The grant that the Receives are good for.
+    fn possible(&self, requested: u32, most: u32) -> u32 {
+        let receives = self.posted.load(Relaxed).saturating_add(self.busy());
+        let others = self.reserved().saturating_add(self.spare.load(Relaxed));
+
+        grant::grant(requested, receives, others, most)
     }
 
     /// As [`Self::grant`], where the client has requested the credits in a call.
@@ -120,9 +129,20 @@ impl Receives {
         self.reserved.load(Relaxed)
     }
 
-    /// Notes that more are wanted. Returns `true` if that was not noted before.
-    pub(super) fn want(&self) -> bool {
+    /// Notes that more are wanted. Returns `true` if that was not noted before, and no allocation
+    /// has failed within the last `pause` jiffies.
+    pub(super) fn want(&self, now: usize, pause: usize) -> bool {
+        let last = self.failed.load(Relaxed);
+
+        if last != 0 && now.wrapping_sub(last) < pause {
+            return false;
+        }
         !self.wanted.xchg(true, Release)
+    }
+
+    /// Notes that an allocation has failed, at `now` in jiffies.
+    pub(super) fn fail(&self, now: usize) {
+        self.failed.store(now.max(1), Relaxed);
     }
 
     /// Returns `true`, once for each [note](Self::want), if more are wanted.
@@ -130,9 +150,12 @@ impl Receives {
         self.wanted.xchg(false, Acquire)
     }
 
-    /// Returns `true` if more Receives are worth posting.
+    /// Returns `true` if more Receives are worth posting. Before the first reply the client has one
+    /// credit, whatever the Receives are good for.
     pub(super) fn are_few(&self, requested: u32, most: u32) -> bool {
-        grant::grows(self.busy(), self.granted(), requested, most)
+        let granted = self.granted().max(self.possible(requested, most));
+
+        grant::grows(self.busy(), granted, requested, most)
     }
 }
 
@@ -183,5 +206,27 @@ mod tests {
         receives.ended();
         receives.ended();
         assert!(receives.grant(8, 128) == 8 && receives.grant(128, 16) == 16);
+    }
+
+    /// The first Receives are enough until half of the calls that they are good for have come.
+    #[test]
+    fn growth() {
+        let receives = Receives::new();
+
+        receives.posted(33);
+        for _ in 0..15 {
+            receives.completed();
+            receives.begun();
+            assert!(!receives.are_few(128, 128));
+        }
+        receives.completed();
+        receives.begun();
+        assert!(receives.are_few(128, 128));
+        assert!(!receives.are_few(32, 128) && !receives.are_few(128, 32));
+        // Nor is more wanted twice, or soon after there was no memory.
+        assert!(receives.want(100, 10) && !receives.want(100, 10));
+        assert!(receives.take_wanted() && !receives.take_wanted());
+        receives.fail(100);
+        assert!(!receives.want(109, 10) && receives.want(110, 10));
     }
 }

@@ -120,7 +120,7 @@ impl Writes {
             let (runs, segments) = (runs as u32, remotes.len() as u32);
             terms
                 .transfers
-                .grow(most_requests(runs, segments, terms.write_elements))?;
+                .grow(most_requests(runs, segments, terms.elements.0))?;
         }
     }
 }
@@ -132,7 +132,7 @@ impl Terms {
         ReplyLimits {
             threshold,
             page_size: PAGE_SIZE,
-            pieces: self.write_elements,
+            pieces: self.elements.0,
             writes: self.most_transfers,
         }
     }
@@ -164,9 +164,6 @@ impl Settled<'_> {
             self.receives.ended();
         }
         let offer = call.offer();
-        if call.invalidate.is_some() {
-            self.stats.remote_invalidates.inc();
-        }
         let shape = ReplyShape {
             len: reply.reply().len(),
             results: call.results(),
@@ -190,6 +187,9 @@ impl Settled<'_> {
             }
         };
         self.version.replied();
+        if sent.is_ok() && call.invalidate.is_some() {
+            self.stats.remote_invalidates.inc();
+        }
         // The client cannot take this reply, and could take no other.
         if sent == Err(Unsent::Refused(EMSGSIZE)) {
             return self.reject_call(call, GFP_KERNEL);

@@ -47,7 +47,7 @@ impl Tenure {
         self.number
     }
 
-    /// The connection is among all others from here on.
+    /// Keeps the place of the connection among all others.
     pub(super) fn enlist(&self, entry: Entry) {
         *self.entry.lock() = Some(entry);
     }

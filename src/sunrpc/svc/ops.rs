@@ -130,8 +130,12 @@ impl<'a, L: Listener> Object<'a, L> {
         let (net, server) = unsafe { SvcXprt::surroundings(self.raw) };
         // SAFETY: The class is static. The core keeps the server as long as it has connections of
         // it that are not dead, and uses it no longer.
-        let Ok(xprt) = (unsafe { SvcXprt::alloc(net, L::class().as_ptr(), server) }) else {
-            return null_mut();
+        let xprt = match unsafe { SvcXprt::alloc(net, L::class().as_ptr(), server) } {
+            Ok(xprt) => xprt,
+            Err(error) => {
+                listener.reject(request, error);
+                return null_mut();
+            }
         };
         xprt.set_ends(&ends);
         match listener.accept(request, xprt.clone()) {

@@ -55,6 +55,9 @@ pub(crate) trait Listener: Sized + Send + Sync + 'static {
     /// addresses of its connection. One thread at a time.
     fn next(&self) -> Option<(Self::Request, Ends)>;
 
+    /// Rejects a request because of `error`.
+    fn reject(&self, request: Self::Request, error: Error);
+
     /// Accepts a request. `xprt` is the object of the new connection, for which the core calls
     /// nothing yet. One thread at a time.
     ///

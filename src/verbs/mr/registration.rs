@@ -226,12 +226,13 @@ impl Mr {
             GFP_KERNEL,
         )?;
 
-        mr.prepare(reg_cqe);
+        mr.fill_requests(reg_cqe);
         Ok(mr)
     }
 
-    /// Fills in the words of both work requests that never change.
-    fn prepare(&mut self, reg_cqe: *mut bindings::ib_cqe) {
+    /// Fills in the words of both work requests that never change. One is the address of a field:
+    /// the registration is in its box, which it does not leave.
+    fn fill_requests(&mut self, reg_cqe: *mut bindings::ib_cqe) {
         self.reg.mr = self.raw.as_ptr();
         self.reg.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
         self.inv.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
@@ -434,7 +435,12 @@ impl Drop for Mr {
         // refers to it, and nothing uses it after this.
         let ended = unsafe { bindings::ib_dereg_mr(self.raw.as_ptr()) };
         if ended == 0 {
-            self.unmap();
+            return self.unmap();
         }
+        // The device may still use the memory, which is therefore lost.
+        pr_err!("cannot destroy a registration ({ended}): its memory is lost\n");
+        core::mem::forget(self.held.take());
+        core::mem::forget(core::mem::replace(&mut self.bounce, KVec::new()));
+        core::mem::forget(core::mem::replace(&mut self.sg, KVec::new()));
     }
 }

@@ -91,11 +91,12 @@ fn callbacks<H: TransferHandler>() -> &'static TransferCallbacks {
     }
 }
 
-/// Reports the end of the transfer with this `number` to `handler`, and frees its memory.
+/// Takes the `memory` of the transfer with this `number` back from the device, and hands it to
+/// `handler`.
 ///
 /// # Safety
 ///
-/// All requests of the transfer must have completed, with `result`.
+/// `memory` must be that of the transfer, and all requests of the transfer complete, with `result`.
 unsafe fn report<H: TransferHandler>(
     handler: &H,
     number: usize,
@@ -110,8 +111,9 @@ unsafe fn report<H: TransferHandler>(
         }
         Memory::Registered(sinks, pages) => {
             if let (Ok(()), Sinks::Posted(mrs)) = (result, sinks) {
-                // SAFETY: The last request that reads into each registration has invalidated it,
-                // and has completed; the registration requests were in front.
+                // SAFETY: By the safety requirements of this function all requests have completed:
+                // the last one that reads into each registration has invalidated it, and the
+                // registration requests were in front.
                 drop(unsafe { mrs.into_invalidated() });
             }
             handler.read(number, result.map(|()| pages));
@@ -147,7 +149,8 @@ unsafe extern "C" fn last_done<H: TransferHandler>(
         // SAFETY: The message has completed, and stays lent until its number is noted.
         context.set_sent(unsafe { send.give_back() });
     }
-    // SAFETY: The transfer has completed, with this result.
+    // SAFETY: The memory came with the transfer, whose last request has completed, with this
+    // result.
     unsafe { report(&*context.handler, number, memory, result) };
     if has_send {
         context.handler.sent(result);

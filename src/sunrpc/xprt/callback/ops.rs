@@ -10,6 +10,7 @@ use kernel::{
         __GFP_NOWARN, //
     },
     ffi::c_int,
+    pr_warn_once,
     prelude::*,
     sync::{
         Arc,
@@ -152,17 +153,19 @@ where
     if !L::Connection::set_callbacks(connection, handle.clone()) {
         return Err(EAGAIN);
     }
-    // SAFETY: `xprt` is the object of the handle, made above; the caller keeps `bc_xprt`.
+    // SAFETY: `xprt` is the object of the handle, made above with the methods for this class and
+    // without a connection; the caller keeps `bc_xprt`.
     unsafe { publish(xprt, Arc::from(connection), handle, args.bc_xprt) };
     Ok(xprt)
 }
 
-/// Gives an object its references, and publishes it as the way back of `bc_xprt`.
+/// Gives an object its connection and its handle, and publishes it as the way back of `bc_xprt`.
 ///
 /// # Safety
 ///
-/// `xprt` must be the object of `handle`, without references yet, and `bc_xprt` valid.
-unsafe fn publish<C: 'static>(
+/// `xprt` must be the object of `handle`, with the methods for connections of type `C`, and its
+/// fields `transport` and `handle` unset; `bc_xprt` must be valid.
+unsafe fn publish<C: CallsBack>(
     xprt: *mut bindings::rpc_xprt,
     connection: Arc<C>,
     handle: Callbacks,
@@ -305,6 +308,7 @@ unsafe extern "C" fn destroy<C: CallsBack>(xprt: *mut bindings::rpc_xprt) {
     if unsafe { bindings::xprt_refs(xprt) } != 0 {
         // sunrpc had no memory for the rest of the object, and gives it up although `xpt_bc_xprt`
         // refers to it, which others may use for as long as the connection lives, or longer.
+        pr_warn_once!("no memory for calls to a client: the module stays loaded for good\n");
         core::mem::forget(handle.clone());
     }
     drop(connection);
