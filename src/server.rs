@@ -20,9 +20,9 @@
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no
 //! room in the send queue waits as bytes of its own, and the completion handler posts it.
 //!
-//! Locks: the lock of the outbox before the lock of the queue pair; architecture.rst has the others.
-//! None of ours is held when sunrpc is called, but those of a loss when sunrpc is asked to close the
-//! transport, and none is taken inside a spinlock of sunrpc.
+//! Locks: the lock of the outbox before the lock of the queue pair; architecture.rst has the
+//! others. None of ours is held when sunrpc is called, but those of a loss when sunrpc is asked to
+//! close the transport, and none is taken inside a spinlock of sunrpc.
 
 #![forbid(unsafe_code)]
 

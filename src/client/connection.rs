@@ -287,7 +287,8 @@ impl Connection {
     }
 
     /// Notes that a valid reply has come: the connection works. After its loss the next attempt has
-    /// no back-off, but a [pause](super::pauses::pause_secs) if it and its predecessors did not last.
+    /// no back-off, but a [pause](super::pauses::pause_secs) if it and its predecessors did not
+    /// last.
     #[inline]
     pub(super) fn confirm(&self) {
         if self.window.confirm() {

@@ -247,9 +247,9 @@ unsafe fn end_requests(qp: *mut bindings::ib_qp) -> Result {
 
 // SAFETY: `ib_drain_rq` and `ib_drain_sq` return when every request of the queue has completed,
 // since the queue pair is in the error state: they return early only if they cannot move it there,
-// or cannot post a marker, which always has room. A device that refuses it nevertheless has Receives
-// that have not completed. A device that has destroyed a queue pair uses none of its requests, and
-// `Cq::free` ends the completions.
+// or cannot post a marker, which always has room. A device that refuses it nevertheless may have
+// Receives that have not completed. A device that has destroyed a queue pair uses none of its
+// requests, and `Cq::free` ends the completions.
 //
 // The queue pair completes to `cq`, a queue of `H`.
 unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
