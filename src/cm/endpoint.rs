@@ -245,17 +245,17 @@ unsafe fn end_requests(qp: *mut bindings::ib_qp) -> Result {
     to_result(unsafe { bindings::ib_modify_qp(qp, &mut attr, mask) })
 }
 
-// SAFETY: `ib_drain_rq` and `ib_drain_sq` return when every request of the queue has completed,
-// since the queue pair is in the error state: they return early only if they cannot move it there,
-// or cannot post a marker, which always has room. A device that refuses it nevertheless may have
-// Receives that have not completed. A device that has destroyed a queue pair uses none of its
-// requests, and `Cq::free` ends the completions.
+// SAFETY: A device that has destroyed a queue pair uses none of its requests, and `Cq::free` ends
+// the completions. It does so only once no queue pair uses the queue.
 //
 // The queue pair completes to `cq`, a queue of `H`.
 unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
     type Handler = H;
 
-    fn drain(&self) -> bool {
+    fn drain(&self) {
+        if self.destroyed.load(Relaxed) {
+            return;
+        }
         // SAFETY: By the type invariants the queue pair is valid until `destroy`, which comes after
         // this call.
         let qp = unsafe { (*self.id.as_ptr()).qp };
@@ -268,9 +268,8 @@ unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
                 self.pd.device().name(),
                 error.to_errno()
             );
-            return false;
+            return;
         }
-
         // Receives first: their completions may still request invalidations, which the closed queue
         // refuses.
         //
@@ -282,14 +281,6 @@ unsafe impl<H: EventHandler + CompletionHandler> QpOwner for Arc<Endpoint<H>> {
         // room for the marker (`QpSize::send_depth`), and this is process context by the contract
         // of this method.
         unsafe { bindings::ib_drain_sq(qp) };
-        if self.pd.has_posted_receives() {
-            pr_err!(
-                "{}: requests of a queue pair do not end: it is destroyed with them\n",
-                self.pd.device().name()
-            );
-            return false;
-        }
-        true
     }
 
     fn destroy(&self) -> bool {

@@ -30,7 +30,10 @@ use crate::{
         Accepting,
         Incoming, //
     },
-    os::series::ENOBUFS,
+    os::series::{
+        ECONNRESET,
+        ENOBUFS, //
+    },
     policy::{
         self,
         Policy, //
@@ -172,8 +175,9 @@ pub(super) fn accept(
 ) -> Result {
     let opened = match connection.enlist() {
         Ok(()) => open(connection, request, xprt).map_err(|error| match error {
-            // The answer of rdma_accept() in any other state than that of a request.
-            e if e == EINVAL && connection.is_closed() => Refusal::Gone,
+            // The answer of rdma_accept() in any other state than that of a request; over iWARP it
+            // is the second.
+            e if (e == EINVAL || e == ECONNRESET) && connection.is_lost() => Refusal::Gone,
             e => e.into(),
         }),
         Err(e) if e == EBUSY => Err(Refusal::Connections),

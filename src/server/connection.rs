@@ -282,8 +282,13 @@ impl Connection {
         }
     }
 
+    /// Returns `true` if the connection was lost before it was accepted.
+    pub(super) fn is_lost(&self) -> bool {
+        !self.link.life().is_forming()
+    }
+
     /// Returns `true` if the connection is lost, or being torn down.
-    pub(super) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.link.life().is_closed()
     }
 
@@ -414,9 +419,12 @@ impl svc::Connection for Connection {
         let settled = this.settled()?;
         let (arguments, call) = settled.take_call(call, rqst)?;
 
-        if settled
-            .receives
-            .are_few(call.credits, settled.terms.credits)
+        // Replies that wait for buffers hold the calls behind them back, and Receives would be no
+        // fewer.
+        if settled.outbox.space.is_waited_for()
+            || settled
+                .receives
+                .are_few(call.credits, settled.terms.credits)
         {
             Self::grow(this);
         }

@@ -36,19 +36,19 @@ impl From<PostError> for Error {
 ///
 /// The completions of the queue pair must go to a [`super::Cq`] of [`Self::Handler`].
 ///
-/// After [`Self::drain`] or [`Self::destroy`] has returned `true`, the device must use no request
-/// that was posted to the queue pair, and no completion of one must come.
+/// After [`Self::destroy`] has returned `true`, the device must use no request that was posted to
+/// the queue pair, and no completion of one must come.
 pub(crate) unsafe trait QpOwner: Clone + Send + Sync {
     /// The handler of the completions.
     type Handler: CompletionHandler;
 
     /// Moves the queue pair to the error state and waits until every posted request has completed.
-    /// Returns `false` if the device refuses, as one whose firmware does not answer. Process
+    /// If the device refuses, as one whose firmware does not answer, some may not have. Process
     /// context, and neither from a completion nor under a lock that completions take.
-    fn drain(&self) -> bool;
+    fn drain(&self);
 
-    /// Destroys the queue pair and its completion queue. Requests that are posted do not complete.
-    /// Returns `false` if the device refuses. As [`Self::drain`].
+    /// Destroys the queue pair and its completion queue. Requests that are still posted do not
+    /// complete. Returns `false` if the device refuses. As [`Self::drain`].
     fn destroy(&self) -> bool;
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Drained<O> {
 
 impl<O: QpOwner> Drained<O> {
     /// Waits until every request that was posted to `raw`, the queue pair of `owner`, has
-    /// completed, or destroys the queue pair if the device refuses that. `None` if it refuses both:
-    /// what it may still use must not be freed then. As [`QpOwner::drain`].
+    /// completed, and destroys the queue pair: a drain may fail without a word. `None` if the
+    /// device refuses: what it may still use must not be freed then. As [`QpOwner::drain`].
     pub(super) fn wait(raw: NonNull<bindings::ib_qp>, owner: O) -> Option<Self> {
-        let is_over = owner.drain() || owner.destroy();
-        is_over.then_some(Self { raw, _owner: owner })
+        owner.drain();
+        owner.destroy().then_some(Self { raw, _owner: owner })
     }
 
     /// Returns `true` if `raw` is the queue pair.

@@ -102,11 +102,6 @@ impl Pd {
         &self.receives
     }
 
-    /// Returns `true` if the device has any Receive buffer.
-    pub(crate) fn has_posted_receives(&self) -> bool {
-        RecvBuffer::is_any_posted(&self.receives.lock())
-    }
-
     /// Frees the Receive buffers that are posted.
     ///
     /// # Safety

@@ -724,6 +724,39 @@ RESPONDER = (
 
 SERVER = (
     Defect(
+        "a connection grows by the credit that it has before its first reply",
+        "V1-34",
+        "test_server_sizes: a connection with few calls",
+        (
+            (
+                "self.granted().max(self.possible(requested, most))",
+                "self.granted().max(self.possible(requested, most) & 0)",
+            ),
+        ),
+    ),
+    Defect(
+        "Receives that the device refuses are forgotten",
+        "V1-121",
+        "test_server_faults: post_recv 1 refused: Receives",
+        (
+            (
+                "            posted\n        });\n        if let Some(Err(error)) = posted {\n            self.post_failed(error);\n",
+                "            posted\n        });\n        if let Some(Err(error)) = posted {\n            let _ = error;\n",
+            ),
+        ),
+    ),
+    Defect(
+        "a message that the device refuses does not end the connection",
+        "V1-121",
+        "test_server_faults: post_send 1 refused: an inline",
+        (
+            (
+                "            Err(Unsent::Device) => self.lost(CloseReason::PostRefused),\n",
+                "            Err(Unsent::Device) => (),\n",
+            ),
+        ),
+    ),
+    Defect(
         "a reply is sent as far as nfsd has counted its pages",
         "V1-136",
         "krb5i, vers=4.2, server ours",

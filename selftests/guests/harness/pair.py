@@ -265,8 +265,16 @@ class Pair:
             return False
 
     def describe_hang(self) -> str:
-        """The blocked tasks of both guests."""
-        return "\n".join(guest.blocked_tasks() for guest in self.guests)
+        """The blocked tasks of both guests, their connections, and the calls of sunrpc."""
+        script = "cd /sys/kernel/debug; grep -r . rpcrdma_rs; cat sunrpc/rpc_clnt/*/tasks; cat /proc/fs/nfsd/pool_stats"
+        parts = []
+        for guest in self.guests:
+            parts.append(guest.blocked_tasks())
+            try:
+                parts.append(f"state of {guest.name}:\n{indent(guest.run(f'({script}) 2>/dev/null', 10, check=False).out)}")
+            except GuestError as error:
+                parts.append(f"no state of {guest.name}: {error}")
+        return "\n".join(parts)
 
 
 def wait_until(condition, what: str, limit: float, interval: float = 0.1) -> float:

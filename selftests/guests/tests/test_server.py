@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from guests.harness.guest import Guest
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair
 from guests.harness.registry import test
@@ -264,11 +266,15 @@ def beyond(pair: Pair) -> None:
     assert {int(reply[16:24], 16) for reply in replies} == {1}, replies
 
 
-@test("requests that are rejected, or dropped", "H-105", "H-112", server="ours")
+NO_READS = r"refused: its device takes no RDMA Reads"
+
+
+@test("requests that are rejected, or dropped", "H-105", "H-112", server="ours", allowed=(NO_READS,))
 def dropped(pair: Pair) -> None:
     """A client that serves no RDMA Reads is rejected; after many that leave without a word the next one is served."""
     found = carried_out(pair, {"depth": 0}, *[{} for _ in range(pair.options.scaled(50, 10))])
     assert "event 8" in found[0]["failed"], found[0]
+    assert re.search(NO_READS, pair.server.run("dmesg").out), "the log does not tell"
     assert all("failed" not in other for other in found[1:]), found
     (found,) = carried_out(pair, {"exchanges": [[null().hex()]]})
     assert "failed" not in found, found

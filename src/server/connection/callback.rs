@@ -59,7 +59,7 @@ impl CallsBack for Connection {
         }
         let is_first = this.callbacks.populate(callbacks);
         if is_first {
-            Self::grow(this);
+            Self::grow_now(this);
         }
         is_first
     }

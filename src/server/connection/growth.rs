@@ -29,9 +29,18 @@ const GROWTH: u32 = 32;
 const RETRY: usize = os::secs_to_jiffies(1) / 10;
 
 impl Connection {
-    /// Queues the allocation of more buffers of both kinds, unless the limit is reached.
+    /// Queues the allocation of more buffers of both kinds, unless the limit is reached, or memory
+    /// was short a moment ago.
     pub(super) fn grow(this: ArcBorrow<'_, Self>) {
-        if this.receives.want(os::jiffies(), RETRY) {
+        if this.receives.may_want(os::jiffies(), RETRY) {
+            Self::grow_now(this);
+        }
+    }
+
+    /// The same in any case. At the limit it decides anew which Receives are for replies to calls
+    /// of the server.
+    pub(super) fn grow_now(this: ArcBorrow<'_, Self>) {
+        if this.receives.want() {
             Self::work(this);
         }
     }
@@ -73,6 +82,7 @@ impl Settled<'_> {
             }
         } else {
             // All are there already.
+            self.receives.complete();
             self.count(0);
         }
         self.fetch_sends();

@@ -54,8 +54,9 @@ use crate::{
 /// Attempts to find blocks and registrations, which other calls may take in between.
 const TRIES: u32 = 16;
 
-/// Registrations that are allocated at a time.
-const SINKS_GROWTH: u32 = 4;
+/// Registrations that the arguments of a call take, of 4 MiB and more. As many are allocated at a
+/// time.
+const SINKS_OF_A_CALL: u32 = 5;
 
 /// RDMA Reads that most calls have no more of.
 const FEW: usize = 4;
@@ -151,11 +152,15 @@ impl Parts {
             let runs = pages.len().saturating_add(reads.len());
             // CAST: Few.
             let (runs, segments) = (runs as u32, reads.len() as u32);
-            terms
-                .transfers
-                .grow(most_requests(runs, segments, terms.elements.1))?;
-            if let Some(sinks) = &terms.sinks {
-                sinks.grow(SINKS_GROWTH)?;
+            match &terms.sinks {
+                None => terms
+                    .transfers
+                    .grow(most_requests(runs, segments, terms.elements.1))?,
+                Some(sinks) if sinks.unused() < SINKS_OF_A_CALL => sinks.grow(SINKS_OF_A_CALL)?,
+                // A request registers, and one reads for each border of two registrations, too.
+                Some(_) => terms
+                    .transfers
+                    .grow(segments.saturating_add(2 * SINKS_OF_A_CALL))?,
             }
         }
         // Others have taken what was allocated, or all registrations are in use.

@@ -221,11 +221,11 @@ impl Settled<'_> {
                 version,
                 error,
             } => {
+                if error == RdmaError::InvalidOption {
+                    return self.refuse_operation(buf, xid, version);
+                }
                 // Its Receive is posted again before the client gets its credit back (V1-34).
                 self.recycle(buf);
-                if error == RdmaError::InvalidOption {
-                    return self.refuse_operation(xid, version);
-                }
                 let _ = self.reject(xid, version, &error, GFP_NOWAIT | __GFP_NOWARN);
             }
             Arrival::Reply {
@@ -329,7 +329,9 @@ impl Settled<'_> {
     /// Refuses an operation that is not supported. Of a flood each but one is dropped: errors about
     /// them have a buffer of their own, and take no room from replies (V2-75).
     #[cold]
-    fn refuse_operation(&self, xid: u32, version: u32) {
+    fn refuse_operation(&self, buf: RecvBuffer, xid: u32, version: u32) {
+        // A dropped error returns no credit.
+        self.recycle_now(buf);
         let most = self.terms.credits;
         let credits = self.receives.grant(most, most);
         let posted = self.link.with_qp(|qp| {

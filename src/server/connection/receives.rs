@@ -29,6 +29,8 @@ pub(super) struct Receives {
     spare: Atomic<u32>,
     /// Set if more are wanted.
     wanted: Atomic<bool>,
+    /// Set once all are there that the connection may have.
+    complete: Atomic<bool>,
     /// The time in jiffies of the last allocation that has failed; 0 for never.
     failed: Atomic<usize>,
 }
@@ -44,6 +46,7 @@ impl Receives {
             reserved: Atomic::new(0),
             spare: Atomic::new(0),
             wanted: Atomic::new(false),
+            complete: Atomic::new(false),
             failed: Atomic::new(0),
         }
     }
@@ -129,15 +132,22 @@ impl Receives {
         self.reserved.load(Relaxed)
     }
 
-    /// Notes that more are wanted. Returns `true` if that was not noted before, and no allocation
-    /// has failed within the last `pause` jiffies.
-    pub(super) fn want(&self, now: usize, pause: usize) -> bool {
+    /// Notes that more are wanted. Returns `true` if that was not noted before.
+    pub(super) fn want(&self) -> bool {
+        !self.wanted.xchg(true, Release)
+    }
+
+    /// Returns `true` if more may be wanted at `now` in jiffies: not all are there, and no
+    /// allocation has failed within the last `pause` jiffies.
+    pub(super) fn may_want(&self, now: usize, pause: usize) -> bool {
         let last = self.failed.load(Relaxed);
 
-        if last != 0 && now.wrapping_sub(last) < pause {
-            return false;
-        }
-        !self.wanted.xchg(true, Release)
+        !self.complete.load(Relaxed) && (last == 0 || now.wrapping_sub(last) >= pause)
+    }
+
+    /// Notes that all are there.
+    pub(super) fn complete(&self) {
+        self.complete.store(true, Relaxed);
     }
 
     /// Notes that an allocation has failed, at `now` in jiffies.
@@ -224,9 +234,12 @@ mod tests {
         assert!(receives.are_few(128, 128));
         assert!(!receives.are_few(32, 128) && !receives.are_few(128, 32));
         // Nor is more wanted twice, or soon after there was no memory.
-        assert!(receives.want(100, 10) && !receives.want(100, 10));
+        assert!(receives.want() && !receives.want());
         assert!(receives.take_wanted() && !receives.take_wanted());
+        assert!(receives.may_want(100, 10));
         receives.fail(100);
-        assert!(!receives.want(109, 10) && receives.want(110, 10));
+        assert!(!receives.may_want(109, 10) && receives.may_want(110, 10));
+        receives.complete();
+        assert!(!receives.may_want(110, 10));
     }
 }

@@ -149,11 +149,6 @@ impl RecvBuffer {
         Some(Self(inner))
     }
 
-    /// Returns `true` if the device has any buffer of a domain.
-    pub(in crate::verbs) fn is_any_posted(all: &PostedList) -> bool {
-        all.posted().is_some()
-    }
-
     /// Drops the buffers of a chain of requests, from `wr` on.
     ///
     /// # Safety

@@ -143,8 +143,12 @@ impl MrPool {
 
     /// Registrations that are in use.
     pub(crate) fn in_use(&self) -> u32 {
-        self.allocated()
-            .saturating_sub(self.lists.lock().free_count)
+        self.allocated().saturating_sub(self.unused())
+    }
+
+    /// Registrations that are not in use.
+    pub(crate) fn unused(&self) -> u32 {
+        self.lists.lock().free_count
     }
 
     /// Allocates `count` registrations more, but not more than the pool may have. Process context.

@@ -437,8 +437,8 @@ impl Drop for Mr {
         if ended == 0 {
             return self.unmap();
         }
-        // The device may still use the memory, which is therefore lost.
-        pr_err!("cannot destroy a registration ({ended}): its memory is lost\n");
+        // The device may still use what is ours: it is lost.
+        pr_err!("cannot destroy a registration ({ended}): the device may still use its memory\n");
         core::mem::forget(self.held.take());
         core::mem::forget(core::mem::replace(&mut self.bounce, KVec::new()));
         core::mem::forget(core::mem::replace(&mut self.sg, KVec::new()));
