@@ -271,7 +271,9 @@ class Pair:
         for guest in self.guests:
             parts.append(guest.blocked_tasks())
             try:
-                parts.append(f"state of {guest.name}:\n{indent(guest.run(f'({script}) 2>/dev/null', 10, check=False).out)}")
+                parts.append(
+                    f"state of {guest.name}:\n{indent(guest.run(f'({script}) 2>/dev/null', 10, check=False).out)}"
+                )
             except GuestError as error:
                 parts.append(f"no state of {guest.name}: {error}")
         return "\n".join(parts)
