@@ -104,9 +104,8 @@ pub(crate) fn meaning(seq: &SeqFile, who: &str, is_sent: bool, data: &PrivateDat
     );
 }
 
-/// Prints the sizes of the Receives of both ends in bytes: those of the private data, or those of
-/// the exchange, with the changes that are not over: `outdated` own Receives are still to be
-/// exchanged.
+/// Prints the sizes of the Receives of both ends in bytes, from the private data or from the
+/// exchange, with the changes that are not over: `outdated` own Receives are still to be exchanged.
 pub(crate) fn sizes(
     seq: &SeqFile,
     own: &PrivateData,
