@@ -37,8 +37,8 @@ impl Connection {
         }
     }
 
-    /// The same in any case. At the limit it decides anew which Receives are for replies to calls
-    /// of the server.
+    /// Queues the allocation even if all buffers are there: the worker also decides how many
+    /// Receives are kept for replies to calls of the server.
     pub(super) fn grow_now(this: ArcBorrow<'_, Self>) {
         if this.receives.want() {
             Self::work(this);

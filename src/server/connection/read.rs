@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use super::{
     call::Call,
     close_reason::CloseReason,
+    open::MOST_SINKS,
     outbox::Message,
     receive::ARGUMENTS,
     Connection,
@@ -156,7 +157,11 @@ impl Parts {
                 None => terms
                     .transfers
                     .grow(most_requests(runs, segments, terms.elements.1))?,
-                Some(sinks) if sinks.unused() < SINKS_OF_A_CALL => sinks.grow(SINKS_OF_A_CALL)?,
+                Some(sinks)
+                    if sinks.unused() < SINKS_OF_A_CALL && sinks.allocated() < MOST_SINKS =>
+                {
+                    sinks.grow(SINKS_OF_A_CALL)?
+                }
                 // A request registers, and one reads for each border of two registrations, too.
                 Some(_) => terms
                     .transfers
