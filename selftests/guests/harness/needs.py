@@ -27,7 +27,7 @@ NEEDS = {
     "memory control": Need("the memory controller of control groups", frozenset({"stock", "native"})),
     "lost sends": Need("sunrpc's fault injection", frozenset({"debug", "native"})),
     # Without the filter all allocations of the guest would fail, not the module's.
-    "lost memory": Need("failing allocations by caller", frozenset({"debug"})),
+    "lost memory": Need("failing allocations by caller", frozenset({"debug", "native"})),
 }
 
 

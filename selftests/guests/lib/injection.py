@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Drives the kernel's fault injection in the client."""
+"""Drives the kernel's fault injection in a guest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from guests.harness.guest import Guest
 from guests.harness.pair import Pair
+from guests.lib.connecting import PROVOKED
 
+SLAB = "failslab"
+# The kernel's messages when it is out of memory.
+STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*")
 ROOT = "/sys/kernel/debug"
 DEEPEST = 32  # frames, the most that the kernel looks through
 FOR_EVER = -1
@@ -30,12 +34,12 @@ def disarm(guest: Guest, kind: str) -> None:
 
 
 @contextmanager
-def injection(pair: Pair, kind: str, **settings: object) -> Iterator[None]:
+def injection(guest: Guest, kind: str, **settings: object) -> Iterator[None]:
     """Prepares a kind of failure for the block, which chooses the time. If the block fails, the guests are dropped."""
     writes = [f"echo {value} >{name.replace('_', '-')}" for name, value in {"verbose": 0, **settings}.items()]
-    pair.client.run(f"cd {ROOT}/{kind}\n" + "\n".join(writes))
+    guest.run(f"cd {ROOT}/{kind}\n" + "\n".join(writes))
     yield
-    disarm(pair.client, kind)
+    disarm(guest, kind)
 
 
 def text_of(guest: Guest, module: str, function: str = "") -> tuple[int, int]:
@@ -51,3 +55,68 @@ def text_of_kernel(guest: Guest, function: str) -> tuple[int, int]:
     found = guest.run(rf"grep -i -A 1 ' t {function}$' /proc/kallsyms").lines
     start, end = (int(line.split()[0], 16) for line in found)
     return start, end
+
+
+class Allocations:
+    """Makes the n-th allocation fail, of the module or of others on its behalf.
+
+    The kernel makes every `interval`-th fail, and its count never decreases. But the count stops when no failure is
+    left, at a multiple of the interval. So the interval for n more is the count and n; the guest keeps the count.
+    """
+
+    COUNT = "/tmp/allocations"
+
+    def __init__(self, guest: Guest):
+        self._guest = guest
+
+    def fail(self, number: int) -> None:
+        """Arms it: the allocation of this number from now on."""
+        count = number + int(self._guest.run(f"cat {self.COUNT} 2>/dev/null || echo 0").out)
+        self._guest.run(f"echo {count} >{self.COUNT}")
+        arm(self._guest, SLAB, count, 1)
+
+    def failed(self) -> bool:
+        """Returns `True` if that allocation has failed."""
+        return left(self._guest, SLAB) == 0
+
+    def each(self, numbers: range, attempt: Callable[[], object]) -> str:
+        """Attempts something with the allocation of each number failing, as far as it has so many; says how often."""
+        count = 0
+        for number in numbers:
+            self.fail(number)
+            attempt()
+            count += 1
+            if not self.failed():
+                break
+        else:
+            raise AssertionError(f"there are more allocations than the {number} that were tried")
+        # One failure is still to come: then the count is known again.
+        while not self.failed():
+            attempt()
+        return f"{count} times, each short of one allocation, up to number {number}"
+
+
+def numbers(pair: Pair, pace: int = 80) -> range:
+    """The numbers of the allocations that fail, one at a time: each with many rounds, else one of `pace`."""
+    return range(2, 2000, max(1, pace // max(1, pair.options.rounds)))
+
+
+@contextmanager
+def starvation(guest: Guest, module: str, function: str = "") -> Iterator[Allocations]:
+    """Prepares failures of allocations for the block: only those of the module, or of a function, in any context.
+
+    None of vmalloc()'s own, which the module does not call, but rxe for its queues: that warns with a call trace.
+    """
+    start, end = text_of(guest, module, function)
+    spared, spared_end = text_of_kernel(guest, "__vmalloc_node_range_noprof")
+    filters = {
+        "require_start": hex(start),
+        "require_end": hex(end),
+        "reject_start": hex(spared),
+        "reject_end": hex(spared_end),
+        "stacktrace_depth": DEEPEST,
+        "ignore_gfp_wait": "N",
+        "task_filter": "N",
+    }
+    with injection(guest, SLAB, **filters):
+        yield Allocations(guest)

@@ -11,7 +11,7 @@ from guests.harness.registry import test
 from guests.lib import resources
 from guests.lib.connecting import PROVOKED
 from guests.lib.hostile import ABSENT, hostile
-from guests.lib.injection import DEEPEST, FOR_EVER, arm, disarm, injection, left, text_of, text_of_kernel
+from guests.lib.injection import FOR_EVER, SLAB, STARVED, arm, disarm, injection, left, numbers, starvation
 from guests.lib.lookups import PATIENT, ROOM, came, numbered
 from guests.lib.mountstats import transport
 from guests.lib.reverse import NULL, bed
@@ -20,10 +20,8 @@ from guests.lib.sight import details
 from guests.lib.steady import Writer
 
 
-SUNRPC, SLAB = "fail_sunrpc", "failslab"
+SUNRPC = "fail_sunrpc"
 EVERY = 25  # Sends
-# The kernel's messages when it is out of memory.
-STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*")
 
 
 @test(
@@ -38,7 +36,7 @@ STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*
 def disconnects(pair: Pair, vers: str) -> None:
     """Each 25th Send loses the connection, during any other activity; nothing is lost, and nothing is done twice."""
     wanted = 25 * max(1, pair.options.rounds)
-    with injection(pair, SUNRPC, ignore_server_disconnect="Y", ignore_cache_wait="Y"):
+    with injection(pair.client, SUNRPC, ignore_server_disconnect="Y", ignore_cache_wait="Y"):
         pair.mount(vers)
         writer = Writer(pair)
         before = transport(pair.client, MOUNT_POINT)["connect_count"]
@@ -54,73 +52,20 @@ def disconnects(pair: Pair, vers: str) -> None:
         pair.umount()
 
 
-class Allocations:
-    """Makes the n-th allocation fail, of the module or of others on its behalf.
-
-    The kernel makes every `interval`-th fail, and its count never decreases. But the count stops when no failure is
-    left, at a multiple of the interval. So the interval for n more is the count and n; the guest keeps the count.
-    """
-
-    COUNT = "/tmp/allocations"
-
-    def __init__(self, pair: Pair):
-        self._client = pair.client
-
-    def fail(self, number: int) -> None:
-        """Arms it: the allocation of this number from now on."""
-        count = number + int(self._client.run(f"cat {self.COUNT} 2>/dev/null || echo 0").out)
-        self._client.run(f"echo {count} >{self.COUNT}")
-        arm(self._client, SLAB, count, 1)
-
-    def failed(self) -> bool:
-        """Returns `True` if that allocation has failed."""
-        return left(self._client, SLAB) == 0
-
-
-def numbers(pair: Pair) -> range:
-    """The numbers of the allocations that fail, one at a time: each with many rounds, else some."""
-    return range(2, 2000, max(1, 80 // max(1, pair.options.rounds)))
-
-
-def starving(pair: Pair, function: str = "") -> dict[str, object]:
-    """The settings of failslab: only the allocations of the module, or of a function, in any context.
-
-    None of vmalloc()'s own, which the module does not call, but rxe for its queues: that warns with a call trace.
-    """
-    start, end = text_of(pair.client, pair.module, function)
-    spared, spared_end = text_of_kernel(pair.client, "__vmalloc_node_range_noprof")
-    return {
-        "require_start": hex(start),
-        "require_end": hex(end),
-        "reject_start": hex(spared),
-        "reject_end": hex(spared_end),
-        "stacktrace_depth": DEEPEST,
-        "ignore_gfp_wait": "N",
-        "task_filter": "N",
-    }
-
-
 @test("any allocation of a mount fails", "H-85", limit=900, allowed=STARVED, device="rxe", needs=("lost memory",))
 def mounting(pair: Pair) -> None:
     """The mount fails with a message or succeeds; nothing is left behind, and the next mount works."""
     client = pair.client
     idle = resources.rdma(client)
     outcomes: Counter[str] = Counter()
-    with injection(pair, SLAB, **starving(pair)):
-        allocations = Allocations(pair)
-        for number in numbers(pair):
-            allocations.fail(number)
-            told = client.run(f"{mount_command('3')} && stat {MOUNT_POINT} >/dev/null", 60, check=False)
-            hit = allocations.failed()
-            outcomes[re.sub(r"mount.nfs: | for .*", "", told.out.strip()) or "mounted"] += 1
-            client.run(f"umount {MOUNT_POINT}", check=told.rc == 0)
-            if not hit:
-                break
-        # One failure is still to come: then the count is known again.
-        while not allocations.failed():
-            client.run(f"{mount_command('3')}; umount {MOUNT_POINT}", 60, check=False)
-    print(f"# {sum(outcomes.values())} mounts, each short of one allocation, up to number {number}: {dict(outcomes)}")
-    assert not hit, "there are more allocations than were tried"
+
+    def mount() -> None:
+        told = client.run(f"{mount_command('3')} && stat {MOUNT_POINT} >/dev/null", 60, check=False)
+        outcomes[re.sub(r"mount.nfs: | for .*", "", told.out.strip()) or "mounted"] += 1
+        client.run(f"umount {MOUNT_POINT}", check=told.rc == 0)
+
+    with starvation(client, pair.module) as allocations:
+        print(f"# mounted {allocations.each(numbers(pair), mount)}: {dict(outcomes)}")
     assert set(outcomes) <= {"mounted", "Cannot allocate memory"}, outcomes
     wait_until(lambda: resources.rdma(client) == idle, "RDMA objects are left", 20 * pair.options.slowness)
     pair.mount("3")
@@ -141,20 +86,14 @@ def connecting(pair: Pair) -> None:
     pair.mount("3")
     client.run(f"head -c 300000 /dev/urandom >{MOUNT_POINT}/starved")
     total = client.run(f"sha256sum <{MOUNT_POINT}/starved").out
-    count = 0
-    with rule(client, "starved", port=NFS_PORT) as asked, injection(pair, SLAB, **starving(pair)):
-        allocations = Allocations(pair)
-        for number in numbers(pair):
-            allocations.fail(number)
+    with rule(client, "starved", port=NFS_PORT) as asked, starvation(client, pair.module) as allocations:
+
+        def connect() -> None:
             asked.reconnect()
             pair.drop_caches()
             assert client.run(f"sha256sum <{MOUNT_POINT}/starved", 60).out == total
-            count += 1
-            if hit := allocations.failed():
-                continue
-            break
-    print(f"# {count} connections, each short of one allocation, up to number {number}")
-    assert not hit, "there are more allocations than were tried"
+
+        print(f"# connected {allocations.each(numbers(pair), connect)}")
     client.run(f"rm {MOUNT_POINT}/starved")
     pair.umount()
 
@@ -170,7 +109,7 @@ def connecting(pair: Pair) -> None:
 def requests(pair: Pair) -> None:
     """A call without a request gets one as soon as memory is free, although no other call ends."""
     client = pair.client
-    with injection(pair, SLAB, **starving(pair)), hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
+    with starvation(client, pair.module), hostile(pair, "--credits", "128", *ROOM, mount=PATIENT) as server:
         # The number that a transport begins with; one after the other, so that it has made no more.
         names, holders = numbered("always-never", 16), []
         for name in names:
@@ -200,7 +139,7 @@ def no_receive_left(pair: Pair) -> None:
     from going out."""
     # More than the Receives of a client that knows of the reverse direction.
     callers = 100
-    with injection(pair, SLAB, **starving(pair, "BufferSpec4make")), bed(pair, "--credits", "128", *ROOM) as it:
+    with starvation(pair.client, pair.module, "BufferSpec4make"), bed(pair, "--credits", "128", *ROOM) as it:
         arm(pair.client, SLAB, 1, FOR_EVER)
         it.server.order("hold")
         running = it.load.start(f"run count={callers} depth={callers} call=100 reply=100")
