@@ -82,7 +82,12 @@ impl Admission {
     /// `netns`; `None` if its request is rejected.
     pub(super) fn new(request: &Request<'_>, netns: u32) -> Option<Self> {
         let (local, remote) = &request.addresses;
-        let (local, client) = (address_in(local)?, address_in(remote)?);
+        let (Some(local), Some(client)) = (address_in(local), address_in(remote)) else {
+            if REFUSED.is_due() {
+                pr_warn!("a client is refused: its address is none of IPv4 or IPv6\n");
+            }
+            return None;
+        };
         let device = DeviceName::parse(request.device.as_str());
         let (policy, rule) =
             policy::table::decide(&target(client.ip(), local.port(), device.as_ref(), netns));

@@ -67,6 +67,7 @@ ORDER = (
     "test_server",
     "test_served_calls",
     "test_server_faults",
+    "test_server_memory",
     "test_server_sizes",
     "test_server_view",
     "test_version_2",

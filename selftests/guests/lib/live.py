@@ -49,6 +49,13 @@ def some_calls(pair: Pair, count: int = 60) -> None:
     pair.client.run(f"cd {MOUNT_POINT}; for n in $(seq {count}); do touch name-$n; rm name-$n; done", 60)
 
 
+def data_goes_both_ways(pair: Pair, size: int) -> None:
+    """A file of this size is written and read back."""
+    pair.client.run(f"head -c {size} /dev/urandom >/tmp/sent; cp /tmp/sent {MOUNT_POINT}/sent", 60)
+    pair.drop_caches()
+    pair.client.run(f"cmp /tmp/sent {MOUNT_POINT}/sent", 60)
+
+
 def until(pair: Pair, end: int, name: str, value: str) -> None:
     """Makes calls until a line of the file of the client (0) or the server (1) has this value."""
     for _ in range(40):

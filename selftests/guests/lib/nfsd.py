@@ -5,6 +5,8 @@ from guests.harness.pair import NFS_PORT
 
 PORTLIST = "/proc/fs/nfsd/portlist"
 
+LINK_UP = "rdma link add rxe0 type rxe netdev eth0"
+
 # Threads come with the listeners that are there already.
 START = f"""
 echo 'rdma {NFS_PORT}' >{PORTLIST}

@@ -68,7 +68,7 @@ def without_credits(message: bytes) -> bytes:
 
 
 HANDLE, ADDRESS = "h" * 8, "o" * 16
-READ, WRITE = 6, 7
+GETATTR, READ, WRITE = 1, 6, 7
 ROOT = words(1, 20, 0, 0, 0, 0, 0)  # a credential of AUTH_SYS, without groups
 
 

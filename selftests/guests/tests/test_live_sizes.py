@@ -12,7 +12,7 @@ from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.capture import capturing
-from guests.lib.live import LARGE, SMALL, ends, request, segments_written, shown, some_calls, until
+from guests.lib.live import LARGE, SMALL, data_goes_both_ways, ends, request, segments_written, shown, some_calls, until
 from guests.lib.messages import messages, too_long
 from guests.lib.mountstats import transport
 from guests.lib.requester import MEANWHILE, TAKES, carried_out, null
@@ -21,13 +21,6 @@ from guests.lib.sight import DIRECTORY, served
 from guests.lib.steady import Writer
 from guests.peer import wire
 from guests.peer.wire import words
-
-
-def data_goes_both_ways(pair: Pair, size: int) -> None:
-    """A file of this size is written and read back."""
-    pair.client.run(f"head -c {size} /dev/urandom >/tmp/sent; cp /tmp/sent {MOUNT_POINT}/sent", 60)
-    pair.drop_caches()
-    pair.client.run(f"cmp /tmp/sent {MOUNT_POINT}/sent", 60)
 
 
 CHANGES = [

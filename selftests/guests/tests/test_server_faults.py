@@ -8,7 +8,7 @@ is left.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from guests.harness.network import CLIENT, SERVER
@@ -17,27 +17,11 @@ from guests.harness.registry import test
 from guests.lib.ibfault import Faults, faults
 from guests.lib.leftovers import nothing_left
 from guests.lib.nfsd import RESTART
+from guests.lib.paths import CONTENT, PAGE, PATHS, read_chunk
 from guests.lib.recall import delegations, returns, take_delegation
-from guests.lib.requester import (
-    BARE,
-    MEANWHILE,
-    REFUSES,
-    WRITE,
-    XID,
-    call,
-    carried_out,
-    export_file,
-    header,
-    null,
-    read_list,
-    read_of,
-    segment,
-)
+from guests.lib.requester import MEANWHILE, REFUSES, XID, carried_out, export_file, null
 from guests.lib.rules import rule
-from guests.peer import wire
-from guests.peer.wire import words
 
-PAGE = 4096
 # One such line in a while.
 LOGGED = r"refused: error -12"
 
@@ -107,54 +91,15 @@ def no_sinks(pair: Pair) -> None:
     assert "failed" in found and "failed" not in good, (found, good)
 
 
-def inline(fh: bytes) -> str:
-    """A call with an inline reply."""
-    del fh
-    return null().hex()
-
-
-def write_chunk(fh: bytes) -> str:
-    """A READ with its data in a Write chunk: RDMA Writes, and a message behind them."""
-    return header(words(0, 1, 1).hex() + segment(PAGE) + words(0, 0).hex()) + read_of(fh, PAGE).hex()
-
-
-def reply_chunk(fh: bytes) -> str:
-    """A READ with its reply in a Reply chunk."""
-    return header(words(0, 0, 1, 1).hex() + segment(PAGE)) + read_of(fh, PAGE - 200).hex()
-
-
-def read_chunk(fh: bytes) -> str:
-    """A WRITE of bytes that are read by RDMA."""
-    start = call(WRITE, fh + words(0, 0, PAGE, 0, PAGE))
-    return header(read_list((len(start), segment(PAGE))) + words(0, 0).hex()) + start.hex()
-
-
-def long_call(fh: bytes) -> str:
-    """A call whose all bytes are read by RDMA; those are no call."""
-    del fh
-    return header(read_list((0, segment(PAGE))) + words(0, 0).hex(), wire.RDMA_NOMSG)
-
-
-def another_version(fh: bytes) -> str:
-    """A call of version 3, which gets ERR_VERS."""
-    del fh
-    return words(XID, 3).hex() + null().hex()[16:]
-
-
-def no_chunk(fh: bytes) -> str:
-    """A READ whose reply has no room, which gets ERR_CHUNK."""
-    return header(BARE) + read_of(fh, PAGE * 2).hex()
-
-
-# The paths, and the requests of each: its number from the message on, with how many of its chain go through.
-PATHS: dict[str, tuple[Callable[[bytes], str], list[tuple[str, str]]]] = {
-    "an inline reply": (inline, [("post_send", "1")]),
-    "a reply with a Write chunk": (write_chunk, [("post_send", "1"), ("post_send", "1 1")]),
-    "a reply with a Reply chunk": (reply_chunk, [("post_send", "1"), ("post_send", "1 1")]),
-    "a call with a Read chunk": (read_chunk, [("post_send", "1"), ("post_send", "2")]),
-    "a Long call": (long_call, [("post_send", "1")]),
-    "ERR_VERS": (another_version, [("post_send", "1")]),
-    "ERR_CHUNK": (no_chunk, [("post_send", "1")]),
+# The requests of each path: the number from the message on, with how many of its chain go through.
+REQUESTS = {
+    "an inline reply": [("post_send", "1")],
+    "a reply with a Write chunk": [("post_send", "1"), ("post_send", "1 1")],
+    "a reply with a Reply chunk": [("post_send", "1"), ("post_send", "1 1")],
+    "a call with a Read chunk": [("post_send", "1"), ("post_send", "2")],
+    "a Long call": [("post_send", "1")],
+    "ERR_VERS": [("post_send", "1")],
+    "ERR_CHUNK": [("post_send", "1")],
 }
 
 
@@ -163,19 +108,16 @@ PATHS: dict[str, tuple[Callable[[bytes], str], list[tuple[str, str]]]] = {
     *("V1-118", "V1-120", "V1-121"),
     server="ours",
     device="rxe",
-    cases=[
-        {"path": path, "what": what, "when": when} for path, (_, refused) in PATHS.items() for what, when in refused
-    ],
+    cases=[{"path": path, "what": what, "when": when} for path in PATHS for what, when in REQUESTS[path]],
 )
 def serving(pair: Pair, path: str, what: str, when: str) -> None:
     """The connection ends, so that the client need not wait for a reply; the next one is served."""
-    fh, content = export_file(pair, PAGE)
-    make, _ = PATHS[path]
-    order = {"private_data": REFUSES, "memory": content.hex()}
+    fh, _ = export_file(pair, PAGE)
+    order = {"private_data": REFUSES, "memory": CONTENT.hex()}
     with lesser(pair) as device, nothing_left(pair):
         device.refuse(what, when)
         found, good = carried_out(
-            pair, {**order, "exchanges": [[make(fh)]]}, {**order, "exchanges": [[null(XID + 1).hex()]]}
+            pair, {**order, "exchanges": [[PATHS[path](fh)]]}, {**order, "exchanges": [[null(XID + 1).hex()]]}
         )
         assert device.refused(what) == 1, f"{what} was not asked for so often"
     assert "failed" in found and "silence" not in found["failed"], found

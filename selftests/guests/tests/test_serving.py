@@ -8,13 +8,11 @@ from guests.harness.pair import EXPORT_IN_MEMORY, MOUNT_POINT, NFS_PORT, SERVER_
 from guests.harness.registry import test
 from guests.lib import resources
 from guests.lib.mountstats import transport
+from guests.lib.nfsd import LINK_UP, PORTLIST, RESTART, START
 from guests.lib.requester import REFUSES, carried_out, null
 from guests.lib.steady import Writer
 
-PORTLIST = "/proc/fs/nfsd/portlist"
 CLIENTS = [{"client": client, "by": client} for client in ("ours", "in-tree")]
-START = f"echo 'rdma {NFS_PORT}' >{PORTLIST}; rpc.nfsd 8; grep -q 'rdma {NFS_PORT}' {PORTLIST}"
-LINK_UP = "rdma link add rxe0 type rxe netdev eth0"
 
 
 @test(
@@ -31,7 +29,7 @@ def restarts(pair: Pair, by: str) -> None:
     pair.mount("3", "timeo=50,retrans=2")
     writer = Writer(pair)
     for _ in range(pair.options.scaled(20, 5)):
-        pair.server.run(f"rpc.nfsd 0; {START}", 30)
+        pair.server.run(RESTART, 30)
         writer.wait_beyond(writer.written())
     writer.finish()
     pair.umount()

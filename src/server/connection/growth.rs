@@ -3,8 +3,11 @@
 //! Allocates more buffers while the connection is in use: most connections need no more than they
 //! began with. Where both ends agree on other lengths, it allocates those, too.
 
+use core::net::SocketAddr;
+
 use kernel::{
     impl_has_delayed_work,
+    prelude::*,
     sync::{
         Arc,
         ArcBorrow, //
@@ -20,10 +23,21 @@ use super::{
     Connection, //
     Settled,
 };
-use crate::os;
+use crate::{
+    os::{
+        self,
+        series::EDQUOT,
+        Last, //
+    },
+    policy,
+    sunrpc::Peer, //
+};
 
 /// Buffers of either kind that are allocated at a time.
 const GROWTH: u32 = 32;
+
+/// Messages about connections that lack memory for more buffers.
+static SHORTAGE: Last = Last::never();
 
 /// Jiffies before an allocation is tried again that has failed.
 const RETRY: usize = os::secs_to_jiffies(1) / 10;
@@ -71,8 +85,9 @@ impl Settled<'_> {
         if let Some(order) = self.link.with_qp(|qp| qp.order(GROWTH)).flatten() {
             // Partial success counts.
             let (mut buffers, made) = order.make();
-            if made.is_err() {
+            if let Err(error) = made {
                 self.receives.fail(os::jiffies());
+                log_shortage(&self.admission().client, error);
             }
             let added = self
                 .link
@@ -87,6 +102,25 @@ impl Settled<'_> {
         }
         self.fetch_sends();
         self.flush_waiting();
+    }
+}
+
+/// Logs that `client` gets no more credits for now.
+#[cold]
+fn log_shortage(client: &SocketAddr, error: Error) {
+    if !SHORTAGE.is_due() {
+        return;
+    }
+    let client = Peer::new(client);
+    // No other code than that of the account returns it.
+    if error == EDQUOT {
+        let kib = policy::server_memory() / 1024;
+        pr_warn!("{client}: no more credits: server_memory allows {kib} KiB\n");
+    } else {
+        pr_warn!(
+            "{client}: no more credits: no buffers, error {}\n",
+            error.to_errno()
+        );
     }
 }
 
