@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from guests.harness.guest import Guest
 from guests.harness.pair import Pair
 from guests.lib.connecting import PROVOKED
+from guests.lib.rules import ROOT as RULES
 
 SLAB = "failslab"
 # The kernel's messages when it is out of memory.
@@ -16,6 +17,14 @@ STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*
 ROOT = "/sys/kernel/debug"
 DEEPEST = 32  # frames, the most that the kernel looks through
 FOR_EVER = -1
+# Has a failure happen that is still to come, so that the count of allocations is known again: the module allocates a rule for
+# each directory.
+SPEND = f"""
+for n in $(seq 4000); do
+    [ "$(cat {ROOT}/{SLAB}/times)" != 0 ] || break
+    mkdir {RULES}/spend && rmdir {RULES}/spend || true
+done 2>/dev/null
+"""
 
 
 def arm(guest: Guest, kind: str, interval: int, times: int) -> None:
@@ -90,9 +99,8 @@ class Allocations:
                 break
         else:
             raise AssertionError(f"there are more allocations than the {number} that were tried")
-        # One failure is still to come: then the count is known again.
-        while not self.failed():
-            attempt()
+        self._guest.run(SPEND)
+        assert self.failed(), "a rule needs no memory"
         return f"{count} times, each short of one allocation, up to number {number}"
 
 

@@ -19,6 +19,7 @@ DEFAULTS = {
     "server_credits": 128,
     "server_reads": 16,
     "server_connections": 65536,
+    "server_memory": 0,
 }
 
 

@@ -9,6 +9,9 @@ The kind is what they do:
     killed      each sends the messages of the orders, and the process is killed in the middle of that
     overrun     each sends 264 calls, and takes the replies, until it has all or the server takes no more
     deaf        they post no Receives, and send calls
+    proven      each sends the first message of the orders, a call that the server's user accepts, and stays; a few connect at
+                a time, as the server ends connections that have yet to make such a call. In the end each disconnects: of so
+                many that just go, not all last messages would arrive.
 
 ORDERS is a file, JSON: `messages` in hexadecimal digits, with places for the handle and the address of the memory as in
 requester.py, `memory`, its bytes, and `enough`, a file that ends those that stay. A line of output, JSON, has the numbers of
@@ -31,6 +34,7 @@ from endpoint import Area
 NFS, SIZE = 100003, 1024
 STEP_MS, LIMIT_SECONDS, LOOK_SECONDS = 20000, 300, 0.2
 OVER = 200
+FEW = 32
 RECEIVES = {"overrun": 64, "deaf": 0}
 
 
@@ -148,6 +152,10 @@ class Crowd:
             return all(client.is_over for client in self.clients)
         if self.kind == "killed" and self._is_decided():
             self._die()
+        if self.kind == "proven" and self._is_decided() and os.path.exists(self.orders["enough"]):
+            for each in self.clients:
+                each.end()
+            return self.found["ended"] == self.found["established"]
         return (self.kind == "half-open" or self._is_decided()) and os.path.exists(self.orders["enough"])
 
     def _event(self):
@@ -180,7 +188,7 @@ class Crowd:
             self._prepare(client.id.contents.verbs)
         self._ready += 1
         if self._ready == len(self.clients):
-            for each in self.clients:
+            for each in self.clients[: FEW if self.kind == "proven" else None]:
                 each.connect()
             print("connecting", flush=True)
 
@@ -193,6 +201,8 @@ class Crowd:
         elif self.kind == "deaf":
             for number in range(16):
                 client.call(number)
+        elif self.kind == "proven":
+            client.send(bytes.fromhex(self.orders["messages"][0]))
 
     def _is_decided(self):
         return self.found["established"] + self.found["rejected"] == len(self.clients)
@@ -226,6 +236,8 @@ class Crowd:
                 client.post()
             elif self.kind in ("calls", "overrun"):
                 client.end()
+            elif self.kind == "proven" and (following := client.number + FEW) < len(self.clients):
+                self.clients[following].connect()
 
 
 def main():

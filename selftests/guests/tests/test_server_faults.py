@@ -179,7 +179,7 @@ def coming_back(pair: Pair, when: str) -> None:
     allowed=(
         r"failed to drain (recv|send) queue",
         r"WARNING: .* at ib_drain_[rs]q",
-        r"^ |^(Modules linked in|CPU|Hardware name|Tainted|Stack|Call Trace|RIP|Code|R\w\w|FS|CS|CR2|---+\[ )\b|cut here",
+        r"^ |^(irq event stamp|(hard|soft)irqs last|Modules linked in|CPU|Hardware name|Tainted|Stack|Call Trace|RIP|Code|R\w\w|FS|CS|CR2|---+\[ )\b|cut here",
     ),
     cases=[{"what": "post_recv"}, {"what": "post_send"}],
 )

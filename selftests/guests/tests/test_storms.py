@@ -12,10 +12,12 @@ import re
 from guests.harness.network import CLIENT
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
+from guests.lib import resources
 from guests.lib.crowd import Crowd
 from guests.lib.leftovers import connections, nothing_left
 from guests.lib.mountstats import transport
-from guests.lib.requester import BARE, export_file, header, read_list, read_of, segment
+from guests.lib.parameters import parameters
+from guests.lib.requester import BARE, GETATTR, call, export_file, header, read_list, read_of, segment
 from guests.lib.rules import rule
 from guests.lib.sight import served
 from guests.lib.steady import Writer
@@ -113,6 +115,42 @@ def storm(pair: Pair, kind: str, count: int) -> None:
         assert found["replies"] >= count, found
     worst = max(longest for *_, longest in times)
     assert worst <= max(20 * calm[-1], 5000 * pair.options.slowness), (calm, times)
+
+
+@test(
+    "{count} clients at a time, each with a good call",
+    "H-111",
+    "H-139",
+    server="ours",
+    device="rxe",
+    limit=300,
+    allowed=DEVICE,
+    cases=[{"count": 1000}],
+)
+def proven(pair: Pair, count: int) -> None:
+    """All of them stay while they like, and their memory returns each time."""
+    count = pair.options.scaled(count, 100)
+    fh, _ = export_file(pair, MEMORY)
+    limit = 120 * pair.options.slowness
+    orders = {"messages": [header(BARE) + call(GETATTR, fh).hex()]}
+    held, recoveries = [], []
+
+    def stay() -> None:
+        before = sum(resources.memory(pair.server).values())
+        crowd = Crowd(pair, "proven", count, **orders)
+        wait_until(lambda: connections(pair) == count, "not all are there", limit)
+        held.append(sum(resources.memory(pair.server).values()) - before)
+        found = crowd.finish()
+        assert found["replies"] == found["ended"] == count, found
+        recoveries.append(wait_until(lambda: connections(pair) == 0, "connections are left", limit))
+
+    with parameters(pair, pair.server, server_memory=512 << 10):
+        # The first of a boot fills caches.
+        stay()
+        with nothing_left(pair, slack=SLACK):
+            for _ in range(4):
+                stay()
+    print(f"# {count} connections, {len(held)} times: {held} KiB, gone within {max(recoveries):.1f} s")
 
 
 REFUSED = (
