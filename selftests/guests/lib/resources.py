@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from guests.harness.config import Options
 from guests.harness.guest import Guest
 
 RDMA_KINDS = ("qp", "cq", "pd", "mr", "cm_id")
@@ -28,6 +29,11 @@ def memory(guest: Guest) -> dict[str, int]:
     known = sum(values.get(name, 0) for name in ("MemFree", "Cached", "Buffers", "Slab", "AnonPages", "PageTables"))
     lists = PAGE_KIB * sum(int(pages) for pages in re.findall(r"^ +count: +(\d+)$", text, re.M))
     return {"slab": values["SUnreclaim"], "pages": values["MemTotal"] - known - lists}
+
+
+def noise(options: Options) -> int:
+    """KiB by which the memory of a guest may differ, although nothing is lost: KASAN keeps freed objects for a while."""
+    return 4096 if options.debug else 1024
 
 
 def module_use(guest: Guest, module: str) -> int | None:
