@@ -17,6 +17,8 @@ STARVED = (*PROVOKED, r"page allocation failure", r"out of memory", r"rxe\d+: .*
 ROOT = "/sys/kernel/debug"
 DEEPEST = 32  # frames, the most that the kernel looks through
 FOR_EVER = -1
+# All tasks, and those that they make.
+MARK_TASKS = "for file in /proc/[0-9]*/make-it-fail; do echo 1 >$file || true; done 2>/dev/null"
 # Has a failure happen that is still to come, so that the count of allocations is known again: the module allocates a rule for
 # each directory.
 SPEND = f"""
@@ -111,10 +113,12 @@ def numbers(pair: Pair, pace: int = 80) -> range:
 
 @contextmanager
 def starvation(guest: Guest, module: str, function: str = "") -> Iterator[Allocations]:
-    """Prepares failures of allocations for the block: only those of the module, or of a function, in any context.
+    """Prepares failures of allocations for the block: only those of the module, or of a function, by a task.
 
-    None of vmalloc()'s own, which the module does not call, but rxe for its queues: that warns with a call trace.
+    None of vmalloc()'s own, which the module does not call, but rxe for its queues: that warns with a call trace. And none of
+    interrupts, which may come while the module runs: the guest's network adapter receives nothing more after one has failed.
     """
+    guest.run(MARK_TASKS)
     start, end = text_of(guest, module, function)
     spared, spared_end = text_of_kernel(guest, "__vmalloc_node_range_noprof")
     filters = {
@@ -124,7 +128,7 @@ def starvation(guest: Guest, module: str, function: str = "") -> Iterator[Alloca
         "reject_end": hex(spared_end),
         "stacktrace_depth": DEEPEST,
         "ignore_gfp_wait": "N",
-        "task_filter": "N",
+        "task_filter": "Y",
     }
     with injection(guest, SLAB, **filters):
         yield Allocations(guest)
