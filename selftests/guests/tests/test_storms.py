@@ -13,6 +13,7 @@ from guests.harness.network import CLIENT
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
+from guests.lib.connecting import PROVOKED
 from guests.lib.crowd import Crowd
 from guests.lib.leftovers import connections, nothing_left
 from guests.lib.mountstats import transport
@@ -151,6 +152,41 @@ def proven(pair: Pair, count: int) -> None:
             for _ in range(4):
                 stay()
     print(f"# {count} connections, {len(held)} times: {held} KiB, gone within {max(recoveries):.1f} s")
+
+
+LOSS = "tc qdisc replace dev eth0 root netem loss 5% limit 100000"
+NO_LOSS = "tc qdisc del dev eth0 root"
+
+
+@test(
+    "5 % of the frames are lost, {count} clients with a good call",
+    *("H-111", "H-149", "V1-122"),
+    server="ours",
+    device="rxe",
+    limit=300,
+    allowed=(*DEVICE, *PROVOKED),
+    cases=[{"count": 50}],
+)
+def lossy(pair: Pair, count: int) -> None:
+    """Connections may be lost; the data of the good client are whole, and nothing is left."""
+    ends = (pair.client, pair.server)
+    fh, _ = export_file(pair, MEMORY)
+    orders = {"messages": [header(BARE) + call(GETATTR, fh).hex()]}
+    pair.mount("3", "timeo=50,retrans=2")
+    before = transport(pair.client, MOUNT_POINT)["connect_count"]
+    with nothing_left(pair, others=1, slack=SLACK):
+        writer = Writer(pair)
+        crowd = Crowd(pair, "proven", count, **orders)
+        for end in ends:
+            end.run(LOSS)
+        writer.wait_beyond(writer.written() + 20)
+        found = crowd.finish()
+        for end in ends:
+            end.run(NO_LOSS)
+        writer.finish()
+        no_thread_hangs(pair)
+    print(f"# {found}; {transport(pair.client, MOUNT_POINT)['connect_count'] - before} connections lost")
+    pair.umount()
 
 
 REFUSED = (
