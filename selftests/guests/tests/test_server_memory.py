@@ -58,7 +58,7 @@ def serving(pair: Pair, path: str) -> None:
         outcomes[outcome] += 1
 
     with nothing_left(pair), starvation(pair.server, MODULE) as allocations:
-        print(f"# served {allocations.each(numbers(pair, 16), serve)}: {dict(outcomes)}")
+        print(f"# served {allocations.each(numbers(pair, 17), serve)}: {dict(outcomes)}")
     (after,) = carried_out(pair, order)
     assert "failed" not in after, after
 
@@ -90,7 +90,7 @@ def mounted(pair: Pair, version: int) -> None:
                 pair.drop_caches()
                 pair.client.run(f"cmp /tmp/starved {name}; cp /tmp/starved {name}.new; mv {name}.new {name}", 60)
 
-            print(f"# connected {allocations.each(numbers(pair, 48), connect)}")
+            print(f"# connected {allocations.each(numbers(pair, 49), connect)}")
         pair.client.run(f"rm {name}")
         pair.umount()
 
@@ -137,7 +137,7 @@ def recalling(pair: Pair) -> None:
         pair.server.run(f"rm /export/{name}*")
 
     with starvation(pair.server, MODULE) as allocations:
-        print(f"# recalled {allocations.each(numbers(pair, 48), recall)}")
+        print(f"# recalled {allocations.each(numbers(pair, 49), recall)}")
 
 
 @test(
@@ -164,6 +164,6 @@ def resizing(pair: Pair, end: str) -> None:
 
     with ends(pair, "3"):
         with starvation(starved, MODULE) as allocations:
-            print(f"# changed {allocations.each(numbers(pair, 48), change)}")
+            print(f"# changed {allocations.each(numbers(pair, 49), change)}")
         request(other, f"peer-receive-size={LARGE}")
         until(pair, 1 if end == "client" else 0, "peer_receive_size", str(LARGE))
