@@ -176,9 +176,11 @@ def lossy(pair: Pair, count: int) -> None:
     before = transport(pair.client, MOUNT_POINT)["connect_count"]
     with nothing_left(pair, others=1, slack=SLACK):
         writer = Writer(pair)
-        crowd = Crowd(pair, "proven", count, **orders)
         for end in ends:
             end.run(LOSS)
+        crowd = Crowd(pair, "proven", count, **orders)
+        # The last ones connect once the first have their replies.
+        wait_until(lambda: connections(pair) == count + 1, "not all are there", 60 * pair.options.slowness)
         writer.wait_beyond(writer.written() + 20)
         found = crowd.finish()
         for end in ends:
