@@ -5,13 +5,15 @@ The kind is what they do:
 
     calls       each makes a call that does nothing, and disconnects when it has the reply
     half-open   they request connections, and do not look at what comes
-    silent      they connect, and send nothing
+    silent      they connect, send nothing, and disconnect in the end
     killed      each sends the messages of the orders, and the process is killed in the middle of that
     overrun     each sends 264 calls, and takes the replies, until it has all or the server takes no more
     deaf        they post no Receives, and send calls
-    proven      each sends the first message of the orders, a call that the server's user accepts, and stays; a few connect at
-                a time, as the server ends connections that have yet to make such a call. In the end each disconnects: of so
-                many that just go, not all last messages would arrive.
+    proven      each sends the first message of the orders, a call that the server's user accepts, and disconnects in the
+                end; a few connect at a time, as the server ends connections that have yet to make such a call
+
+A client that disconnects repeats its request until the server has answered. One that just goes, as those of the other kinds
+do, sends it once, and while that is lost the server keeps the connection, for as long as twelve minutes.
 
 ORDERS is a file, JSON: `messages` in hexadecimal digits, with places for the handle and the address of the memory as in
 requester.py, `memory`, its bytes, and `enough`, a file that ends those that stay. A line of output, JSON, has the numbers of
@@ -35,6 +37,7 @@ NFS, SIZE = 100003, 1024
 STEP_MS, LIMIT_SECONDS, LOOK_SECONDS = 20000, 300, 0.2
 OVER = 200
 FEW = 32
+STAY = ("silent", "proven")
 RECEIVES = {"overrun": 64, "deaf": 0}
 
 
@@ -45,7 +48,7 @@ class Client:
         self.crowd, self.number = crowd, number
         self.id = ctypes.POINTER(verbs.Id)()
         self.replies = 0
-        self.is_established = self.is_over = False
+        self.is_connecting = self.is_established = self.is_over = False
         verbs.create_id(crowd.channel, byref(self.id), ctypes.c_void_p(number + 1), verbs.PORT_SPACE_TCP)
 
     def resolve(self, host, port):
@@ -54,6 +57,7 @@ class Client:
 
     def connect(self):
         """Requests the connection."""
+        self.is_connecting = True
         crowd = self.crowd
         attr = verbs.QpInitAttr(
             send_cq=crowd.cq,
@@ -152,11 +156,15 @@ class Crowd:
             return all(client.is_over for client in self.clients)
         if self.kind == "killed" and self._is_decided():
             self._die()
-        if self.kind == "proven" and self._is_decided() and os.path.exists(self.orders["enough"]):
-            for each in self.clients:
-                each.end()
-            return self.found["ended"] == self.found["established"]
-        return (self.kind == "half-open" or self._is_decided()) and os.path.exists(self.orders["enough"])
+        if not (self.kind == "half-open" or self._is_decided()) or not os.path.exists(self.orders["enough"]):
+            return False
+        if self.kind not in STAY:
+            return True
+        if self.kind == "proven" and not all(each.replies or each.is_over for each in self.clients):
+            return False
+        for each in self.clients:
+            each.end()
+        return self.found["ended"] == self.found["established"]
 
     def _event(self):
         raw = ctypes.POINTER(verbs.Event)()
@@ -175,10 +183,12 @@ class Crowd:
         elif kind == verbs.DISCONNECTED:
             self.found["ended"] += 1
             client.end()
+            self._follow(client)
         elif kind in (verbs.CONNECT_ERROR, verbs.UNREACHABLE, verbs.REJECTED):
             # Of one that was established, the server may give up the connection.
             self.found["ended" if client.is_established else "rejected"] += 1
             client.is_over = True
+            self._follow(client)
         elif kind != verbs.TIMEWAIT_EXIT:
             raise RuntimeError(f"event {kind} of client {number}: {self.found}")
 
@@ -204,6 +214,12 @@ class Crowd:
         elif self.kind == "proven":
             client.send(bytes.fromhex(self.orders["messages"][0]))
 
+    def _follow(self, client):
+        """The next one connects, once a client of a few at a time has its reply, or is without a connection."""
+        following = client.number + FEW
+        if self.kind == "proven" and following < len(self.clients) and not self.clients[following].is_connecting:
+            self.clients[following].connect()
+
     def _is_decided(self):
         return self.found["established"] + self.found["rejected"] == len(self.clients)
 
@@ -227,6 +243,7 @@ class Crowd:
             if wc.status:
                 # The server takes no more, and the connection is of no use.
                 client.end()
+                self._follow(client)
                 continue
             if not wc.opcode & verbs.WC_RECV:
                 continue
@@ -236,8 +253,8 @@ class Crowd:
                 client.post()
             elif self.kind in ("calls", "overrun"):
                 client.end()
-            elif self.kind == "proven" and (following := client.number + FEW) < len(self.clients):
-                self.clients[following].connect()
+            else:
+                self._follow(client)
 
 
 def main():

@@ -8,7 +8,10 @@ server has nothing of the storm. --rounds 40 repeats each storm twenty times.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from guests.harness.guest import Guest
 from guests.harness.network import CLIENT
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
@@ -17,6 +20,7 @@ from guests.lib.connecting import PROVOKED
 from guests.lib.crowd import Crowd
 from guests.lib.leftovers import connections, nothing_left
 from guests.lib.mountstats import transport
+from guests.lib.nfsd import LINK_UP, START
 from guests.lib.parameters import parameters
 from guests.lib.requester import BARE, GETATTR, call, export_file, header, read_list, read_of, segment
 from guests.lib.rules import rule
@@ -154,8 +158,19 @@ def proven(pair: Pair, count: int) -> None:
     print(f"# {count} connections, {len(held)} times: {held} KiB, gone within {max(recoveries):.1f} s")
 
 
-LOSS = "tc qdisc replace dev eth0 root netem loss 5% limit 100000"
-NO_LOSS = "tc qdisc del dev eth0 root"
+# In front of any traffic: a queue that is replaced refuses packets, and soft-RoCE ends each queue pair for that, the one of the
+# connection manager as well.
+QUEUE = "tc qdisc add dev eth0 root netem limit 100000"
+
+
+@contextmanager
+def loss(ends: list[Guest], percent: int) -> Iterator[None]:
+    """Frames of both directions are lost inside the block."""
+    for end in ends:
+        end.run(f"tc qdisc change dev eth0 root netem limit 100000 loss {percent}%")
+    yield
+    for end in ends:
+        end.run("tc qdisc change dev eth0 root netem limit 100000 loss 0%")
 
 
 @test(
@@ -169,25 +184,88 @@ NO_LOSS = "tc qdisc del dev eth0 root"
 )
 def lossy(pair: Pair, count: int) -> None:
     """Connections may be lost; the data of the good client are whole, and nothing is left."""
-    ends = (pair.client, pair.server)
     fh, _ = export_file(pair, MEMORY)
     orders = {"messages": [header(BARE) + call(GETATTR, fh).hex()]}
+    for end in pair.guests:
+        end.run(QUEUE)
     pair.mount("3", "timeo=50,retrans=2")
     before = transport(pair.client, MOUNT_POINT)["connect_count"]
     with nothing_left(pair, others=1, slack=SLACK):
         writer = Writer(pair)
-        for end in ends:
-            end.run(LOSS)
-        crowd = Crowd(pair, "proven", count, **orders)
-        # The last ones connect once the first have their replies.
-        wait_until(lambda: connections(pair) == count + 1, "not all are there", 60 * pair.options.slowness)
-        writer.wait_beyond(writer.written() + 20)
-        found = crowd.finish()
-        for end in ends:
-            end.run(NO_LOSS)
+        with loss(pair.guests, 5):
+            found = Crowd(pair, "proven", count, **orders).finish()
+            writer.wait_beyond(writer.written() + 20)
         writer.finish()
         no_thread_hangs(pair)
+    assert found["replies"] >= count // 2, found
     print(f"# {found}; {transport(pair.client, MOUNT_POINT)['connect_count'] - before} connections lost")
+    pair.umount()
+    for end in pair.guests:
+        end.run("tc qdisc del dev eth0 root")
+
+
+# A count of soft-RoCE: packets that have been sent again because no acknowledgement came.
+REPEATS = "/sys/class/infiniband/rxe0/ports/1/hw_counters/completer_retry_err"
+
+
+@test(
+    "the link goes down {flaps} times, {count} clients with a good call",
+    *("H-111", "H-149", "V1-122"),
+    server="ours",
+    device="rxe",
+    limit=300,
+    allowed=(*DEVICE, *PROVOKED),
+    cases=[{"flaps": 5, "count": 50}],
+)
+def flapping(pair: Pair, flaps: int, count: int) -> None:
+    """Each time until the good client's device repeats what it has sent; its data are whole, and nothing is left."""
+    fh, _ = export_file(pair, MEMORY)
+    orders = {"messages": [header(BARE) + call(GETATTR, fh).hex()]}
+    pair.mount("3", "timeo=50,retrans=2")
+
+    def repeats() -> int:
+        return int(pair.client.run(f"cat {REPEATS}").out)
+
+    with nothing_left(pair, others=1, slack=SLACK):
+        writer = Writer(pair)
+        crowd = Crowd(pair, "proven", count, **orders)
+        for _ in range(flaps):
+            with pair.unplugged():
+                before = repeats()
+                wait_until(lambda: repeats() > before, "nothing is repeated", 20 * pair.options.slowness)
+            writer.wait_beyond(writer.written() + 20)
+        found = crowd.finish()
+        writer.finish()
+        no_thread_hangs(pair)
+    assert found["replies"] >= count // 2, found
+    pair.umount()
+
+
+@test(
+    "the device goes away while {count} clients connect",
+    *("H-101", "H-109", "H-149"),
+    server="ours",
+    device="rxe",
+    limit=300,
+    allowed=(*DEVICE, *PROVOKED, r"refused: too many requests wait"),
+    cases=[{"count": 100}],
+)
+def removed(pair: Pair, count: int) -> None:
+    """The removal waits for none of them; the good client goes on over the device that returns, and nothing is left."""
+    pair.mount("3", "timeo=50,retrans=2")
+    limit = 60 * pair.options.slowness
+    with nothing_left(pair, others=1, slack=SLACK):
+        writer = Writer(pair)
+        crowd = Crowd(pair, "silent", count)
+        wait_until(lambda: connections(pair) > 5, "too few are there", limit)
+        pair.server.run("rdma link delete rxe0", 60)
+        pair.server.run(f"rpc.nfsd 0; {LINK_UP}; {START}", 60)
+        writer.wait_beyond(writer.written() + 20)
+        found = crowd.finish()
+        writer.finish()
+        no_thread_hangs(pair)
+    assert found["ended"] > 5, found
+    print(f"# {found}")
     pair.umount()
 
 
