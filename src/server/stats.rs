@@ -66,7 +66,7 @@ counters! {
     header_errors,
     /// Calls whose RDMA the client has refused, with the connection.
     refused_calls,
-    /// Such calls that came again, and got an error.
+    /// Such calls, or calls whose memory cannot be mapped, that came again, and got an error.
     repeated_calls,
     /// Calls to the client.
     callbacks,

@@ -26,8 +26,7 @@ Conformance
 
 Where each requirement of ``requirements.rst`` is met, and which tests would notice its loss. This page is made by
 ``make conformance`` from the citations in code and tests; ``make lint`` fails when it is out of date, when a requirement of
-the client or of the server has neither a test nor a reason, and when one is cited that does not exist. Of version 2 there are the
-codec and the decisions of both ends, which nothing calls yet; a requirement that they alone cannot meet says what it waits for.
+the client or of the server has neither a test nor a reason, and when one is cited that does not exist.
 """
 
 

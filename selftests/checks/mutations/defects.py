@@ -833,6 +833,18 @@ SERVER = (
         (("        self.calls.lock().record(client, xid);\n", "        let _ = (client, xid);\n"),),
     ),
     Defect(
+        "a call whose memory cannot be mapped ends each connection",
+        "V1-118",
+        "test_server_faults: map_mr_sg refused twice",
+        (("error == EIO && self.calls.is_un", "error == ENOMEM && self.calls.is_un"),),
+    ),
+    Defect(
+        "memory of the server shows where padding is missing",
+        "V1-76",
+        "test_served_calls: arguments",
+        (("this.pages.zero(piece.at, piece.len)?", "this.pages.zero(piece.at, piece.len & 0)?"),),
+    ),
+    Defect(
         "the server calls as often as it likes before the first reply",
         "BI-9",
         "test_callbacks: three recalls at a time",

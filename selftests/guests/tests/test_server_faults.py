@@ -21,6 +21,7 @@ from guests.lib.paths import CONTENT, PAGE, PATHS, read_chunk
 from guests.lib.recall import delegations, returns, take_delegation
 from guests.lib.requester import MEANWHILE, REFUSES, XID, carried_out, export_file, null
 from guests.lib.rules import rule
+from guests.peer import wire
 
 # One such line in a while.
 LOGGED = r"refused: error -12"
@@ -147,6 +148,26 @@ def reading_over_iwarp(pair: Pair, what: str, when: str) -> None:
         assert device.refused(what) == 1, f"{what} was not asked for so often"
     assert "failed" in found and "silence" not in found["failed"], found
     assert "failed" not in good, good
+
+
+@test("map_mr_sg refused twice for a call over iWARP", "V1-118", "V1-142", server="ours", device="siw")
+def unmapped_again(pair: Pair) -> None:
+    """Memory that cannot be mapped ends the connection once; the call that comes again is rejected, and the next served."""
+    fh, content = export_file(pair, PAGE)
+    calls = [read_chunk(fh), null(XID + 1).hex(), read_chunk(fh)]
+    order = {"private_data": REFUSES, "memory": content.hex()}
+    with lesser(pair) as device, nothing_left(pair):
+        device.refuse("map_mr_sg", "always")
+        (found,) = carried_out(pair, {**order, "exchanges": [[calls[0]]]})
+        (again,) = carried_out(pair, {**order, "exchanges": [[call] for call in calls[:2]]})
+        refused = device.refused("map_mr_sg")
+        device.refuse("map_mr_sg", "0")
+        (good,) = carried_out(pair, {**order, "exchanges": [[calls[2]]]})
+    assert "failed" in found and "silence" not in found["failed"], found
+    assert "failed" not in again and refused == 2, (again, refused)
+    rejected, served = (wire.decode(bytes.fromhex(reply))[0] for (reply,) in again["exchanges"])
+    assert (rejected["proc"], rejected["error"]) == (wire.RDMA_ERROR, wire.ERR_CHUNK), rejected
+    assert served["proc"] == wire.RDMA_MSG and "failed" not in good, (served, good)
 
 
 @test(

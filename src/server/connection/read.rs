@@ -192,7 +192,7 @@ impl Settled<'_> {
         let (segments, bytes) = parts.size();
         let transfer = match parts.reads(self.terms) {
             Ok(transfer) => transfer,
-            Err(error) if error == EMSGSIZE => {
+            Err(error) if error == EMSGSIZE || self.is_unmade_again(&call, error) => {
                 let _ = self.reject_call(&call, GFP_KERNEL);
                 return self.end_call(call);
             }
@@ -221,6 +221,19 @@ impl Settled<'_> {
         if self.calls.refusals.transfer_failed(client, xid, failure) {
             self.stats.refused_calls.inc();
         }
+    }
+
+    /// The RDMA of a call cannot be made. Returns `true` if that was so when it came before, and it
+    /// is to be rejected; if not, the connection ends.
+    #[cold]
+    pub(super) fn is_unmade_again(&self, call: &Call, error: Error) -> bool {
+        let client = self.admission.client.ip();
+        let again = self.calls.refusals.is_unmade_again(client, call.xid, error);
+
+        if again {
+            self.stats.repeated_calls.inc();
+        }
+        again
     }
 
     /// Drops a call whose arguments cannot be read, with its connection.

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls whose RDMA the client's device has refused.
+//! Calls whose RDMA the client's device has refused, or that cannot be made.
 
 use core::net::IpAddr;
 
-use kernel::sync::{
-    atomic::{
-        Atomic,
-        Relaxed, //
-    },
-    Arc, //
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 
 use super::super::refused::RefusedCalls;
@@ -55,5 +58,13 @@ impl Refusals {
     /// Returns `true`, once, if the RDMA of this call was refused before.
     pub(super) fn take(&self, client: IpAddr, xid: u32) -> bool {
         self.calls.take(client, xid)
+    }
+
+    /// The RDMA of the call with this xid of `client` cannot be made because of `error`. Returns
+    /// `true` if the call is to be rejected: memory that cannot be mapped has ended a connection
+    /// before (V1-118). Any other lack passes.
+    #[cold]
+    pub(super) fn is_unmade_again(&self, client: IpAddr, xid: u32, error: Error) -> bool {
+        error == EIO && self.calls.is_unmapped_again(client, xid)
     }
 }

@@ -190,7 +190,7 @@ impl Settled<'_> {
         if sent.is_ok() && call.invalidate.is_some() {
             self.stats.remote_invalidates.inc();
         }
-        // The client cannot take this reply, and could take no other.
+        // The client cannot take this reply, and could take no other, or it cannot be written.
         if sent == Err(Unsent::Refused(EMSGSIZE)) {
             return self.reject_call(call, GFP_KERNEL);
         }
@@ -266,7 +266,13 @@ impl Settled<'_> {
         // From here on the pages are the transfer's: no thread writes to them, and the device no
         // longer than until the completion of the message.
         let pages = reply.detach().map_err(|_| refused(ENOMEM))?;
-        let transfer = writes.make(self.terms, pages).map_err(Unsent::Refused)?;
+        let transfer = match writes.make(self.terms, pages) {
+            Ok(transfer) => transfer,
+            Err(error) if self.is_unmade_again(call, error) => {
+                return Err(Unsent::Refused(EMSGSIZE));
+            }
+            Err(error) => return Err(Unsent::Refused(error)),
+        };
         self.count_written(call.xid, writes.remotes.as_slice());
 
         self.send_or_wait(Message::Send {
