@@ -10,13 +10,14 @@ import sys
 
 PAGE = mmap.PAGESIZE
 LENGTH = 16 * PAGE
+CASES = (100, LENGTH), (3000, LENGTH), (8, 3 * PAGE + 20), (PAGE - 8, 2 * PAGE), (PAGE + 16, LENGTH)
 
 
 def vary(name):
     """NFS takes memory at any place for direct I/O. Pages of a mapping are rarely neighbours, so that each is a piece."""
     file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     memory = mmap.mmap(-1, LENGTH + 2 * PAGE)
-    for number, (start, length) in enumerate([(100, LENGTH), (3000, LENGTH), (8, 3 * PAGE + 20), (PAGE - 8, 2 * PAGE)]):
+    for number, (start, length) in enumerate(CASES):
         data = bytes((number + i * 7 + i // PAGE) & 0xFF for i in range(length))
         memory[start : start + length] = data
         with memoryview(memory)[start : start + length] as part:

@@ -229,8 +229,11 @@ def not_given(pair: Pair, title: str) -> None:
 
 @test("mutated calls beside a good client", "V1-103", "V1-139", server="ours", limit=300, allowed=REFUSALS)
 def mutated(pair: Pair) -> None:
-    """Calls with words changed at random, cut, or with others put in; a mount on the same server reads its data meanwhile."""
-    count = pair.options.scaled(20_000, 2_000)
+    """Calls with words changed at random, cut, or with others put in; a mount on the same server reads its data meanwhile.
+
+    --rounds 6 has 60,000 of them, or 50 with --small.
+    """
+    count = pair.options.scaled(20_000, 2_000) * max(1, pair.options.rounds // 2)
     pair.mount("3")
     pair.client.run(f"head -c 4M /dev/urandom >{MOUNT_POINT}/good")
     digest = pair.client.run(f"sha256sum <{MOUNT_POINT}/good").out

@@ -120,12 +120,19 @@ def expiry(pair: Pair, flavour: str) -> None:
     pair.umount()
 
 
-@test("a verifier that cannot be checked", "V1-123", limit=120, device="rxe", needs=("kprobes",))
-def unverified(pair: Pair) -> None:
+@test(
+    "a verifier that cannot be checked, vers={vers}",
+    "V1-123",
+    limit=120,
+    device="rxe",
+    needs=("kprobes",),
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+)
+def unverified(pair: Pair, vers: str) -> None:
     """sunrpc drops the reply and waits for another, which does not come. The timer of the call ends the connection, and
     the call ends well on the next one."""
-    # No call is made behind the back of this test: NFSv3 has no lease to renew.
-    mount(pair, "3", "krb5", f"timeo={10 * ANSWER},noac,nolock")
+    # No call is made behind the back of this test: NFSv3 has no lease to renew, and that of NFSv4 is new.
+    mount(pair, vers, "krb5", f"timeo={10 * ANSWER},noac")
     with hold.holding(pair):
         before = transport(pair.client, MOUNT_POINT)["connect_count"]
         hold.fail_verifier(pair)

@@ -101,27 +101,50 @@ def bounced_shapes(pair: Pair) -> None:
 
 
 @test(
+    "real DMA: bounce buffers, I/O of {size} bytes, vers={vers}",
+    *("H-37", "H-95", "V1-127"),
+    limit=120,
+    device="rxe",
+    needs=("dma",),
+    cases=SIZES,
+)
+def bounced_transfers(pair: Pair, size: int, vers: str) -> None:
+    """Buffered, direct and by mmap."""
+    with moving(pair):
+        files.every_kind(pair, size, vers)
+
+
+NAMES, APPENDED = 2000, 9000
+
+
+@test(
     "real DMA: bounce buffers, files of {vers}",
-    "H-37",
-    "H-95",
-    "V1-127",
+    *("H-37", "H-95", "V1-127"),
     limit=120,
     device="rxe",
     needs=("dma",),
     cases=VERSIONS,
 )
 def bounced_files(pair: Pair, vers: str) -> None:
-    """Directories, whose replies have a head, pages and a tail, and direct I/O that begins and ends within pages."""
+    """Directories, whose replies have a head, pages and a tail, an append within a page, and direct I/O that begins and ends
+    within pages."""
     with moving(pair):
         # Left by the test of the same with memory that stays.
         pair.server.run(f"rm -rf /export/sizes-{vers}")
         files.every_size(pair, vers)
         pair.mount(vers, "nordirplus" if vers == "3" else "")
-        pair.client.run(f"mkdir {MOUNT_POINT}/many; cd {MOUNT_POINT}/many; seq -f file-%05g 200 | xargs touch")
+        pair.client.run(f"mkdir {MOUNT_POINT}/many; cd {MOUNT_POINT}/many; seq -f file-%05g {NAMES} | xargs touch", 60)
         pair.drop_caches()
-        assert pair.client.run(f"ls {MOUNT_POINT}/many | wc -l").out.strip() == "200"
+        assert pair.client.run(f"ls {MOUNT_POINT}/many | wc -l").out.strip() == str(NAMES)
+        name = f"{MOUNT_POINT}/appended"
+        pair.client.run(f"head -c 100 /dev/zero >{name}; head -c {APPENDED} /dev/urandom >/tmp/more")
+        pair.client.run(f"cat /tmp/more >>{name}; sync {name}")
+        wanted = pair.client.run("{ head -c 100 /dev/zero; cat /tmp/more; } | sha256sum").out
+        assert pair.server.run("sha256sum </export/appended").out == wanted, "as written"
+        pair.drop_caches()
+        assert pair.client.run(f"sha256sum <{name}").out == wanted, "as read back"
         pair.client.run(f"python3 -I -S /share/tools/within.py {MOUNT_POINT}/within", 60)
-        pair.client.run(f"rm -r {MOUNT_POINT}/many {MOUNT_POINT}/within")
+        pair.client.run(f"rm -r {MOUNT_POINT}/many {MOUNT_POINT}/within {name}", 60)
         pair.umount()
 
 
