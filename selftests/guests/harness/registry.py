@@ -71,6 +71,7 @@ ORDER = (
     "test_server_sizes",
     "test_server_view",
     "test_version_2",
+    "test_characteristics",
     "test_live_sizes",
     "test_callbacks",
     "test_serving",

@@ -9,6 +9,7 @@
     step        sends these replies, and continues to hold
     misbehave   replies to the next ECHO calls in these `modes` (see modes.py), one each
     error       sends an RDMA_ERROR with an xid
+    send        sends `messages` of any bytes, in hexadecimal digits, `count` times
     disconnect  ends the newest connection
 
 Each order is followed by an event with its number.
@@ -100,6 +101,11 @@ class Orders:
     def error(self, xid):
         """Replies that a message with this xid could not be decoded."""
         self._newest.send(wire.error(xid, self._credits, wire.ERR_CHUNK))
+
+    def send(self, messages, count=1):
+        """Sends messages."""
+        for message in messages * count:
+            self._newest.send(bytes.fromhex(message))
 
     def disconnect(self):
         """Ends the connection."""

@@ -125,6 +125,10 @@ pub(crate) enum Odd {
     Unmatched,
     /// A response with an entry in no subset, or rejected and in another subset.
     Unclear,
+    /// A one-way operation with the direction of a reply.
+    Direction,
+    /// Bytes behind an operation, or bits of a subset beyond its entries.
+    Leftover,
 }
 
 /// The outcome of an event.
@@ -364,7 +368,7 @@ impl End {
             Some(Odd::Fixed)
         } else if self.requests.is_outside(size) {
             Some(Odd::Outside)
-        } else if size < self.told && self.requests == Requests::default() && self.heeds {
+        } else if size < self.told && self.requests.wanted().is_none() && self.heeds {
             Some(Odd::Shrinks)
         } else {
             None
@@ -450,9 +454,9 @@ impl End {
     }
 
     fn updated(&mut self, size: u32, finished: bool) -> Outcome {
-        let odd = self.take(size);
         self.heeds = true;
         self.takes_updates = true;
+        let odd = self.take(size);
         let nothing = (finished && !self.requests.finished()).then_some(Odd::NothingPending);
         Outcome {
             odd: odd.or(nothing),

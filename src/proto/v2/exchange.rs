@@ -176,15 +176,25 @@ impl Exchange {
     }
 }
 
-/// The operation in a message, which was found well-formed.
-fn operation<'a>(arrived: &Optional<'a>) -> Option<Operation<'a>> {
+/// The operation in a message, which was found well-formed, and what is ignored of it.
+fn operation<'a>(arrived: &Optional<'a>) -> Option<(Operation<'a>, Option<Odd>)> {
     match Header::decode(arrived.message).ok()?.body {
         Body::Optional {
             direction,
             operation,
             info,
-            ..
-        } => Operation::receive(operation, direction, info).ok(),
+            payload,
+        } => {
+            let operation = Operation::receive(operation, direction, info).ok()?;
+            let ignored = if direction != operation.code().direction() {
+                Some(Odd::Direction)
+            } else if !payload.is_empty() || operation.has_more_bits() {
+                Some(Odd::Leftover)
+            } else {
+                None
+            };
+            Some((operation, ignored))
+        }
         _ => None,
     }
 }

@@ -155,6 +155,18 @@ impl Operation<'_> {
             Self::Updxch { .. } => Code::Updxch,
         }
     }
+
+    /// Returns `true` if a subset has bits for more entries than there are: no request of ours has
+    /// more than one (XC-18).
+    pub(crate) fn has_more_bits(&self) -> bool {
+        match self {
+            Self::Initxch { start, nochg } => nochg.exceeds(start.len()),
+            Self::Respxch(Response { done, rej, pend }) => {
+                [done, rej, pend].iter().any(|subset| subset.exceeds(1))
+            }
+            Self::Reqxch { .. } | Self::Updxch { .. } => false,
+        }
+    }
 }
 
 impl<'a> Operation<'a> {

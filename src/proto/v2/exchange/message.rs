@@ -62,7 +62,7 @@ pub(crate) enum Message {
 
 /// The name of a received operation.
 pub(crate) fn name(arrived: &Optional<'_>) -> &'static str {
-    operation(arrived).map_or("malformed", |operation| operation.code().as_str())
+    operation(arrived).map_or("malformed", |(operation, _)| operation.code().as_str())
 }
 
 impl Message {
@@ -229,7 +229,7 @@ mod tests {
         let mut bytes = [0; 128];
         let len = response.write(1, &mut bytes).unwrap_or_default();
         let arrived = match Wire::V2.receive(bytes.get(..len).unwrap_or_default()) {
-            Incoming::Operation(arrived) => operation(&arrived),
+            Incoming::Operation(arrived) => operation(&arrived).map(|it| it.0),
             _ => None,
         };
         let Some(Operation::Respxch(found)) = arrived else {

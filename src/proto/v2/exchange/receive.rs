@@ -38,14 +38,18 @@ impl Exchange {
     /// Takes an operation. `relied` is the longest reply that calls rely on.
     pub(crate) fn receive(&mut self, arrived: &Optional<'_>, relied: u32) -> Effect {
         let Optional { xid, credits, .. } = *arrived;
-        let Some(operation) = operation(arrived) else {
+        let Some((operation, ignored)) = operation(arrived) else {
             return Effect::default();
         };
-        match operation {
+        let effect = match operation {
             Operation::Initxch { start, nochg } => self.announced(&start, &nochg),
             Operation::Reqxch { want } => self.requested_by_peer(xid, &want, relied),
             Operation::Respxch(response) => self.responded(xid, credits, &response),
             Operation::Updxch { now, pendclr } => self.updated(&now, pendclr),
+        };
+        Effect {
+            odd: effect.odd.or(ignored),
+            ..effect
         }
     }
 
