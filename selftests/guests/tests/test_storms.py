@@ -67,6 +67,11 @@ def messages(pair: Pair) -> list[str]:
     return [*reads, *long_calls]
 
 
+def rounds(pair: Pair) -> range:
+    """The times that each storm comes."""
+    return range(max(1, pair.options.rounds // 2))
+
+
 def no_thread_hangs(pair: Pair) -> None:
     """No thread of the server sleeps for good."""
     look = "for file in /proc/[0-9]*/stat; do cat $file 2>/dev/null; done | sed -n 's/.*(\\(nfsd\\|k*worker.*\\)) D .*/\\1/p'"
@@ -97,7 +102,7 @@ def storm(pair: Pair, kind: str, count: int) -> None:
     first = Crowd(pair, kind, count, **orders)
     _ = first.finish() if stays else first.wait()
     with nothing_left(pair, others=1, slack=SLACK):
-        for _ in range(max(1, pair.options.rounds // 2)):
+        for _ in rounds(pair):
             probe, writer = Probe(pair), Writer(pair)
             crowd = Crowd(pair, kind, count, **orders)
             if stays:
@@ -118,8 +123,10 @@ def storm(pair: Pair, kind: str, count: int) -> None:
         assert found["established"] + found["rejected"] == count and found["replies"] >= 64, found
     elif kind == "overrun":
         assert found["replies"] >= count, found
-    worst = max(longest for *_, longest in times)
-    assert worst <= max(20 * calm[-1], 5000 * pair.options.slowness), (calm, times)
+    # Milliseconds: of 100 names 99 take no longer than ten times as long as without the storm, or half a second.
+    for at, factor, least in ((-2, 10, 500), (-1, 20, 5000)):
+        worst = max(each[at] for each in times)
+        assert worst <= max(factor * calm[at], least * pair.options.slowness), (calm, times)
 
 
 @test(
@@ -191,13 +198,14 @@ def lossy(pair: Pair, count: int) -> None:
     pair.mount("3", "timeo=50,retrans=2")
     before = transport(pair.client, MOUNT_POINT)["connect_count"]
     with nothing_left(pair, others=1, slack=SLACK):
-        writer = Writer(pair)
-        with loss(pair.guests, 5):
-            found = Crowd(pair, "proven", count, **orders).finish()
-            writer.wait_beyond(writer.written() + 20)
-        writer.finish()
+        for _ in rounds(pair):
+            writer = Writer(pair)
+            with loss(pair.guests, 5):
+                found = Crowd(pair, "proven", count, **orders).finish()
+                writer.wait_beyond(writer.written() + 20)
+            writer.finish()
+            assert found["replies"] >= count // 2, found
         no_thread_hangs(pair)
-    assert found["replies"] >= count // 2, found
     print(f"# {found}; {transport(pair.client, MOUNT_POINT)['connect_count'] - before} connections lost")
     pair.umount()
     for end in pair.guests:
@@ -227,17 +235,18 @@ def flapping(pair: Pair, flaps: int, count: int) -> None:
         return sum(int(end.run(f"cat {REPEATS}").out) for end in pair.guests)
 
     with nothing_left(pair, others=1, slack=SLACK):
-        writer = Writer(pair)
-        crowd = Crowd(pair, "proven", count, **orders)
-        for _ in range(flaps):
-            with pair.unplugged():
-                before = repeats()
-                wait_until(lambda: repeats() > before, "nothing is repeated", 20 * pair.options.slowness)
-            writer.wait_beyond(writer.written() + 20)
-        found = crowd.finish()
-        writer.finish()
+        for _ in rounds(pair):
+            writer = Writer(pair)
+            crowd = Crowd(pair, "proven", count, **orders)
+            for _ in range(flaps):
+                with pair.unplugged():
+                    before = repeats()
+                    wait_until(lambda: repeats() > before, "nothing is repeated", 20 * pair.options.slowness)
+                writer.wait_beyond(writer.written() + 20)
+            found = crowd.finish()
+            writer.finish()
+            assert found["replies"] >= count // 2, found
         no_thread_hangs(pair)
-    assert found["replies"] >= count // 2, found
     pair.umount()
 
 
@@ -255,16 +264,17 @@ def removed(pair: Pair, count: int) -> None:
     pair.mount("3", "timeo=50,retrans=2")
     limit = 60 * pair.options.slowness
     with nothing_left(pair, others=1, slack=SLACK):
-        writer = Writer(pair)
-        crowd = Crowd(pair, "silent", count)
-        wait_until(lambda: connections(pair) > 5, "too few are there", limit)
-        pair.server.run("rdma link delete rxe0", 60)
-        pair.server.run(f"rpc.nfsd 0; {LINK_UP}; {START}", 60)
-        writer.wait_beyond(writer.written() + 20)
-        found = crowd.finish()
-        writer.finish()
+        for _ in rounds(pair):
+            writer = Writer(pair)
+            crowd = Crowd(pair, "silent", count)
+            wait_until(lambda: connections(pair) > 5, "too few are there", limit)
+            pair.server.run("rdma link delete rxe0", 60)
+            pair.server.run(f"rpc.nfsd 0; {LINK_UP}; {START}", 60)
+            writer.wait_beyond(writer.written() + 20)
+            found = crowd.finish()
+            writer.finish()
+            assert found["ended"] > 5, found
         no_thread_hangs(pair)
-    assert found["ended"] > 5, found
     print(f"# {found}")
     pair.umount()
 
