@@ -94,6 +94,43 @@ def each_other(pair: Pair) -> None:
     peer.run("rpc.nfsd 0; kill $(pidof rpc.mountd nfsdcld rpcbind); exportfs -ua; umount /export /proc/fs/nfsd")
 
 
+PART = 64  # MiB
+
+
+@test(
+    "a machine writes twice its memory to itself",
+    *("H-141", "V1-141"),
+    server="ours",
+    device="rxe",
+    needs=("disk",),
+    limit=600,
+)
+def itself(pair: Pair) -> None:
+    """Over its own mount, to a file on its disk: no memory that either end needs waits for the pages that it is to write."""
+    disk = pair.options.work / "disk"
+    with disk.open("wb") as image:
+        image.truncate(8 << 30)
+    pair.reboot_server(disk)
+    server = pair.server
+    memory = int(server.run("sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo").out) >> 10
+    parts = 2 * memory // PART + 1
+    server.run(
+        f"""
+        mkdir -p /mnt/own
+        mount -t nfs -o vers=4.2,proto=rdma,hard {SERVER.ipv4}:/ /mnt/own
+        head -c {PART}M /dev/urandom >/tmp/part
+        for part in $(seq {parts}); do cat /tmp/part; done >/mnt/own/large
+        sync /mnt/own/large
+        [ $(stat -c %s /export/large) = {parts * PART << 20} ]
+        """,
+        600,
+    )
+    compare = f"for part in $(seq {parts}); do cat /tmp/part; done | cmp - "
+    server.run(f"echo 3 >/proc/sys/vm/drop_caches; {compare} /export/large; {compare} /mnt/own/large", 600)
+    server.run("rm /mnt/own/large /tmp/part; umount /mnt/own", 60)
+    print(f"# {parts * PART} MiB, with {memory} MiB of memory")
+
+
 @test("a hundred connections, opened, used and dropped", "H-111", "H-139", server="ours", limit=150)
 def crowd(pair: Pair) -> None:
     """Some end with a disconnect, all others with the end of their process; memory and objects return."""
