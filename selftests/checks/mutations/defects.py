@@ -239,6 +239,44 @@ CREDITS = (
 
 CONNECTION = (
     Defect(
+        "a device without local invalidation is taken",
+        "PD-27",
+        "test_refusals: no mount over a device without local invalidation",
+        (("if pages == 0 || !device.mem_mgt_extensions {", "if pages == 0 {"),),
+    ),
+    Defect(
+        "Receives that a device has kept are not freed with its queue pair",
+        "V1-122",
+        "test_refusals: a queue pair that the device does not move",
+        (
+            (
+                "        if is_gone {\n            // SAFETY: The queue pair is destroyed",
+                "        if is_gone && !self.destroyed.load(Relaxed) {\n            // SAFETY: The queue pair is destroyed",
+            ),
+            (
+                '        } else {\n            pr_err!(\n                "{}: cannot destroy',
+                '        } else if !is_gone {\n            pr_err!(\n                "{}: cannot destroy',
+            ),
+        ),
+    ),
+    Defect(
+        "an error is a good reply to the call that begins a connection",
+        "V1-123",
+        "test_hostile_server: the call that begins a connection is refused",
+        (("attempt.is_probing() && self.probe_failed(xid) {", "attempt.is_probing() && self.probed(xid, 1) {"),),
+    ),
+    Defect(
+        "a server is accused of calls of the connections before",
+        "BI-36",
+        HOST,
+        (
+            (
+                "                generation,\n                slots: 0,\n            };\n        }\n        self.slots",
+                "                generation,\n                slots: self.slots,\n            };\n        }\n        self.slots",
+            ),
+        ),
+    ),
+    Defect(
         "replies to unknown calls are endured for ever",
         "V1-113",
         "replies to 1100 unknown calls",
