@@ -20,7 +20,7 @@ from guests.harness.pair import Pair
 from guests.harness.runner import bring_up
 
 from .cycle import Cycle, Finding, Plan
-from .events import FAULTS
+from .events import FAULTS, READY
 
 STORM = REPO / "out/soak/storm"
 SUMMARY = 20  # cycles
@@ -45,6 +45,8 @@ def booted(options: Options) -> Pair:
     pair = bring_up(options, 3)
     shutil.copy(STORM, pair.client.share)
     pair.client.run(QUIET)
+    for guest in pair.guests:
+        guest.run(READY)
     return pair
 
 

@@ -13,7 +13,7 @@ from guests.harness import klog
 from guests.harness.native import ALLOWED
 from guests.harness.pair import MOUNT_POINT, Pair
 
-from .events import FAULTS, Scene, happen
+from .events import FAULTS, NO_RULE, QUEUE, Scene, happen
 
 # What the events provoke, at warning level. The rest is a finding, and so is every report.
 PROVOKED = re.compile(
@@ -93,6 +93,8 @@ class Cycle:
         if errors:
             raise errors[0]
         client.run(f"echo 0 >{FAULTS}/probability")
+        for guest in self.pair.guests:
+            guest.run(f"{QUEUE} delay 0ms; {NO_RULE}")
         self._judge_load(client.finish(storm, "storm", 2 * LIMIT).out)
         client.run(f"rm -rf {directory}; while mountpoint -q {MOUNT_POINT}; do umount {MOUNT_POINT}; done", LIMIT)
         self.pair.server.run("rm -rf /export/soak-*", LIMIT)

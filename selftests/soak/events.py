@@ -3,16 +3,29 @@
 
 from __future__ import annotations
 
+import functools
 import random
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from guests.harness.guest import Guest
+from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import NFS_PORT, Pair
+from guests.lib.nfsd import LINK_UP, START
+from guests.lib.rules import ROOT
+from guests.lib.sight import DIRECTORY
 
 FAULTS = "/sys/kernel/debug/fail_sunrpc"
 PARAMETERS = "/sys/module/rpcrdma_rs/parameters"
 LIMIT = 60  # seconds, before stretching
+SIZES = (1024, 4096, 16384, 65536)
+RULE = f"{ROOT}/soak"
+NO_RULE = f"rmdir {RULE} 2>/dev/null || true"
+# There from the start: soft-RoCE ends queue pairs whose packets find the queue of the adapter replaced.
+QUEUE = "tc qdisc change dev eth0 root netem limit 100000"
+READY = "tc qdisc replace dev eth0 root netem limit 100000"
 
 # Takes so much of the memory that is available, for a second.
 HOG = """
@@ -30,6 +43,26 @@ class Scene:
     draw: random.Random
     say: Callable[[str], None]
 
+    @property
+    def own(self) -> list[Guest]:
+        """The guests with our module."""
+        ends = (self.pair.client, self.pair.options.client), (self.pair.server, self.pair.options.server)
+        return [guest for guest, of in ends if of == "ours"]
+
+
+ONE_AT_A_TIME = threading.Lock()
+
+
+def alone(event: Callable[[Scene], None]) -> Callable[[Scene], None]:
+    """An event that would fail because of another of its kind."""
+
+    @functools.wraps(event)
+    def one(scene: Scene) -> None:
+        with ONE_AT_A_TIME:
+            event(scene)
+
+    return one
+
 
 def cable(scene: Scene) -> None:
     """Frames are lost for a time, shorter and longer than the device tries for."""
@@ -39,6 +72,7 @@ def cable(scene: Scene) -> None:
         time.sleep(seconds)
 
 
+@alone
 def restart(scene: Scene) -> None:
     """The server ends its connections, and comes back."""
     seconds = scene.draw.choice((0, 1))
@@ -116,6 +150,63 @@ def parameters(scene: Scene) -> None:
     scene.pair.client.run("\n".join(f"echo {value} >{PARAMETERS}/{name}" for name, value in some))
 
 
+def version(scene: Scene) -> None:
+    """The next connections of an end are of version 2, if the other permits it, or of version 1."""
+    for guest in scene.own:
+        value = scene.draw.choice((0, 0, 1))
+        scene.say(f"{guest.name}: version={value}")
+        guest.run(f"echo {value} >{PARAMETERS}/version; echo 65536 >{PARAMETERS}/inline_max")
+
+
+def sizes(scene: Scene) -> None:
+    """Connections of version 2 in use are raised, or made smaller; those of version 1 refuse that."""
+    for guest in scene.own:
+        change = f"{scene.draw.choice(('receive-size', 'peer-receive-size'))}={scene.draw.choice(SIZES)}"
+        scene.say(f"{guest.name}: {change}")
+        files = f"{DIRECTORY}/xprt-* {DIRECTORY}/svc-*"
+        guest.run(f"for file in {files}; do echo {change} >$file || true; done 2>/dev/null", LIMIT)
+
+
+@alone
+def rules(scene: Scene) -> None:
+    """A rule for the other end goes, and another may come, and end the connections that it is for."""
+    guest = scene.draw.choice(scene.own)
+    side, peer = ("client", SERVER) if guest is scene.pair.client else ("server", CLIENT)
+    guest.run(NO_RULE)
+    if scene.draw.random() < 0.3:
+        scene.say(f"{guest.name}: no rule")
+        return
+    values = {
+        "inline_send": scene.draw.choice(SIZES),
+        "inline_receive": scene.draw.choice(SIZES),
+        "credits": scene.draw.choice((4, 32, 256)),
+        "version": scene.draw.choice(("1", "auto")),
+    }
+    some = dict(scene.draw.sample(list(values.items()), 2))
+    if scene.draw.random() < 0.5:
+        some["reconnect"] = 1
+    scene.say(f"{guest.name}: rule {some}")
+    lines = [f"echo {value} >{RULE}/{name}" for name, value in {"side": side, "peer": peer.ipv4, **some}.items()]
+    guest.run("\n".join([f"mkdir {RULE}", *lines]), LIMIT)
+
+
+def jitter(scene: Scene) -> None:
+    """Frames of an end are late, and overtake each other."""
+    guest = scene.draw.choice((scene.pair.client, scene.pair.server))
+    milliseconds = scene.draw.choice((0, 0.2, 2, 10))
+    scene.say(f"{guest.name}: frames late by up to {2 * milliseconds} ms")
+    guest.run(f"{QUEUE} delay {milliseconds}ms {milliseconds}ms", LIMIT)
+
+
+@alone
+def server_device(scene: Scene) -> None:
+    """The server's device is removed, and another is added."""
+    if scene.pair.server not in scene.own:
+        return
+    scene.say("server's device removed")
+    scene.pair.server.run(f"rdma link delete rxe0; rpc.nfsd 0; {LINK_UP}; {START}", LIMIT)
+
+
 # How often each happens, beside the others.
 EVENTS = {
     cable: 3,
@@ -129,6 +220,11 @@ EVENTS = {
     look: 2,
     trace: 1,
     parameters: 2,
+    version: 2,
+    sizes: 3,
+    rules: 2,
+    jitter: 2,
+    server_device: 1,
 }
 
 
