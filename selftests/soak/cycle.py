@@ -96,7 +96,9 @@ class Cycle:
         for guest in self.pair.guests:
             guest.run(f"{QUEUE} delay 0ms; {NO_RULE}")
         self._judge_load(client.finish(storm, "storm", 2 * LIMIT).out)
-        client.run(f"rm -rf {directory}; while mountpoint -q {MOUNT_POINT}; do umount {MOUNT_POINT}; done", LIMIT)
+        # A file of a process that was killed goes a little later.
+        client.run(f"until rm -rf {directory} 2>/dev/null; do sleep 0.2; done", LIMIT)
+        client.run(f"while mountpoint -q {MOUNT_POINT}; do umount {MOUNT_POINT}; done", LIMIT)
         self.pair.server.run("rm -rf /export/soak-*", LIMIT)
         if plan.reload:
             self._say("module unloaded and loaded")

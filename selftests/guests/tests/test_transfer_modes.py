@@ -332,10 +332,11 @@ def too_large(pair: Pair) -> None:
     with loaded(pair) as load:
         load.open()
         outcome = load.one(f"run count=400 depth=16 call={2 * MIB} reply=4096 vary=1 seed=3", timeout=90)
-        # A chunk has room for a little more than the server takes, which refuses such a call by RDMA_ERROR.
+        # A chunk has room for more than the server takes, which refuses such a call by RDMA_ERROR: on soft-RoCE for a
+        # little more, on a device with larger registrations for all of these calls.
         failed, refused = outcome.counted["failed_marshals"], outcome.counted["header_errors"]
         assert outcome.values["calls"] == 400 and outcome.values["errors"] == failed + refused, str(outcome)
-        assert failed >= 2 and outcome.error == errno.EIO and outcome.values["mismatches"] == 0, str(outcome)
+        assert failed + refused >= 2 and outcome.error == errno.EIO and outcome.values["mismatches"] == 0, str(outcome)
         assert outcome.counted["connect_count"] == 0, str(outcome)
         assert load.bad_calls() == 0
 
