@@ -9,6 +9,7 @@ from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.connecting import PROVOKED
+from guests.lib.live import request as request_change
 from guests.lib.peer import Peer, peer
 from guests.lib.requester import MEANWHILE, carried_out, null
 from guests.lib.rules import rule
@@ -393,6 +394,67 @@ def fickle(pair: Pair, count: int) -> None:
             shown = details(pair.client, server.port)
             assert shown["inline_call"].split()[0] == str(last), shown
         assert shown["memory"] == before, (before, shown)
+        assert len(server.of("established")) == 1, server.of("established")
+
+
+OPTIONAL = wire.RDMA2_OPTIONAL
+
+
+def respond(xid: int, *subsets: int) -> bytes:
+    """A RESPXCH."""
+    return wire.optional(xid, 32, wire.REPLY, wire.RESPXCH, words(*subsets))
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a server returns to a request for Receives of `LONGEST` bytes, and the longest calls then."""
+
+    what: str
+    rows: tuple[str, ...]
+    subsets: tuple[int, ...]  # of done, rejected and pending entries
+    size: int = 8192
+    counter: str = ""
+    is_pending: bool = False
+
+
+RESPONSES = [
+    Response("done", ("XC-50",), (1, 1, 0, 0), LONGEST),
+    Response("rejected", ("XC-51",), (0, 1, 1, 0)),
+    Response("pending", ("XC-52", "XC-67"), (0, 0, 1, 1), is_pending=True),
+    Response("done and rejected", ("XC-53", "XC-54"), (1, 1, 1, 1, 0), counter="odd_operations"),
+    Response("nothing", ("XC-53", "XC-55"), (0, 0, 0), counter="odd_operations"),
+    Response("done, and an entry that is not there", ("XC-17", "XC-18"), (2, 1, 4, 0, 0), LONGEST, "odd_operations"),
+    Response("what cannot be decoded", ("XC-56",), (5, 1), counter="malformed"),
+]
+
+
+@test(
+    "a server responds: {what}",
+    *sorted({row for each in RESPONSES for row in each.rows}),
+    "XC-57",
+    device="rxe",
+    allowed=PROVOKED,
+    cases=[{"what": each.what, "response": each} for each in RESPONSES],
+)
+def responded(pair: Pair, what: str, response: Response) -> None:
+    """The calls are as long as the server has promised to take, and no longer."""
+    client = rule(pair.client, "two", peer=SERVER.ipv4, inline_max=LONGEST, **RULE)
+
+    def requests() -> list[int]:
+        return [m["xid"] for m in server.messages() if m["proc"] == OPTIONAL and m["operation"] == wire.REQXCH]
+
+    with client, peer(pair, "--private-data", GOOD, "--operations", "ignore") as server, server.mounted():
+        (first,) = requests()
+        told(pair, server, [Announced("", (), (size(8192),)).message(0x70000001), respond(first, 0, 0, 0)], "begun")
+        request_change(pair.client, f"peer-receive-size={LONGEST}")
+        told(pair, server, [], "requested")
+        first, second = requests()
+        told(pair, server, [respond(second, *response.subsets)], "responded")
+        shown = details(pair.client, server.port)
+        counts = {name: shown[name] for name in ("odd_operations", "malformed") if shown[name] != "0"}
+        assert shown["inline_call"].split()[0] == str(response.size), (what, shown)
+        assert counts == ({response.counter: "1"} if response.counter else {}), (what, shown)
+        assert ("requested" in shown["peer_receive_size"]) == response.is_pending, (what, shown)
         assert len(server.of("established")) == 1, server.of("established")
 
 
