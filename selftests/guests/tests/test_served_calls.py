@@ -13,6 +13,7 @@ from guests.lib.private_data import Sent, sends
 from guests.lib.requester import (
     BARE,
     CHUNK,
+    READ,
     READ_RESULTS,
     REFUSES,
     WRITE,
@@ -73,6 +74,17 @@ def arguments(pair: Pair) -> None:
             data,
         ),
     }
+    forms["a Long call between empty segments"] = (
+        read_list((0, segment(0)), (0, segment(len(whole))), (0, segment(0))) + words(0, 0).hex(),
+        wire.RDMA_NOMSG,
+        b"",
+        whole,
+    )
+    # Both chunks are of the same memory, and the bytes between them are in the message.
+    two = (len(start), segment(1000)), (len(start) + 1500, segment(500))
+    between = start + data[1000:1500]
+    for title, chunks in (("two chunks", two), ("two chunks, the last one first", two[::-1])):
+        forms[title] = (read_list(*chunks) + words(0, 0).hex(), wire.RDMA_MSG, between, data[:1000])
     padded = call(WRITE, fh + words(0, 0, size - 2, 2, size - 2))
     forms["with bytes for padding"] = (
         read_list((len(padded), segment(size))) + words(0, 0).hex(),
@@ -98,6 +110,7 @@ def arguments(pair: Pair) -> None:
         assert "failed" not in found, f"{title}: {found}"
         assert all(status(done[0]) == (wire.SUCCESS, 0) for done in found["exchanges"]), f"{title}: {found}"
         expected = data[:-2] + b"\0\0" if "short" in title else data[:-2] if "padding" in title else data
+        expected = data[:1500] + data[:500] if "two chunks" in title else expected
         shown = pair.server.run(f"head -c {size} /export/chunks | od -An -v -tx1").out
         written = "".join(shown.split())
         assert written == expected.hex(), f"{title}: {len(written) // 2} bytes, {written[-16:]}"
@@ -143,6 +156,26 @@ def results(pair: Pair) -> None:
     # Without segments the data is inline.
     head, payload, memory = answer(words(1, 0, 0, 0).hex())
     assert head["write"] == [[]] and payload[READ_RESULTS:] == content + b"\0" and memory == bytes(1200), head
+    # READDIR has no result that may be placed either, and no data lies behind the end of a file.
+    for procedure, arguments in ((16, words(0, 0, 0, 0, 512)), (READ, words(0, 5000, 100))):
+        of = opaque(handle_of(pair, "/export")) if procedure != READ else fh
+        message = header(words(0).hex() + segments + words(1, 1).hex() + segment(50) + words(0, 0).hex())
+        message += call(procedure, of + arguments).hex()
+        (found,) = carried_out(pair, {"private_data": REFUSES, "memory": bytes(1200).hex(), "exchanges": [[message]]})
+        head, payload = wire.decode(bytes.fromhex(found["exchanges"][0][0]))
+        assert status(found["exchanges"][0][0]) == (wire.SUCCESS, 0) and lengths(head) == [[0, 0, 0], [0]], found
+        assert not any(bytes.fromhex(found["memory"])), found
+    # A Reply chunk for a reply that fits stays empty beside the data.
+    head, payload, memory = answer(words(1, 1).hex() + segment(1200) + words(0, 1, 1).hex() + segment(1200))
+    assert memory == content + bytes(201) and lengths(head) == [[999]], head
+    assert [piece["length"] for piece in head["reply"]] == [0] and len(payload) == READ_RESULTS, head
+    # A byte for each of many segments, all at the same place: the last one stays.
+    many = words(1, 200).hex() + segment(1) * 200 + words(0, 0).hex()
+    message = header(words(0).hex() + many) + read_of(fh, 100).hex()
+    (found,) = carried_out(pair, {"private_data": REFUSES, "memory": bytes(1200).hex(), "exchanges": [[message]]})
+    head, _ = wire.decode(bytes.fromhex(found["exchanges"][0][0]))
+    assert lengths(head) == [[1] * 100 + [0] * 100], head
+    assert bytes.fromhex(found["memory"]) == content[99:100] + bytes(1199), found["memory"][:16]
     # A chunk that is too small, of data with padding and without: the call is rejected, and nothing is written.
     for length in (999, 1000):
         message = header(words(0, 1, 1).hex() + segment(900) + words(0, 0).hex()) + read_of(fh, length).hex()
