@@ -183,10 +183,12 @@ def rules(scene: Scene) -> None:
         "version": scene.draw.choice(("1", "auto")),
     }
     some = dict(scene.draw.sample(list(values.items()), 2))
-    if scene.draw.random() < 0.5:
-        some["reconnect"] = 1
-    scene.say(f"{guest.name}: rule {some}")
     lines = [f"echo {value} >{RULE}/{name}" for name, value in {"side": side, "peer": peer.ipv4, **some}.items()]
+    ends = scene.draw.random() < 0.5
+    if ends:
+        # Refused while no connection is for the rule.
+        lines.append(f"echo 1 2>/dev/null >{RULE}/reconnect || true")
+    scene.say(f"{guest.name}: rule {some}" + (", and its connections end" if ends else ""))
     guest.run("\n".join([f"mkdir {RULE}", *lines]), LIMIT)
 
 
