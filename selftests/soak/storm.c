@@ -29,6 +29,9 @@
 #define BLOCK 4096ul
 #define LARGEST (1ul << 20)
 
+/* What system calls return whose RPC calls a forced unmount has ended. */
+#define ERESTARTSYS 512
+
 enum { FAILED = 1, WRONG = 2, UNMOUNTED = 3 };
 
 static uint64_t state;
@@ -70,6 +73,7 @@ static void fail(const char *what)
 	case ENODEV:
 	case ENOENT:
 	case EINTR:
+	case ERESTARTSYS:
 		exit(UNMOUNTED);
 	}
 	exit(FAILED);
@@ -83,6 +87,9 @@ static void compare(const char *how, size_t at, size_t len)
 		return;
 	for (i = 0; buffer[i] == shadow[at + i]; i++)
 		;
+	/* A forced unmount ends writes that are under way, and their data are lost. */
+	if (fsync(fd))
+		fail("fsync");
 	fprintf(stderr, "storm: WRONG DATA in %s, %s, at %zu of %zu..%zu: %02x instead of %02x\n",
 		path, how, at + i, at, at + len, buffer[i], shadow[at + i]);
 	exit(WRONG);
@@ -223,6 +230,15 @@ static void list(void)
 	closedir(dir);
 }
 
+/* A server that was restarted forgets that it has done so, and whether its reply has arrived. */
+static void move(const char *from, const char *to)
+{
+	struct stat found;
+
+	if (rename(from, to) && (errno != ENOENT || stat(to, &found)))
+		fail("rename");
+}
+
 static void do_names(void)
 {
 	struct stat found;
@@ -230,10 +246,8 @@ static void do_names(void)
 	if (fsync(fd))
 		fail("fsync");
 	snprintf(other, sizeof(other), "%s.moved", path);
-	if (rename(path, other))
-		fail("rename");
-	if (rename(other, path))
-		fail("rename");
+	move(path, other);
+	move(other, path);
 	if (stat(path, &found))
 		fail("stat");
 	if ((size_t)found.st_size != length) {
@@ -294,7 +308,7 @@ static void work(const char *directory, double end, uint64_t seed, int number)
 	}
 	if (close(fd))
 		fail("close");
-	if (unlink(path))
+	if (unlink(path) && errno != ENOENT)
 		fail("unlink");
 	exit(0);
 }
