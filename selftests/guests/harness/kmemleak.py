@@ -24,5 +24,7 @@ def watch(guest: Guest) -> bool:
 
 def leaks(guest: Guest) -> str:
     """The reports of objects without a pointer to them that `watch` did not see."""
-    script = f"sync; echo 3 >/proc/sys/vm/drop_caches; sleep {AGE + 1}; {SCAN}; cat {FILE}"
+    # Pages alone: of Linux 7.3, nfsd_slot_shrinker_count() may count slots when no session is left, and do_shrink_slab()
+    # then never ends.
+    script = f"sync; echo 1 >/proc/sys/vm/drop_caches; sleep {AGE + 1}; {SCAN}; cat {FILE}"
     return guest.run(script, 120).out
