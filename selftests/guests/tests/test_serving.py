@@ -28,7 +28,7 @@ def restarts(pair: Pair, by: str) -> None:
     del by
     pair.mount("3", "timeo=50,retrans=2")
     writer = Writer(pair)
-    for _ in range(pair.options.scaled(20, 5)):
+    for _ in range(pair.options.scaled(50, 5)):
         pair.server.run(RESTART, 30)
         writer.wait_beyond(writer.written())
     writer.finish()
