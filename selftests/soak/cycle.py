@@ -18,7 +18,7 @@ from .events import FAULTS, NO_RULE, QUEUE, Scene, happen
 # What the events provoke, at warning level. The rest is a finding, and so is every report.
 PROVOKED = re.compile(
     r"nfs: server .* (not responding|OK)|rpcrdma(_rs)?\b|svcrdma|[Nn][Ff][Ss][Dd]: |lockd: |rxe\d*: |infiniband rxe0"
-    r"|rdma_rxe: |link is not ready|NFS: |sunrpc: |fail_sunrpc|FAULT_INJECTION|callbacks suppressed|python3: page allocation"
+    r"|rdma_rxe: |link is not ready|NFS(v4)?: |sunrpc: |fail_sunrpc|FAULT_INJECTION|callbacks suppressed|python3: page allocation"
 )
 # The kernel's messages from the first to the last of these are about the memory that it reclaims.
 STARVING, FED = "invoked oom-killer", "Out of memory: Killed"
@@ -133,7 +133,8 @@ class Cycle:
     def _judge_load(self, said: str) -> None:
         """Wrong data is one at any time, an error if the mount was there to the end."""
         if "WRONG DATA" in said or "status 2" in said:
-            raise Finding(said)
+            on_server = self.pair.server.run("ls -l /export/soak-*", LIMIT, check=False).out
+            raise Finding(f"{said}on the server: {on_server}")
         if self.plan.end == "plain" and ("status" in said or ", 0 ended by an unmount" not in said):
             raise Finding(f"an error on a hard mount: {said}")
 

@@ -178,8 +178,12 @@ static void do_read(void)
 		if (n < 0)
 			fail("read");
 		if (n == 0) {
-			fprintf(stderr, "storm: WRONG DATA in %s: it ends at %zu, not %zu\n",
-				path, at + done, length);
+			struct stat found = {};
+
+			fstat(fd, &found);
+			fprintf(stderr,
+				"storm: WRONG DATA in %s: nothing at %zu of %zu, and fstat() tells %zu\n",
+				path, at + done, length, (size_t)found.st_size);
 			exit(WRONG);
 		}
 		done += n;
