@@ -81,6 +81,7 @@ def restart(scene: Scene) -> None:
     scene.pair.server.run(f"rpc.nfsd 0; sleep {seconds}; rpc.nfsd 8; {port}", LIMIT)
 
 
+@alone
 def device(scene: Scene) -> None:
     """The client's device is removed, and another is added."""
     scene.say("device removed")
