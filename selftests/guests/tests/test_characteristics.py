@@ -424,7 +424,6 @@ RESPONSES = [
     Response("done and rejected", ("XC-53", "XC-54"), (1, 1, 1, 1, 0), counter="odd_operations"),
     Response("nothing", ("XC-53", "XC-55"), (0, 0, 0), counter="odd_operations"),
     Response("done, and an entry that is not there", ("XC-17", "XC-18"), (2, 1, 4, 0, 0), LONGEST, "odd_operations"),
-    Response("what cannot be decoded", ("XC-56",), (5, 1), counter="malformed"),
 ]
 
 
