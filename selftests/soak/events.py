@@ -171,6 +171,8 @@ def sizes(scene: Scene) -> None:
 @alone
 def rules(scene: Scene) -> None:
     """A rule for the other end goes, and another may come, and end the connections that it is for."""
+    if not scene.own:
+        return
     guest = scene.draw.choice(scene.own)
     side, peer = ("client", SERVER) if guest is scene.pair.client else ("server", CLIENT)
     guest.run(NO_RULE)

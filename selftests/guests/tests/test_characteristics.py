@@ -157,7 +157,8 @@ def told(pair: Pair, server: Peer, messages: list[bytes], what: str, count: int 
     server.order("send", messages=[message.hex() for message in messages], count=count)
     pair.client.run(f"ls {MOUNT_POINT}/{what} 2>&1 || true")
     # The look-up, at least.
-    wait_until(lambda: any(m["name"] == what for m in server.messages()[before:]), f"no {what}", 20)
+    limit = 20 * pair.options.slowness
+    wait_until(lambda: any(m["name"] == what for m in server.messages()[before:]), f"no {what}", limit)
     return server.messages()[before:]
 
 
