@@ -267,6 +267,7 @@ impl<'q> Source<'q> {
                 reverse::refuse(self.connection, xid, version, &error);
                 Spent::Unsolicited.into()
             }
+            Incoming::BadResponse { xid, why } => self.bad_response(xid, why).into(),
             Incoming::Discard(why) => {
                 self.count_discarded(why);
                 Spent::Unsolicited.into()

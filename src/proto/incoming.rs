@@ -94,6 +94,13 @@ pub(crate) enum Incoming<'a> {
         /// The defect.
         why: Reason,
     },
+    /// A response to an operation of this end that cannot be decoded (XC-56).
+    BadResponse {
+        /// Its xid.
+        xid: u32,
+        /// The defect.
+        why: Reason,
+    },
     /// A message without the words that every message has: it belongs to no call.
     Discard(Reason),
 }

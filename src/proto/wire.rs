@@ -92,7 +92,9 @@ impl Kind {
                 ..
             } => Self::Good,
             Received::Reject { .. } => Self::Defect { is_reply: false },
-            Received::Drop(Reason::BadReply) => Self::Defect { is_reply: true },
+            Received::BadResponse { .. } | Received::Drop(Reason::BadReply) => {
+                Self::Defect { is_reply: true }
+            }
             Received::Drop(_) => Self::Error,
         }
     }
@@ -441,6 +443,11 @@ mod tests {
         assert!(matches!(defect, (None, Received::Reject { .. })));
         let error = first(Versions::Auto, &error);
         assert!(matches!(error, (None, Received::Drop(_))));
+        // XC-56: nor does a response that cannot be decoded.
+        let response = Message::new(&TV_XC_3);
+        let cut = response.cut(response.bytes().len() - 4);
+        let cut = first(Versions::Auto, &cut);
+        assert_eq!(cut, (None, Received::Drop(Reason::BadReply)));
         let short = one.cut(15);
         let short = first(Versions::Auto, &short);
         assert_eq!(short, (None, Received::Drop(Reason::Short)));

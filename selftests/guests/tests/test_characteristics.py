@@ -424,6 +424,7 @@ RESPONSES = [
     Response("pending", ("XC-52", "XC-67"), (0, 0, 1, 1), is_pending=True),
     Response("done and rejected", ("XC-53", "XC-54"), (1, 1, 1, 1, 0), counter="odd_operations"),
     Response("nothing", ("XC-53", "XC-55"), (0, 0, 0), counter="odd_operations"),
+    Response("what cannot be decoded", ("XC-56",), (5, 1), counter="malformed"),
     Response("done, and an entry that is not there", ("XC-17", "XC-18"), (2, 1, 4, 0, 0), LONGEST, "odd_operations"),
 ]
 

@@ -13,7 +13,8 @@ use crate::proto::{
         Refused, //
     },
     neutral::Optional,
-    RdmaError, //
+    RdmaError,
+    Reason, //
 };
 
 impl Source<'_> {
@@ -56,17 +57,38 @@ impl Source<'_> {
 
     /// Takes an error about an operation of this end. [`Refused::Nothing`] if it is about a call.
     pub(super) fn operation_refused(self, xid: u32, error: &RdmaError) -> Refused {
-        let connection = self.connection;
-        let sizes = &connection.agreement.characteristics.sizes;
+        let sizes = &self.connection.agreement.characteristics.sizes;
         let refused = sizes
             .with(|exchange| exchange.refused(xid, error))
             .unwrap_or(Refused::Nothing);
 
         if refused != Refused::Nothing {
-            connection.apply_characteristics();
-            sizes.stir();
-            connection.exchanged();
+            self.operation_ended();
         }
         refused
+    }
+
+    /// Takes a response to an operation of this end that cannot be decoded. Its credits count no
+    /// more than those of any such message (V1-39).
+    #[cold]
+    pub(super) fn bad_response(self, xid: u32, why: Reason) -> Spent {
+        let sizes = &self.connection.agreement.characteristics.sizes;
+
+        self.count_discarded(why);
+        if sizes.with(|exchange| exchange.undecoded(xid)) != Some(true) {
+            return Spent::Unsolicited;
+        }
+        self.operation_ended();
+        // A Receive was posted for it, as for a reply.
+        Spent::Late
+    }
+
+    /// An operation of this end is over, without an effect on the server.
+    fn operation_ended(self) {
+        let connection = self.connection;
+
+        connection.apply_characteristics();
+        connection.agreement.characteristics.sizes.stir();
+        connection.exchanged();
     }
 }

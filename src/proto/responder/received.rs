@@ -68,6 +68,11 @@ pub(crate) enum Received<'a> {
         /// The reason.
         why: Reason,
     },
+    /// A response to an operation of this end that cannot be decoded (XC-56).
+    BadResponse {
+        /// Its xid.
+        xid: u32,
+    },
     /// The message is dropped, and counted.
     Drop(Reason),
 }

@@ -157,6 +157,18 @@ impl Exchange {
         self.end.credits.unconfirmed.is_none() && self.end.requests.open.is_none()
     }
 
+    /// A response with this xid has come that cannot be decoded: its request counts as rejected
+    /// (XC-56). Returns `false` if none is open.
+    pub(crate) fn undecoded(&mut self, xid: u32) -> bool {
+        let is_open = self.end.requests.open.is_some_and(|open| open.xid == xid);
+
+        if is_open {
+            let unsupported = false;
+            self.end.on(Event::Refused { xid, unsupported });
+        }
+        is_open
+    }
+
     /// Takes an error with this xid.
     pub(crate) fn refused(&mut self, xid: u32, error: &RdmaError) -> Refused {
         let is_request = self.end.requests.open.is_some_and(|open| open.xid == xid);
@@ -309,6 +321,29 @@ mod tests {
         let update = server.next(0)?;
         deliver(&update, client, false)?;
         (client.in_force().1 == size && client.requested().is_none()).then_some(())
+    }
+
+    // XC-56: a response that cannot be decoded ends its request as one that rejects, and no other.
+    #[test]
+    fn undecoded() {
+        let mut client = ends(32).0;
+        let _ = client.next(7);
+        client.end.on(Event::Init {
+            size: end::Entry::Value(8192),
+            fixed: false,
+        });
+        for _ in 0..2 {
+            assert!(client.ask(16384).is_ok());
+            let Some(request) = client.next(7) else {
+                return assert!(false);
+            };
+            assert!(request.is_request() && !client.is_settled());
+            assert!(client.held_credits() > 0);
+            assert!(!client.undecoded(request.xid() ^ 1) && client.requested().is_some());
+            assert!(client.undecoded(request.xid()) && client.requested().is_none());
+            assert_eq!((client.held_credits(), client.in_force().1), (0, 8192));
+            assert!(!client.undecoded(request.xid()));
+        }
     }
 
     // XC-57, XC-90: growth back to a length that the Receives still have needs no other ones.

@@ -83,6 +83,22 @@ impl Code {
     }
 }
 
+/// A request of ours, to which a message of the peer is the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// An RPC call.
+    Call,
+    /// A `ROPT_REQXCH`.
+    Reqxch,
+}
+
+impl Request {
+    /// The request that an operation with this word responds to.
+    pub(crate) fn of(operation: u32) -> Option<Self> {
+        (Code::from_word(operation) == Some(Code::Respxch)).then_some(Self::Reqxch)
+    }
+}
+
 /// The outcome of one entry of a `ROPT_REQXCH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {

@@ -15,7 +15,8 @@ use super::{
             Rejection,
             Rpc,
             Side, //
-        }, //
+        },
+        xdr::Reader, //
     },
     check::check,
     defect::{
@@ -28,7 +29,10 @@ use super::{
         Header, //
     },
     later::Later,
-    operations::Operation, //
+    operations::{
+        Operation,
+        Request, //
+    }, //
 };
 
 /// The knowledge of the version of a connection.
@@ -47,15 +51,6 @@ pub(crate) struct Control<'a> {
     pub(crate) operation: Operation<'a>,
     /// Bytes follow it, which are ignored and worth a counter (XC-11).
     pub(crate) trailing: bool,
-}
-
-/// A request of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    /// An RPC call.
-    Call,
-    /// A `ROPT_REQXCH`.
-    Reqxch,
 }
 
 /// A received message, as one end sees it. Its xid is not looked up yet.
@@ -104,7 +99,7 @@ pub(crate) fn receive(side: Side, stage: Stage, message: &[u8]) -> Received<'_> 
     }
     match decoded {
         Ok(header) => classify(side, header),
-        Err(error) => unusable(side, error),
+        Err(error) => unusable(side, message, error),
     }
 }
 
@@ -144,25 +139,33 @@ fn classify(side: Side, header: Header<'_>) -> Received<'_> {
                     trailing: !payload.is_empty(),
                 },
             }),
-            Err(why) => no_control(side, xid, direction, why),
+            Err(why) => no_control(side, xid, direction, operation, why),
         },
     }
 }
 
 /// A control message that cannot be understood for the reason `why`.
-fn no_control<'a>(side: Side, xid: u32, direction: Direction, why: Reason) -> Received<'a> {
+fn no_control<'a>(
+    side: Side,
+    xid: u32,
+    direction: Direction,
+    operation: u32,
+    why: Reason,
+) -> Received<'a> {
     match why {
         Reason::Operation if direction == Direction::Call => Received::Reject {
             xid,
             rejection: Rejection::InvalidOption,
             why,
         },
-        Reason::Defect(defect) => defective(side, xid, Some(direction), Request::Reqxch, defect),
+        Reason::Defect(defect) => {
+            defective(side, xid, Some(direction), Request::of(operation), defect)
+        }
         _ => Received::Discard(why),
     }
 }
 
-fn unusable(side: Side, error: DecodeError) -> Received<'static> {
+fn unusable(side: Side, message: &[u8], error: DecodeError) -> Received<'static> {
     match error {
         DecodeError::NoPrefix => Received::Discard(Reason::Short),
         DecodeError::Version { xid, version, .. } => Received::Version { xid, version },
@@ -178,10 +181,10 @@ fn unusable(side: Side, error: DecodeError) -> Received<'static> {
             optional,
             defect,
         } => {
-            let request = if optional {
-                Request::Reqxch
-            } else {
-                Request::Call
+            let request = match Reader::new(message).words() {
+                _ if !optional => Some(Request::Call),
+                Some([_, _, _, _, _, operation]) => Request::of(operation),
+                None => None,
             };
             defective(side, xid, direction, request, defect)
         }
@@ -196,24 +199,27 @@ fn defective(
     side: Side,
     xid: u32,
     direction: Option<Direction>,
-    request: Request,
+    request: Option<Request>,
     defect: Defect,
 ) -> Received<'static> {
     let why = Reason::Defect(defect);
-    match (side, direction) {
-        (_, Some(Direction::Call)) | (Side::Server, None) => Received::Reject {
+    match (side, direction, request) {
+        (_, Some(Direction::Call), _) | (Side::Server, None, _) => Received::Reject {
             xid,
             rejection: Rejection::BadHeader,
             why,
         },
-        (_, Some(Direction::Reply)) => Received::Malformed { xid, request, why },
-        (Side::Client, None) => Received::Discard(why),
+        (_, Some(Direction::Reply), Some(request)) => Received::Malformed { xid, request, why },
+        (_, Some(Direction::Reply), None) | (Side::Client, None, _) => Received::Discard(why),
     }
 }
 
 fn rpc_message(side: Side, direction: Direction, message: Rpc<'_>) -> Received<'_> {
     match check(side, direction, &message) {
-        Err(defect) => defective(side, message.xid, Some(direction), Request::Call, defect),
+        Err(defect) => {
+            let request = Some(Request::Call);
+            defective(side, message.xid, Some(direction), request, defect)
+        }
         Ok(()) if direction == Direction::Call => Received::Message(Incoming::Call(message)),
         Ok(()) => Received::Message(Incoming::Reply(message)),
     }

@@ -25,6 +25,7 @@ use super::{
     defect,
     encode::word,
     header::VERSION,
+    operations::Request,
     receive::{
         self,
         receive,
@@ -70,13 +71,21 @@ pub(crate) fn classify(message: &[u8]) -> Incoming<'_> {
         },
         Received::Malformed {
             xid,
-            request: receive::Request::Call,
+            request: Request::Call,
             why,
         } => {
             let why = reason(why);
             Incoming::Unusable { xid, why }
         }
-        Received::Malformed { why, .. } | Received::Discard(why) => Incoming::Discard(reason(why)),
+        Received::Malformed {
+            xid,
+            request: Request::Reqxch,
+            why,
+        } => {
+            let why = reason(why);
+            Incoming::BadResponse { xid, why }
+        }
+        Received::Discard(why) => Incoming::Discard(reason(why)),
         // Another version than that of the connection: no call ends (V2-18).
         Received::Version { .. } => Incoming::Discard(Reason::Version),
         Received::Later(_) => Incoming::Discard(Reason::Type),
@@ -222,6 +231,26 @@ mod tests {
             classify(unknown.put(16, 1).bytes()),
             Incoming::Discard(_)
         ));
+        // XC-56: a response that cannot be decoded. Other operations in its place are none.
+        let response = Message::new(&TV_XC_3);
+        let cut = response.cut(response.bytes().len() - 4);
+        assert!(matches!(
+            classify(cut.bytes()),
+            Incoming::BadResponse { xid, .. } if xid == response.word(0)
+        ));
+        assert!(matches!(
+            classify(response.put(28, 0x1000_0000).bytes()),
+            Incoming::BadResponse { .. }
+        ));
+        for other in [
+            cut.put(20, 1),
+            cut.put(20, 2),
+            cut.put(20, 4),
+            cut.put(20, 99),
+            cut.cut(20),
+        ] {
+            assert!(matches!(classify(other.bytes()), Incoming::Discard(_)));
+        }
         assert!(matches!(
             classify(Message::new(&TV_V2_1).put(16, 1).bytes()),
             Incoming::Unusable {

@@ -19,6 +19,7 @@ use super::{
     },
     defect,
     header::VERSION,
+    operations::Request,
     receive::{
         self,
         receive as decode,
@@ -40,6 +41,11 @@ pub(crate) fn receive(message: &[u8]) -> Received<'_> {
             error: rejection.into(),
             why: Reason::Defect(why.common()),
         },
+        receive::Received::Malformed {
+            xid,
+            request: Request::Reqxch,
+            ..
+        } => Received::BadResponse { xid },
         receive::Received::Malformed { .. } => Received::Drop(Reason::BadReply),
         receive::Received::Discard(why) => Received::Drop(match why {
             defect::Reason::Short => Reason::Short,
@@ -155,6 +161,12 @@ mod tests {
         ] {
             assert_eq!(receive(message.bytes()), Received::Drop(why));
         }
+        // XC-56.
+        let response = Message::new(&TV_XC_3);
+        let cut = response.cut(response.bytes().len() - 4);
+        let xid = response.word(0);
+        assert_eq!(receive(cut.bytes()), Received::BadResponse { xid });
+        assert!(matches!(receive(cut.put(20, 4).bytes()), Received::Drop(_)));
         assert!(matches!(
             receive(unknown.put(16, 1).bytes()),
             Received::Drop(Reason::Defect(_))

@@ -87,6 +87,21 @@ impl Characteristics {
         })
     }
 
+    /// Takes a response to an operation of ours that cannot be decoded. Returns the next message.
+    fn bad_response(&self, xid: u32) -> Option<Message> {
+        let newest = self.newest.load(Relaxed);
+        let next = self.sizes.with(|exchange| {
+            if !exchange.undecoded(xid) {
+                return None;
+            }
+            self.apply(exchange);
+            exchange.next(newest)
+        });
+
+        self.sizes.stir();
+        next.flatten()
+    }
+
     /// The longest message to the client, in bytes, if the client has announced its size.
     pub(super) fn longest(&self) -> Option<u32> {
         match self.longest.load(Relaxed) {
@@ -170,8 +185,15 @@ impl Settled<'_> {
 
     /// Takes an operation of the client. Returns the messages to send, in the same section of
     /// [`Characteristics::order`].
-    pub(super) fn take_operation(&self, arrived: &Optional<'_>) -> [Option<Message>; 2] {
+    pub(super) fn take_operation(
+        &self,
+        arrived: Result<Optional<'_>, u32>,
+    ) -> [Option<Message>; 2] {
         let characteristics = &self.characteristics;
+        let arrived = match &arrived {
+            Ok(arrived) => arrived,
+            Err(xid) => return [characteristics.bad_response(*xid), None],
+        };
         let newest = characteristics.newest.load(Relaxed);
         let (effect, next) = characteristics.sizes.begin_with(
             || self.new_exchange(),

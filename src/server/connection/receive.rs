@@ -104,8 +104,8 @@ enum Arrival<'m> {
     },
     /// The client could not process a message of the server.
     CallFailed { xid: u32, error: RdmaError },
-    /// An optional operation.
-    Operation(Optional<'m>),
+    /// An optional operation, or the xid of a response to one of ours that cannot be decoded.
+    Operation(Result<Optional<'m>, u32>),
     /// A message that gets an error in reply.
     Reject {
         xid: u32,
@@ -170,7 +170,11 @@ impl Settled<'_> {
                 payload,
             },
             Received::ReverseError { xid, error, .. } => Arrival::CallFailed { xid, error },
-            Received::Operation(arrived) => Arrival::Operation(arrived),
+            Received::Operation(arrived) => Arrival::Operation(Ok(arrived)),
+            Received::BadResponse { xid } => {
+                self.count_unusable(xid, Reason::BadReply);
+                Arrival::Operation(Err(xid))
+            }
             Received::Drop(why) => {
                 self.count_unusable(0, why);
                 Arrival::Nothing
@@ -238,7 +242,7 @@ impl Settled<'_> {
             }
             Arrival::Operation(arrived) => {
                 let order = self.characteristics.order.lock();
-                let messages = self.take_operation(&arrived);
+                let messages = self.take_operation(arrived);
                 // Its Receive is posted again before the client gets its credit back (V1-34).
                 self.recycle_now(buf);
                 self.send_operations(messages);

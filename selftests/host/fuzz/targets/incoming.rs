@@ -48,7 +48,9 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(payload[..8], [xid.to_be_bytes(), [0; 4]].concat());
         }
         Incoming::BadReverseCall { version, .. } => assert_eq!(version, 1),
-        Incoming::Operation(_) => panic!("an operation in version 1"),
+        Incoming::Operation(_) | Incoming::BadResponse { .. } => {
+            panic!("an operation in version 1")
+        }
         Incoming::Error { .. } => assert!(message.len() >= 20),
         Incoming::Unusable { xid, why } => {
             assert!(message.starts_with(&xid.to_be_bytes()) && !why.as_str().is_empty());
@@ -84,7 +86,8 @@ fn second(message: &[u8], offered: &Offered<'_>) {
         }
         Incoming::BadReverseCall { version, .. } => assert_eq!(version, 2),
         Incoming::Unusable { xid, .. } => assert!(message.starts_with(&xid.to_be_bytes())),
-        Incoming::Operation(_) | Incoming::Error { .. } | Incoming::Discard(_) => (),
+        Incoming::Operation(_) | Incoming::BadResponse { .. } => (),
+        Incoming::Error { .. } | Incoming::Discard(_) => (),
     }
 }
 

@@ -61,7 +61,9 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(Header::decode(&out[..len]).is_ok() && !why.as_str().is_empty());
         }
         Received::Drop(why) => assert!(!why.as_str().is_empty()),
-        Received::Operation(_) => panic!("an operation in version 1"),
+        Received::Operation(_) | Received::BadResponse { .. } => {
+            panic!("an operation in version 1")
+        }
     }
     second(message, shape);
 });
@@ -99,6 +101,7 @@ fn second(message: &[u8], shape: &[u8; SHAPE_LEN]) {
             assert!(message.starts_with(&arrived.xid.to_be_bytes()));
             operate(&arrived);
         }
+        Received::BadResponse { xid } => assert!(message.starts_with(&xid.to_be_bytes())),
         Received::ReverseError { .. } | Received::Drop(_) => (),
     }
 }

@@ -69,6 +69,7 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
         Incoming::BadReverseCall { version, .. } => prop_assert_eq!(version, 1),
         Incoming::Operation(_) => return Err(TestCaseError::fail("an operation")),
         Incoming::Error { .. } | Incoming::Unusable { .. } | Incoming::Discard(_) => {}
+        Incoming::BadResponse { .. } => prop_assert!(false, "operations are of version 2"),
     }
     match Wire::V1.receive_call(bytes) {
         // V1-114: no reply to an error, valid or not.
