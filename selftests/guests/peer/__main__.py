@@ -271,6 +271,8 @@ class Server:
         """One event of the connection manager."""
         with listener.event() as event:
             handler = {"request": self.requested, "established": self.established, "disconnected": self.disconnected}
+            if event is None:
+                return
             if event.kind in handler:
                 handler[event.kind](event)
             else:

@@ -167,8 +167,9 @@ class Crowd:
         return self.found["ended"] == self.found["established"]
 
     def _event(self):
-        raw = ctypes.POINTER(verbs.Event)()
-        verbs.get_cm_event(self.channel, byref(raw))
+        raw = verbs.next_event(self.channel)
+        if raw is None:
+            return
         kind, number = raw.contents.event, raw.contents.id.contents.context - 1
         verbs.ack_cm_event(raw)
         client = self.clients[number]

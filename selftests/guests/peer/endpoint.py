@@ -53,9 +53,11 @@ class Listener:
 
     @contextmanager
     def event(self):
-        """The next event, acknowledged after the block."""
-        raw = ctypes.POINTER(verbs.Event)()
-        verbs.get_cm_event(self._channel, byref(raw))
+        """An event that has come, acknowledged after the block, or None."""
+        raw = verbs.next_event(self._channel)
+        if raw is None:
+            yield None
+            return
         try:
             yield Event(raw)
         finally:

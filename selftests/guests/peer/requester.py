@@ -93,8 +93,8 @@ class Requester:
 
     def _wait(self, kind):
         """Waits for an event of this kind; returns its private data."""
-        raw = ctypes.POINTER(verbs.Event)()
-        verbs.get_cm_event(self._channel, byref(raw))
+        while (raw := verbs.next_event(self._channel)) is None:
+            select.select([self._channel.contents.fd], [], [])
         try:
             if raw.contents.event != kind:
                 raise Failed(f"event {raw.contents.event}, status {raw.contents.status}")

@@ -183,7 +183,7 @@ _ib = ctypes.CDLL("libibverbs.so.1", use_errno=True)
 _cm = ctypes.CDLL("librdmacm.so.1", use_errno=True)
 _ID, _CHANNEL, _EVENT = POINTER(Id), POINTER(EventChannel), POINTER(Event)
 
-create_event_channel = function(_cm, "rdma_create_event_channel", _CHANNEL)
+_create_event_channel = function(_cm, "rdma_create_event_channel", _CHANNEL)
 destroy_event_channel = function(_cm, "rdma_destroy_event_channel", None, _CHANNEL)
 create_id = function(_cm, "rdma_create_id", c_int, _CHANNEL, POINTER(_ID), c_void_p, c_int)
 bind_addr = function(_cm, "rdma_bind_addr", c_int, _ID, POINTER(SockaddrIn))
@@ -191,7 +191,7 @@ listen = function(_cm, "rdma_listen", c_int, _ID, c_int)
 resolve_addr = function(_cm, "rdma_resolve_addr", c_int, _ID, c_void_p, POINTER(SockaddrIn), c_int)
 resolve_route = function(_cm, "rdma_resolve_route", c_int, _ID, c_int)
 connect = function(_cm, "rdma_connect", c_int, _ID, POINTER(ConnParam))
-get_cm_event = function(_cm, "rdma_get_cm_event", c_int, _CHANNEL, POINTER(_EVENT))
+_get_cm_event = function(_cm, "rdma_get_cm_event", c_int, _CHANNEL, POINTER(_EVENT))
 ack_cm_event = function(_cm, "rdma_ack_cm_event", c_int, _EVENT)
 create_qp = function(_cm, "rdma_create_qp", c_int, _ID, c_void_p, POINTER(QpInitAttr))
 destroy_qp = function(_cm, "rdma_destroy_qp", None, _ID)
@@ -208,6 +208,27 @@ create_cq = function(_ib, "ibv_create_cq", c_void_p, POINTER(Context), c_int, c_
 destroy_cq = function(_ib, "ibv_destroy_cq", c_int, c_void_p)
 get_cq_event = function(_ib, "ibv_get_cq_event", c_int, POINTER(CompChannel), POINTER(c_void_p), POINTER(c_void_p))
 ack_cq_events = function(_ib, "ibv_ack_cq_events", None, c_void_p, c_uint32)
+
+
+def create_event_channel():
+    """A channel for events of the connection manager, which `next_event` takes."""
+    channel = _create_event_channel()
+    os.set_blocking(channel.contents.fd, False)
+    return channel
+
+
+def next_event(channel):
+    """An event that has come, which is to be acknowledged, or None.
+
+    A channel that is ready may have none: librdmacm keeps the end of a connection that it could not complete to itself, and
+    goes on to the next event. If the channel waited, that would be the end of another connection, perhaps minutes later.
+    """
+    event = _EVENT()
+    try:
+        _get_cm_event(channel, byref(event))
+    except BlockingIOError:
+        return None
+    return event
 
 
 class Ops:
