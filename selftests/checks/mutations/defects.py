@@ -982,6 +982,27 @@ VERSION_2 = (
         (("        let number = if has_wanted {", "        let number = if has_wanted && false {"),),
     ),
     Defect(
+        "a response that cannot be decoded leaves its request open",
+        "XC-56",
+        "test_characteristics: a server responds: what cannot be decoded",
+        (
+            (
+                "            request: receive::Request::Reqxch,\n            why,\n            ..\n        } => ",
+                "            request: receive::Request::Reqxch,\n            why,\n            ..\n        } if message.is_empty() => ",
+            ),
+            (
+                "        Received::Discard(why) => Incoming::Discard(reason(why)),",
+                "        Received::Malformed { why, .. } | Received::Discard(why) => Incoming::Discard(reason(why)),",
+            ),
+        ),
+    ),
+    Defect(
+        "an entry that is in no subset goes unnoticed",
+        "XC-55",
+        "test_characteristics: a server responds: nothing",
+        (("Disposition::Unclear => return Outcome::odd(Odd::Unclear),", "Disposition::Unclear => {}"),),
+    ),
+    Defect(
         "the size is declared to be final",
         "XC-44",
         "test_version_2: a peer and operations: 8192",
