@@ -14,6 +14,7 @@ from guests.harness.config import REPO
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import files
+from guests.lib.modes import MODES, try_mode
 from guests.lib.recall import recall
 from guests.lib.rpcload import loaded
 
@@ -112,6 +113,20 @@ def bounced_transfers(pair: Pair, size: int, vers: str) -> None:
     """Buffered, direct and by mmap."""
     with moving(pair):
         files.every_kind(pair, size, vers)
+
+
+@test(
+    "real DMA: bounce buffers, mode: {mode}",
+    *("H-37", "V1-46", "V1-47", "V1-127"),
+    limit=120,
+    device="rxe",
+    needs=("dma",),
+    cases=[{"mode": mode} for mode in MODES],
+)
+def bounced_modes(pair: Pair, mode: str) -> None:
+    """Each mode of transfer, in all sizes and places; more registrations are the same chunks."""
+    with moving(pair):
+        try_mode(pair, mode)
 
 
 NAMES, APPENDED = 2000, 9000

@@ -1,150 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every transfer mode on purpose, with every byte checked at both ends.
 
-NFS chooses its own sizes; these calls come from selftests/modules/rpcload. The transport's counters show the mode that
-was used. They count segments, including the segments of Long calls for Read lists. In-tree a call that found too few
-registrations counts once more when it is tried again.
+NFS chooses its own sizes; these calls come from selftests/modules/rpcload (guests/lib/modes.py).
 """
 
 import errno
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 
 from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, Pair
 from guests.harness.registry import test
 from guests.lib import resources
 from guests.lib.hostile import NFS, hostile
-from guests.lib.mountstats import SUSPICIOUS
+from guests.lib.modes import COUNTERS, MIB, Message, check_counters, reply_end, try_mode
 from guests.lib.parameters import parameters
-from guests.lib.rpcload import FILES, Load, Outcome, loaded
+from guests.lib.rpcload import FILES, Load, loaded
 
 
-KIB, MIB = 1 << 10, 1 << 20
 READ, WRITE = 6, 7  # procedures of NFSv3
-# Odd sizes are in between because of their padding.
-SIZES = (1, 1000, 4000, 16 * KIB, 64 * KIB, 64 * KIB + 1, 256 * KIB, MIB - 3, MIB)
-CONTIGUOUS = 64 * KIB  # the most that head and tail take
-COUNTERS = ("read_chunks", "write_chunks", "reply_chunks", "nomsg_calls")
-
-# The largest of these sizes that is sent inline at the default threshold of 4096. With 4000 bytes of data a call has
-# 4060 bytes and a reply 4040, and we add the header's 28 bytes; in-tree always leaves room for the largest header
-# with all segments that the device may need (212 bytes and more).
-INLINE = {"ours": 4000, "in-tree": 1000}
-
-
-@dataclass(frozen=True)
-class Message:
-    """One direction: the place of its data, and the mode of data that is too large to go inline."""
-
-    place: str = "head"
-    ddp: bool = False
-    large: str = ""  # the counter that rises
-    size: int = 0
-
-    def words(self, name: str) -> str:
-        """Its part of the command."""
-        # The page data begins inside a page in every second case, so that it needs a page more.
-        base = 1234 if self.place == "pages" and self.size % 8 else 0
-        return f"{name}={self.size} {name}_in={self.place} {name}_ddp={self.ddp:d} {name}_base={base}"
+MODES = {
+    "inline both ways": ("V1-2", "V1-3", "V1-45", "V1-54"),
+    "Read chunk": ("V1-46", "V1-53", "V1-70", "V1-71", "V1-73", "V1-74", "V1-77"),
+    "Write chunk": ("V1-46", "V1-83", "V1-84", "V1-85", "V1-87", "V1-151"),
+    "Read chunk and Write chunk": ("V1-46", "V1-73", "V1-85", "V1-151"),
+    "Reply chunk": ("V1-47", "V1-51", "V1-59", "V1-99"),
+    "Long call": ("V1-47", "V1-48", "V1-59", "V1-73"),
+    "Long call and Reply chunk": ("V1-47", "V1-48", "V1-51", "V1-99", "V1-153"),
+    "Long call and Write chunk": ("V1-48", "V1-85", "V1-153"),
+}
 
 
-SHORT = Message()
-READ_CHUNK = Message("pages", True, "read_chunks")
-LONG = Message("pages", False, "nomsg_calls")
-WRITE_CHUNK = Message("pages", True, "write_chunks")
-REPLY_CHUNK = Message("pages", False, "reply_chunks")
+def in_mode(pair: Pair, mode: str) -> None:
+    """Calls of all sizes use the mode, and no other, and each byte arrives."""
+    try_mode(pair, mode)
 
 
-def sizes(message: Message) -> list[Message]:
-    """The same in all sizes that its place takes."""
-    most = MIB if message.place in ("pages", "parts") else CONTIGUOUS
-    return [replace(message, size=size) for size in SIZES if size <= most]
-
-
-def sizes_and_places(message: Message) -> list[Message]:
-    """The same in each place, for modes that do not depend on it."""
-    return [m for place in ("head", "pages", "tail", "parts") for m in sizes(replace(message, place=place))]
-
-
-def modes(pair: Pair, call: Message, reply: Message) -> set[str]:
-    """The counters that a call and its reply have to move; none if both go inline."""
-    most = INLINE[pair.options.client]
-    wanted = set()
-    if reply.size > most:
-        wanted.add(reply.large)
-        # The chunk is in the header of the call, which leaves that much less room.
-        most = min(most, 1000)
-    if call.size > most:
-        wanted.add(call.large)
-    return wanted
-
-
-def check_modes(pair: Pair, outcome: Outcome, call: Message, reply: Message, count: int) -> None:
-    """The mode that was to be used, and no other, was used for every call."""
-    wanted = modes(pair, call, reply)
-    for name in COUNTERS:
-        seen = outcome.counted[name]
-        if name in wanted:
-            # A Long call counts once, however many segments it has.
-            right = seen >= count if name != "nomsg_calls" or pair.options.client != "ours" else seen == count
-        elif name == "read_chunks" and "nomsg_calls" in wanted:
-            right = seen >= count
-        else:
-            right = seen == 0
-        assert right, f"{name} rose by {seen} with {count} calls; to be used: {wanted}\n{outcome}"
-    check_counters(outcome)
-
-
-def check_counters(outcome: Outcome) -> None:
-    """Nothing strange was seen."""
-    odd = {name: outcome.counted[name] for name in ("bad_xids", "bad_replies") if outcome.counted[name]}
-    odd |= {name: outcome.counted[name] for name in SUSPICIOUS if outcome.counted.get(name)}
-    assert not odd, f"{odd}\n{outcome}"
-
-
-def try_all(pair: Pair, pairs: list[tuple[Message, Message]], extra: str = "") -> None:
-    """Makes calls of each pair of messages, two at a time if they are small, and checks the modes used."""
-    counts = [1 if max(call.size, reply.size) > 65 * KIB else 2 for call, reply in pairs]
-    commands = [
-        f"run count={count} depth={count} seed={seed} {call.words('call')} {reply.words('reply')} {extra}"
-        for seed, (count, (call, reply)) in enumerate(zip(counts, pairs, strict=True))
-    ]
-    with loaded(pair) as load:
-        load.open()
-        for outcome, count, (call, reply) in zip(load.do(*commands, timeout=60), counts, pairs, strict=True):
-            assert outcome.good().values["calls"] == count, str(outcome)
-            check_modes(pair, outcome, call, reply, count)
-        assert load.bad_calls() == 0
-
-
-def reply_end(pair: Pair, ddp: bool) -> str:
-    """The words for a reply with nothing behind its data, if that is necessary.
-
-    In-tree puts inline bytes that follow data in a Write chunk on top of that data: no upper layer of its has any.
-    """
-    return "reply_end=0" if ddp and pair.options.client == "in-tree" else ""
-
-
-@test("inline both ways", "V1-2", "V1-3", "V1-45", "V1-54")
-def inline(pair: Pair) -> None:
-    """Messages that fit go without chunks, with data marked or not, anywhere in the buffers."""
-    small = [m for m in sizes_and_places(SHORT) if m.size <= INLINE[pair.options.client]]
-    small += [replace(m, ddp=True) for m in small if m.place == "pages"]
-    try_all(pair, list(zip(small, reversed(small), strict=True)))
-
-
-@test("Read chunk", "V1-46", "V1-53", "V1-70", "V1-71", "V1-73", "V1-74", "V1-77")
-def read_chunk(pair: Pair) -> None:
-    """Marked pages of a call that does not fit; the bytes after them arrive behind them."""
-    try_all(pair, [(call, replace(SHORT, size=100)) for call in sizes(READ_CHUNK)])
-
-
-@test("Write chunk", "V1-46", "V1-83", "V1-84", "V1-85", "V1-87", "V1-151")
-def write_chunk(pair: Pair) -> None:
-    """Marked pages of a reply that might not fit."""
-    call = replace(SHORT, size=100)
-    try_all(pair, [(call, reply) for reply in sizes(WRITE_CHUNK)], reply_end(pair, True))
+for _mode, _rows in MODES.items():
+    test(_mode, *_rows, cases=[{"mode": _mode}])(in_mode)
 
 
 # Lengths whose last word XDR pads, within a page and over several.
@@ -166,39 +58,6 @@ def unpadded(pair: Pair) -> None:
         assert all(segment["position"] for m in server.messages(NFS, WRITE) for segment in m["read"]), "a Long call"
         offered = [[sum(s["length"] for s in chunk) for chunk in m["write"]] for m in server.messages(NFS, READ)]
         assert offered == [[size] for size in ODD], f"room for replies with {ODD} bytes: {offered}"
-
-
-@test("Read chunk and Write chunk", "V1-46", "V1-73", "V1-85", "V1-151")
-def both_chunks(pair: Pair) -> None:
-    """Both in one call."""
-    pairs = zip(sizes(READ_CHUNK), reversed(sizes(WRITE_CHUNK)), strict=True)
-    try_all(pair, list(pairs), reply_end(pair, True))
-
-
-@test("Reply chunk", "V1-47", "V1-51", "V1-59", "V1-99")
-def reply_chunk(pair: Pair) -> None:
-    """Replies that might not fit, with nothing that may be placed apart."""
-    call = replace(SHORT, size=100)
-    try_all(pair, [(call, reply) for reply in sizes_and_places(REPLY_CHUNK)])
-
-
-@test("Long call", "V1-47", "V1-48", "V1-59", "V1-73")
-def long_call(pair: Pair) -> None:
-    """Calls that do not fit, with nothing that may be fetched apart."""
-    reply = replace(SHORT, size=100)
-    try_all(pair, [(call, reply) for call in sizes_and_places(LONG)])
-
-
-@test("Long call and Reply chunk", "V1-47", "V1-48", "V1-51", "V1-99", "V1-153")
-def long_both(pair: Pair) -> None:
-    """Both in one call."""
-    try_all(pair, list(zip(sizes(LONG), reversed(sizes(REPLY_CHUNK)), strict=True)))
-
-
-@test("Long call and Write chunk", "V1-48", "V1-85", "V1-153")
-def long_write(pair: Pair) -> None:
-    """Both in one call."""
-    try_all(pair, list(zip(sizes(LONG), reversed(sizes(WRITE_CHUNK)), strict=True)), reply_end(pair, True))
 
 
 # A Long call or a Reply chunk, and the registrations that it takes: three with a gap between head, pages and tail.
