@@ -17,7 +17,7 @@ from guests.harness import accel, klog, network
 from guests.harness.awake import awake
 from guests.harness.config import Options
 from guests.harness.guest import Guest, GuestError, indent
-from guests.harness.network import SERVER
+from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import (
     EXPORT_IN_MEMORY,
     IN_TREE,
@@ -42,6 +42,16 @@ rm /etc/dkms/no-autoinstall
 """
 # Removing a package has DKMS index the modules of each kernel again.
 PURGE = "DEBIAN_FRONTEND=noninteractive apt-get -q purge -y rpcrdma-rs-dkms"
+# The machine as a server, as the user guide has it. A boot begins with a time in which clients reclaim their state.
+NFS_CONF = "/etc/nfs.conf.d/rdma.conf"
+CONFIGURE = f"""
+mkdir -p /srv/nfs
+chmod 1777 /srv/nfs
+echo '/srv/nfs *(rw,no_root_squash,no_subtree_check,insecure)' >/etc/exports
+printf '%s\\n' '[nfsd]' rdma=y rdma-port={NFS_PORT} lease-time=10 grace-time=10 >{NFS_CONF}
+systemctl -q enable nfs-server
+"""
+LISTENS = f"grep -qx 'rdma {NFS_PORT}' /proc/fs/nfsd/portlist 2>/dev/null"
 FILES = r"find / -xdev \( -path /proc -o -path /sys -o -path /var/log -o -path /root \) -prune -o -iname '*rpcrdma?rs*' -print"
 
 
@@ -84,6 +94,29 @@ def move_data(guest: Guest, server: Guest, module: str) -> None:
     check(len(set(sums)) == 1, f"SHA-256 here, on the server and read back: {sums}")
 
 
+def serve_data(guest: Guest, client: Guest, module: str) -> None:
+    """Another machine mounts this one, writes a file, and reads it back after nfsd was restarted."""
+    wait_until(lambda: guest.run(LISTENS, check=False).rc == 0, "nfsd listens", 60 * guest.options.slowness)
+    expect(guest, module)
+    mounted = (
+        f"mkdir -p /mnt/served; mount -t nfs -o vers=4.2,proto=rdma,port={NFS_PORT} {CLIENT.ipv4}:/srv/nfs /mnt/served"
+    )
+    client.run(mounted, 60)
+    name = f"served-{module}-{guest.boots}"
+    written = f"head -c 8000000 /dev/urandom >/tmp/data; cp /tmp/data /mnt/served/{name}; sync /mnt/served/{name}"
+    client.run(written, 60)
+    guest.run("systemctl restart nfs-server", 60)
+    client.run("echo 3 >/proc/sys/vm/drop_caches")
+    sums = [
+        client.run("sha256sum </tmp/data").out,
+        guest.run(f"sha256sum </srv/nfs/{name}").out,
+        client.run(f"sha256sum </mnt/served/{name}", 60).out,
+    ]
+    check(len(set(sums)) == 1, f"SHA-256 at the client, here and read back: {sums}")
+    client.run("umount /mnt/served", 60)
+    guest.run("systemctl stop nfs-server", 60)
+
+
 def unmount(guest: Guest) -> None:
     """Unmounts, and waits until sunrpc has let go of the transport's module."""
     guest.run("umount /mnt/nfs", 60)
@@ -116,11 +149,19 @@ class Machine:
                 self.new,
                 ("masked: rdma-core loads the in-tree module at boot", self.masked),
                 ("its postinst puts the module into the place of an idle in-tree one", self.switched),
+                *([("it is made a server, from its next boot on", self.configured)] if self.has_server else []),
             )
             if self.old:
-                self.boot(self.old, ("a kernel without Rust mounts with the in-tree module", self.old_kernel))
+                self.boot(
+                    self.old, ("a kernel without Rust serves and mounts with the in-tree module", self.old_kernel)
+                )
             self.boot(
                 self.other,
+                *(
+                    [("it serves from its boot on, and goes on after a restart", self.served)]
+                    if self.has_server
+                    else []
+                ),
                 ("rdma-core loads the module at boot on the second kernel", self.at_boot),
                 ("a mount there moves data over it with nothing else typed", self.mounted),
                 ("modprobe -r rpcrdma takes it out, a mount brings it back", self.removed),
@@ -151,6 +192,12 @@ class Machine:
             print(f"not ok boot of {release}\n{indent(str(error))}\n{guest.console_tail()}")
         finally:
             guest.stop()
+
+    @property
+    def has_server(self) -> bool:
+        """Before Linux 7.2 the module is a client only."""
+        major, minor = self.new.split(".")[:2]
+        return (int(major), int(minor)) >= (7, 2)
 
     @property
     def guest(self) -> Debian:
@@ -197,8 +244,19 @@ class Machine:
         move_data(self.guest, self.server, "rpcrdma_rs")
         unmount(self.guest)
 
+    def configured(self) -> None:
+        """Nothing is started: the module is to be free for the tests of this boot."""
+        self.guest.run(CONFIGURE, 60)
+
+    def served(self) -> None:
+        """With nothing typed since it booted; later tests are about mounts alone."""
+        serve_data(self.guest, self.server, "rpcrdma_rs")
+        self.guest.run("systemctl -q disable nfs-server", 60)
+
     def old_kernel(self) -> None:
         """The lines for modprobe are in force, and lead to the in-tree module."""
+        if self.has_server:
+            serve_data(self.guest, self.server, "rpcrdma")
         move_data(self.guest, self.server, "rpcrdma")
         unmount(self.guest)
 

@@ -152,6 +152,8 @@ check "$new: the module is built, signed and installed" has_module "$new"
 check "$new: all names of the in-tree module lead to it" resolves "$new"
 [ -z "$old" ] || check "$old, which has no Rust, is skipped, not failed" skipped "$old"
 check "the manual pages are without warnings" documented
+check "a server's package is installed beside it" install_packages nfs-kernel-server
+in_machine systemctl -q disable nfs-server
 [[ $suite == ubuntu:* ]] || check "$new: it is built when the kernel's source comes last" later_source
 
 # Another kernel comes with its headers, and DKMS builds for it. Debian's is of the real-time flavour, since backports carry a
