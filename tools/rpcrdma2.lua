@@ -6,6 +6,9 @@
 --
 --   tshark -X lua_script:tools/rpcrdma2.lua -r FILE -Y rpcrdma2 -V
 
+-- The RPC messages inside, and NFS in these.
+local RPC = Dissector.get("rpc")
+
 local rpcrdma2 = Proto("rpcrdma2", "RPC-over-RDMA version 2")
 
 local PROCS = { [0] = "RDMA2_MSG", [1] = "RDMA2_NOMSG", [4] = "RDMA2_ERROR", [5] = "RDMA2_OPTIONAL" }
@@ -207,7 +210,8 @@ TYPES[0] = function(c)
 	direction(c)
 	chunk_lists(c)
 	if c:left() > 0 then
-		c.tree:add(f["payload"], c:take(c:left()))
+		c.payload = c:take(c:left())
+		c.tree:add(f["payload"], c.payload)
 	end
 end
 
@@ -277,6 +281,9 @@ function rpcrdma2.dissector(tvb, pinfo, tree)
 	end
 	if note then
 		c.tree:add(f["note"], note):set_generated()
+	elseif c.payload then
+		-- Data that is in chunks is missing from it, which Wireshark's dissectors may report as an error of theirs.
+		pcall(RPC.call, RPC, c.payload:tvb(), pinfo, tree)
 	end
 	return tvb:len()
 end
