@@ -73,6 +73,7 @@ ORDER = (
     "test_version_2",
     "test_characteristics",
     "test_live_sizes",
+    "test_live_trouble",
     "test_callbacks",
     "test_serving",
     "test_storms",

@@ -126,6 +126,16 @@ class Peer:
         wanted = (program, procedure)
         return [m for m in messages if isinstance(c := m["rpc"], dict) and (c["prog"], c["proc"]) == wanted]
 
+    def told(self, messages: list[bytes], what: str, count: int = 1) -> list[Event]:
+        """Has it send messages, behind which a call is made of the mount; the messages that it has received since."""
+        before = len(self.messages())
+        self.order("send", messages=[message.hex() for message in messages], count=count)
+        self.pair.client.run(f"ls {MOUNT_POINT}/{what} 2>&1 || true")
+        # The look-up, at least.
+        limit = EVENT_LIMIT * self.pair.options.slowness
+        wait_until(lambda: any(m["name"] == what for m in self.messages()[before:]), f"no {what}", limit)
+        return self.messages()[before:]
+
     def lookups(self, name: str) -> list[Event]:
         """The LOOKUP calls for a name."""
         return [m for m in self.messages() if m["name"] == name]

@@ -165,7 +165,7 @@ class Server:
             mode, self.first = self.first, None
             return mode
         if first_of_it and self.options.first_of_each:
-            return self.options.first_of_each
+            return self.options.first_of_each[min(connection.number, len(self.options.first_of_each)) - 1]
         if call and (call["prog"], call["proc"]) == (echo.PROGRAM, echo.ECHO):
             return self.orders.mode() or "right"
         mode = self.armed.pop(call["proc"], None) if call and call["prog"] == nfs.PROGRAM else None
@@ -290,6 +290,13 @@ def unused(header):
     return wire.lists(write=empty, reply=reply)
 
 
+def check_mode(mode):
+    """A mode by its name."""
+    if mode not in modes.MODES:
+        raise argparse.ArgumentTypeError(f"no mode {mode}")
+    return mode
+
+
 def main():
     """The command line."""
     parser = argparse.ArgumentParser(prog="peer")
@@ -300,7 +307,11 @@ def main():
         "--connections", default="ok", help="outcomes of requests to connect: ok, reject, disconnect by comma"
     )
     parser.add_argument("--first", choices=modes.MODES, help="mode of the reply to the first call")
-    parser.add_argument("--first-of-each", choices=modes.MODES, help="likewise, the first call of each connection")
+    parser.add_argument(
+        "--first-of-each",
+        type=lambda text: [check_mode(mode) for mode in text.split(",")],
+        help="likewise, the first call of each connection, by comma; the last is for all further ones",
+    )
     parser.add_argument("--operations", default="refuse", help="optional operations: refuse, ignore, or the own size")
     parser.add_argument("--mutate", type=int, default=0, help="calls to reply to wrongly, at random")
     parser.add_argument("--seed", type=int, default=8166, help="seed of that")

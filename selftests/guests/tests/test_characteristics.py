@@ -10,7 +10,7 @@ from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.connecting import PROVOKED
 from guests.lib.live import request as request_change
-from guests.lib.peer import Peer, peer
+from guests.lib.peer import peer
 from guests.lib.requester import MEANWHILE, carried_out, null
 from guests.lib.rules import rule
 from guests.lib.sight import details, served
@@ -151,17 +151,6 @@ def to_server(pair: Pair, what: str, announced: Announced) -> None:
     ), (what, shown)
 
 
-def told(pair: Pair, server: Peer, messages: list[bytes], what: str, count: int = 1) -> list[dict[str, object]]:
-    """Has the peer send messages, behind which a call is made; what the peer has received since."""
-    before = len(server.messages())
-    server.order("send", messages=[message.hex() for message in messages], count=count)
-    pair.client.run(f"ls {MOUNT_POINT}/{what} 2>&1 || true")
-    # The look-up, at least.
-    limit = 20 * pair.options.slowness
-    wait_until(lambda: any(m["name"] == what for m in server.messages()[before:]), f"no {what}", limit)
-    return server.messages()[before:]
-
-
 @test(
     "a server announces: {what}",
     *sorted({row for each in ANNOUNCED for row in each.rows}),
@@ -175,7 +164,7 @@ def to_client(pair: Pair, what: str, announced: Announced) -> None:
     with client, peer(pair, "--private-data", GOOD, "--operations", "ignore") as server, server.mounted():
         before = details(pair.client, server.port)
         assert (before["inline_call"].split()[0], before["odd_operations"]) == (str(BEFORE), "0"), before
-        got = told(pair, server, [announced.message(0x70000001)], "behind")
+        got = server.told([announced.message(0x70000001)], "behind")
         after = details(pair.client, server.port)
         errors = [(m["xid"], kind(m)) for m in got if m["proc"] == wire.RDMA_ERROR]
         assert errors == ([(0x70000001, "BAD_HEADER")] if announced.is_defective else []), (what, got)
@@ -361,7 +350,7 @@ def heard(pair: Pair, what: str, heard: Heard) -> None:
     """The client returns exactly this, counts what it drops, and calls go on over the same connection."""
     client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
     with client, peer(pair, "--private-data", GOOD, "--operations", "ignore") as server, server.mounted():
-        got = told(pair, server, [heard.message], "behind")
+        got = server.told([heard.message], "behind")
         returned = tuple(kind(m) for m in got if m["proc"] in (wire.RDMA_ERROR, wire.RDMA2_OPTIONAL))
         assert returned == heard.returned, (what, got)
         shown = details(pair.client, server.port)
@@ -385,13 +374,13 @@ def fickle(pair: Pair, count: int) -> None:
     ]
     client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
     with client, peer(pair, "--private-data", GOOD, "--operations", "ignore") as server, server.mounted():
-        told(pair, server, updates, "first")
+        server.told(updates, "first")
         before = details(pair.client, server.port)["memory"]
         # A few at a time, for which the client has Receives.
         for _ in range(count // 8):
             server.order("send", messages=[message.hex() for message in updates], count=4)
         for last, others in ((8192, updates), (LONGEST, updates[::-1])):
-            told(pair, server, others, f"behind-{last}")
+            server.told(others, f"behind-{last}")
             shown = details(pair.client, server.port)
             assert shown["inline_call"].split()[0] == str(last), shown
         assert shown["memory"] == before, (before, shown)
@@ -446,11 +435,11 @@ def responded(pair: Pair, what: str, response: Response) -> None:
 
     with client, peer(pair, "--private-data", GOOD, "--operations", "ignore") as server, server.mounted():
         (first,) = requests()
-        told(pair, server, [Announced("", (), (size(8192),)).message(0x70000001), respond(first, 0, 0, 0)], "begun")
+        server.told([Announced("", (), (size(8192),)).message(0x70000001), respond(first, 0, 0, 0)], "begun")
         request_change(pair.client, f"peer-receive-size={LONGEST}")
-        told(pair, server, [], "requested")
+        server.told([], "requested")
         first, second = requests()
-        told(pair, server, [respond(second, *response.subsets)], "responded")
+        server.told([respond(second, *response.subsets)], "responded")
         shown = details(pair.client, server.port)
         counts = {name: shown[name] for name in ("odd_operations", "malformed") if shown[name] != "0"}
         assert shown["inline_call"].split()[0] == str(response.size), (what, shown)
