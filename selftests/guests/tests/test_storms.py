@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from guests.harness.guest import Guest
 from guests.harness.network import CLIENT
-from guests.harness.pair import MOUNT_POINT, Pair, wait_until
+from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib import resources
 from guests.lib.connecting import PROVOKED
@@ -24,7 +24,7 @@ from guests.lib.nfsd import LINK_UP, START
 from guests.lib.parameters import parameters
 from guests.lib.requester import BARE, GETATTR, call, export_file, header, read_list, read_of, segment
 from guests.lib.rules import rule
-from guests.lib.sight import served
+from guests.lib.sight import ends, served
 from guests.lib.steady import Writer
 from guests.peer import wire
 from guests.peer.wire import words
@@ -65,6 +65,13 @@ def messages(pair: Pair) -> list[str]:
         header(read_list((0, segment(MEMORY))) + BARE[8:], wire.RDMA_NOMSG, xid=0x3000 + number) for number in range(4)
     ]
     return [*reads, *long_calls]
+
+
+def kept(pair: Pair, connects: int) -> None:
+    """The good client has made no other connection."""
+    assert transport(pair.client, MOUNT_POINT)["connect_count"] == connects, (
+        f"the good client has lost its connection: {ends(pair.client, NFS_PORT)}"
+    )
 
 
 def rounds(pair: Pair) -> range:
@@ -113,7 +120,7 @@ def storm(pair: Pair, kind: str, count: int) -> None:
             writer.finish()
             times.append(probe.finish())
         no_thread_hangs(pair)
-    assert transport(pair.client, MOUNT_POINT)["connect_count"] == before, "the good client has lost its connection"
+    kept(pair, before)
     pair.umount()
     print(
         f"# {found}; gone within {max(recoveries):.1f} s; names looked up (number, ms): calm {calm}, storm {times[-1]}"
