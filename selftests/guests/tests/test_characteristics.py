@@ -445,6 +445,10 @@ def responded(pair: Pair, what: str, response: Response) -> None:
         assert shown["inline_call"].split()[0] == str(response.size), (what, shown)
         assert counts == ({response.counter: "1"} if response.counter else {}), (what, shown)
         assert ("requested" in shown["peer_receive_size"]) == response.is_pending, (what, shown)
+        if not response.is_pending:
+            request_change(pair.client, f"peer-receive-size={LONGEST}")
+            server.told([], "again")
+            assert len(requests()) == 3, "its place is taken"
         assert len(server.of("established")) == 1, server.of("established")
 
 
