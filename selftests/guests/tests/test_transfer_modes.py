@@ -30,13 +30,12 @@ MODES = {
 }
 
 
-def in_mode(pair: Pair, mode: str) -> None:
-    """Calls of all sizes use the mode, and no other, and each byte arrives."""
-    try_mode(pair, mode)
+for mode, rows in MODES.items():
 
-
-for _mode, _rows in MODES.items():
-    test(_mode, *_rows, cases=[{"mode": _mode}])(in_mode)
+    @test("{mode}", *rows, cases=[{"mode": mode}])
+    def in_mode(pair: Pair, mode: str) -> None:
+        """Calls of all sizes use the mode, and no other, and each byte arrives."""
+        try_mode(pair, mode)
 
 
 # Lengths whose last word XDR pads, within a page and over several.

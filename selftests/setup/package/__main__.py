@@ -65,6 +65,11 @@ def check(kept: bool, text: str) -> None:
         raise Failed(text)
 
 
+def same(sums: list[str], where: str) -> None:
+    """Fails unless these checksums are of the same data."""
+    check(len(set(sums)) == 1, f"SHA-256 {where}: {sums}")
+
+
 def loaded(guest: Guest) -> str:
     """The names of the two modules that the kernel has."""
     names = {line.split()[0] for line in guest.run("cat /proc/modules").lines}
@@ -91,7 +96,7 @@ def move_data(guest: Guest, server: Guest, module: str) -> None:
         server.run(f"sha256sum </export/{name}").out,
         guest.run(f"sha256sum </mnt/nfs/{name}", 60).out,
     ]
-    check(len(set(sums)) == 1, f"SHA-256 here, on the server and read back: {sums}")
+    same(sums, "here, on the server and read back")
 
 
 def serve_data(guest: Guest, client: Guest, module: str) -> None:
@@ -112,7 +117,7 @@ def serve_data(guest: Guest, client: Guest, module: str) -> None:
         guest.run(f"sha256sum </srv/nfs/{name}").out,
         client.run(f"sha256sum </mnt/served/{name}", 60).out,
     ]
-    check(len(set(sums)) == 1, f"SHA-256 at the client, here and read back: {sums}")
+    same(sums, "at the client, here and read back")
     client.run("umount /mnt/served", 60)
     guest.run("systemctl stop nfs-server", 60)
 
