@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from guests.harness.pair import MOUNT_POINT, Late, Pair, wait_until
 from .mountstats import calls, transport
 
 NUMBERS = itertools.count()
+TRACE = "/sys/kernel/tracing/instances/recalls"
 
 
 def server_view(pair: Pair, file: str) -> str:
@@ -43,6 +45,30 @@ def returns(pair: Pair, expected: int) -> int:
     with suppress(Late):
         wait_until(lambda: calls(pair.client, MOUNT_POINT, "DELEGRETURN") >= expected, "", 10 * pair.options.slowness)
     return calls(pair.client, MOUNT_POINT, "DELEGRETURN")
+
+
+@contextmanager
+def unsent(pair: Pair) -> Iterator[Callable[[], int]]:
+    """Counts the recalls that nfsd gives up instead of sending, by its trace events.
+
+    nfsd4_run_cb_work() drops a callback when the client's last connection has gone and the next has not been bound yet, and
+    nothing makes it again: unless the client returns the delegation by itself, nfsd revokes it when a lease has passed.
+    """
+
+    def count() -> int:
+        last: dict[str, str] = {}
+        found = 0
+        for line in pair.server.run(f"cat {TRACE}/trace").lines:
+            if event := re.match(r"\s*(\S+) .*: (nfsd_cb_\w+):", line):
+                found += line.endswith("opcode=CB_RECALL") and last.get(event[1]) == "nfsd_cb_start"
+                last[event[1]] = event[2]
+        return found
+
+    pair.server.run("mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing")
+    events = " ".join(f"events/nfsd/nfsd_cb_{name}/enable" for name in ("start", "rpc_release", "destroy"))
+    pair.server.run(f"mkdir {TRACE}; cd {TRACE}; echo 1 | tee {events}")
+    yield count
+    pair.server.run(f"rmdir {TRACE}")
 
 
 def recall(pair: Pair) -> None:
