@@ -206,6 +206,7 @@ MODES = {
     "range-2-1": lambda q: [error(q, wire.ERR_VERS, 2, 1, vers=2)],
     "range-2-2": lambda q: [error(q, wire.ERR_VERS, 2, 2, vers=2)],
     "range-cut": lambda q: [error(q, wire.ERR_VERS, 1, vers=2), q.reply()],
+    "range-cut-alone": lambda q: [error(q, wire.ERR_VERS, 1, vers=2)],
     "error-4": lambda q: [error(q, 4, vers=2)],
     "error-4-other": lambda q: [Send(wire.error(q.xid ^ 1, q.credits, 4, vers=2)), q.reply()],
     "reply-1": lambda q: [q.reply(vers=1, direction=None)],

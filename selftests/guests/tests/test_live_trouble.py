@@ -11,10 +11,10 @@ from guests.harness.registry import test
 from guests.lib.connecting import PROVOKED
 from guests.lib.live import LARGE, SMALL, data_goes_both_ways, ends, request, shown, some_calls, until
 from guests.lib.peer import peer
-from guests.lib.requester import TAKES, carried_out, export_file, read_of, segment
+from guests.lib.requester import MEANWHILE, TAKES, carried_out, export_file, read_list, read_of, segment
 from guests.lib.rpcload import loaded
 from guests.lib.rules import rule
-from guests.lib.sight import details
+from guests.lib.sight import details, served
 from guests.peer import wire
 from guests.peer.wire import words
 
@@ -100,6 +100,66 @@ def poor(pair: Pair, how: str, cut: int) -> None:
     assert [each for each in operations(found) if each[0] in (wire.RESPXCH, wire.UPDXCH)] == [
         (wire.RESPXCH, pending),
         (wire.UPDXCH, old),
+    ], operations(found)
+
+
+@test(
+    "more calls than granted while Receives grow",
+    *("V1-35", "V1-36", "XC-62", "XC-70", "XC-98"),
+    server="ours",
+    device="rxe",
+)
+def crowded(pair: Pair) -> None:
+    """The client breaks its promise, not the server's: each call is served, and the change ends as it would have.
+
+    The server reads four bytes of each such call from a client whose frames are late, so the calls of a crowd overlap.
+    """
+    granted, crowds, each, after = 4, 3, 5, 64
+
+    def long(xid: int) -> str:
+        message = wire.rpc_call(xid, NFS, 3, 0)
+        chunk = read_list((len(message), segment(4))) + words(0, 0).hex()
+        return words(xid, 2, 32, wire.RDMA_MSG, wire.CALL).hex() + chunk + message.hex()
+
+    calls = [[0x4000 + crowd * each + number for number in range(each)] for crowd in range(crowds)]
+    confirmed = wire.optional(CONFIRM, 32, wire.REPLY, wire.RESPXCH, words(0, 0, 0)).hex()
+    order = {
+        "private_data": GOOD,
+        "memory": bytes(4).hex(),
+        "exchanges": [
+            [two()],
+            [init(0x2001, (wire.RBSIZ, SMALL)), two(0x2002)],
+            [want(0x3001, LARGE), *(long(xid) for xid in calls[0])],
+            *([long(xid) for xid in crowd] for crowd in calls[1:]),
+            # The server's own request comes at any time. A response to none is dropped.
+            *([confirmed, two(0x5000 + number)] for number in range(after)),
+            MEANWHILE,
+        ],
+    }
+    seen: list[dict[str, str]] = []
+
+    def look() -> None:
+        all_calls = 2 + crowds * each + after
+        wait_until(
+            lambda: [one for one in served(pair.server) if one["calls"] == str(all_calls)], "calls are missing", 60
+        )
+        seen.extend(served(pair.server))
+
+    settings = {"version": "2", "inline_max": LARGE, "credits": granted}
+    pair.client.run("tc qdisc replace dev eth0 root netem delay 15ms limit 100000")
+    with rule(pair.server, "two", side="server", peer=CLIENT.ipv4, **settings):
+        (found,) = carried_out(pair, order, until=look)
+    pair.client.run("tc qdisc del dev eth0 root")
+    assert "failed" not in found, found
+    assert int(seen[0]["excess_calls"]) >= crowds, seen
+    replies = [wire.decode(bytes.fromhex(reply))[0] for some in found["exchanges"] for reply in some]
+    answered = [reply["xid"] for reply in replies if reply["proc"] == wire.RDMA_MSG]
+    assert sorted(answered) == sorted(
+        [FIRST, 0x2002, *(xid for crowd in calls for xid in crowd), *(0x5000 + n for n in range(after))]
+    ), found
+    assert [each for each in operations(found) if each[0] in (wire.RESPXCH, wire.UPDXCH)] == [
+        (wire.RESPXCH, words(0, 0, 1, 1).hex()),
+        (wire.UPDXCH, words(wire.RBSIZ, 4, LARGE, 1).hex()),
     ], operations(found)
 
 
@@ -214,4 +274,19 @@ def suspected(pair: Pair) -> None:
     ):
         firsts = {m["connection"]: m["vers"] for m in reversed(server.messages())}
         assert sorted(firsts.items()) == [(1, 2), (2, 2), (3, 1), (4, 2)], firsts
+        assert details(pair.client, server.port)["protocol"] == "2 (of auto)"
+
+
+@test("an offer without an answer", "V2-15", "V2-16", "V2-50", "V2-71", device="rxe", allowed=PROVOKED, limit=150)
+def unanswered(pair: Pair) -> None:
+    """An error that is cut short is none. As the time to connect is up, the next connection offers version 2 again: one
+    loss raises no suspicion."""
+    with (
+        rule(pair.client, "two", peer=SERVER.ipv4, version="auto"),
+        peer(pair, "--private-data", GOOD, "--first-of-each", "range-cut-alone,right") as server,
+        server.mounted("timeo=600"),  # a call is to outlive that time
+    ):
+        firsts = {m["connection"]: m["vers"] for m in reversed(server.messages())}
+        assert sorted(firsts.items()) == [(1, 2), (2, 2)], firsts
+        assert [m["vers"] for m in server.messages() if m["connection"] == 1] == [2], server.messages()
         assert details(pair.client, server.port)["protocol"] == "2 (of auto)"
