@@ -18,10 +18,13 @@ from .events import FAULTS, NO_RULE, QUEUE, Scene, happen
 # What the events provoke, at warning level. The rest is a finding, and so is every report.
 PROVOKED = re.compile(
     r"nfs: server .* (not responding|OK)|rpcrdma(_rs)?\b|svcrdma|[Nn][Ff][Ss][Dd]: |lockd: |rxe\d*: |infiniband rxe0"
-    r"|rdma_rxe: |link is not ready|NFS(v4)?: |sunrpc: |fail_sunrpc|FAULT_INJECTION|callbacks suppressed|python3: page allocation"
+    r"|rdma_rxe: |link is not ready|NFS(v4)?: |sunrpc: |fail_sunrpc|FAULT_INJECTION|callbacks suppressed"
 )
-# The kernel's messages from the first to the last of these are about the memory that it reclaims.
-STARVING, FED = "invoked oom-killer", "Out of memory: Killed"
+# The first and the last line of the kernel's reports about the memory that an event takes.
+STARVING = {
+    "invoked oom-killer": "Out of memory: Killed",
+    "python3: page allocation failure": "Memory cgroup min protection",
+}
 PAIRS_OF_HANDS = 2  # events at the same time
 LIMIT = 60  # seconds for each step of the end, before stretching
 
@@ -135,17 +138,22 @@ class Cycle:
         if "WRONG DATA" in said or "status 2" in said:
             on_server = self.pair.server.run("ls -l /export/soak-*", LIMIT, check=False).out
             raise Finding(f"{said}on the server: {on_server}")
+        # After a restart of the server the client of NFSv4.0 finds a file too short until GETATTR. The
+        # in-tree transport at both ends shows the same.
+        if "for a moment" in said and self.plan.vers != "4.0":
+            raise Finding(f"a wrong size: {said}")
         if self.plan.end == "plain" and ("status" in said or ", 0 ended by an unmount" not in said):
             raise Finding(f"an error on a hard mount: {said}")
 
     def _judge_kernels(self) -> None:
-        starving: set[str] = set()
+        starving: dict[str, str] = {}
         for message in self.pair.kernel_messages():
-            if STARVING in message.text:
-                starving.add(message.guest)
+            for first, last in STARVING.items():
+                if first in message.text:
+                    starving.setdefault(message.guest, last)
             if message.guest in starving:
-                if FED in message.text:
-                    starving.discard(message.guest)
+                if starving[message.guest] in message.text:
+                    del starving[message.guest]
                 continue
             if klog.REPORTS.search(message.text) or (
                 klog.findings([message], ALLOWED) and not PROVOKED.search(message.text)

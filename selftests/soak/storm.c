@@ -28,6 +28,8 @@
 
 #define BLOCK 4096ul
 #define LARGEST (1ul << 20)
+#define PATIENCE 5 /* seconds for a size to be right */
+#define TRIES 10 /* to read where the file has data */
 
 /* What system calls return whose RPC calls a forced unmount has ended. */
 #define ERESTARTSYS 512
@@ -162,9 +164,34 @@ static void do_write(void)
 	memcpy(shadow + at, buffer, len);
 }
 
+/*
+ * Returns when the file has its size, which was too small, and prints a line. The caller of this
+ * program judges a size that is wrong for a moment.
+ */
+static void wait_for_size(size_t size)
+{
+	double end = now() + PATIENCE;
+	struct stat found;
+
+	do {
+		usleep(10000);
+		if (fstat(fd, &found))
+			fail("fstat");
+		if ((size_t)found.st_size == length) {
+			fprintf(stderr, "storm: %s had %zu bytes for a moment, not %zu\n", path, size,
+				length);
+			return;
+		}
+	} while (now() < end);
+	fprintf(stderr, "storm: WRONG DATA in %s: it has %zu bytes, not %zu\n", path,
+		(size_t)found.st_size, length);
+	exit(WRONG);
+}
+
 static void do_read(void)
 {
 	size_t len, at, done = 0;
+	int tries = 0;
 
 	if (!length)
 		return;
@@ -177,13 +204,11 @@ static void do_read(void)
 
 		if (n < 0)
 			fail("read");
-		if (n == 0) {
-			struct stat found = {};
-
-			fstat(fd, &found);
-			fprintf(stderr,
-				"storm: WRONG DATA in %s: nothing at %zu of %zu, and fstat() tells %zu\n",
-				path, at + done, length, (size_t)found.st_size);
+		if (n == 0 && ++tries < TRIES) {
+			wait_for_size(at + done);
+		} else if (n == 0) {
+			fprintf(stderr, "storm: WRONG DATA in %s: nothing at %zu of %zu\n", path,
+				at + done, length);
 			exit(WRONG);
 		}
 		done += n;
@@ -254,11 +279,8 @@ static void do_names(void)
 	move(other, path);
 	if (stat(path, &found))
 		fail("stat");
-	if ((size_t)found.st_size != length) {
-		fprintf(stderr, "storm: WRONG DATA in %s: it has %zu bytes, not %zu\n", path,
-			(size_t)found.st_size, length);
-		exit(WRONG);
-	}
+	if ((size_t)found.st_size != length)
+		wait_for_size(found.st_size);
 	if (draw() % 4 == 0)
 		list();
 }
