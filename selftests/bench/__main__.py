@@ -44,7 +44,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--visits", type=int, default=2, help="turns of each transport")
     parser.add_argument("--speed-visits", type=int, default=8, help="the same for measurements by the clock")
-    parser.add_argument("--only", choices=("count", "speed", "memory", "versions"), help="leave the rest out")
+    parser.add_argument(
+        "--only", choices=("count", "speed", "memory", "versions", "overhead"), help="leave the rest out"
+    )
     parser.add_argument("--kernel", choices=("test", "stock"), default="stock", help="the kernel of guests that count")
     parser.add_argument(
         "--timed-kernel",
@@ -148,6 +150,20 @@ def between_versions(args: argparse.Namespace) -> str:
         pair.stop()
 
 
+def overhead(args: argparse.Namespace) -> str:
+    """Counts our instructions in version 2 beside version 1, between two ends of ours; the server has both."""
+    options = BenchOptions(accel=accel.choose(BenchOptions()))
+    options.module = args.module or options.module
+    side = Side(CLIENT_SIDE)
+    options, counting = counted(options, side)
+    options = replace(options, server="ours", module_parameters="version=1")
+    samples, functions = BUILT / "overhead.csv", BUILT / "overhead-functions.csv"
+    with started(Lab(options, side, builds.of_versions(), counting)) as lab:
+        lab.server.run("echo 0 >/sys/module/rpcrdma_rs/parameters/version")
+        Measurement(lab, select(args.pattern or ["NULL"]), args.visits, samples, functions).run()
+    return table.versions(table.read_csv(samples))
+
+
 def by_the_clock(args: argparse.Namespace, side: Side, options: BenchOptions) -> speed.Values:
     """Measures by the clock."""
     options.memory = speed.CROWD_GUEST
@@ -188,6 +204,10 @@ def main() -> int:
     if args.only == "versions":
         with awake():
             print(between_versions(args))
+        return 0
+    if args.only == "overhead":
+        with awake():
+            print(overhead(args))
         return 0
     counts = args.only in (None, "count")
     # What is missing is told before the counts, which take most of an hour.

@@ -10,6 +10,7 @@ from pathlib import Path
 from guests.harness.guest import Guest
 
 OURS, IN_TREE, REPAIRED, CONTROL = "ours", "in-tree", "repaired", "control"
+VERSION_1, VERSION_2 = "version 1", "version 2"
 MODULES = {"ours": "rpcrdma_rs", "in-tree": "rpcrdma"}
 
 
@@ -20,6 +21,7 @@ class Build:
     name: str
     family: str
     file: Path | None = None  # none: the module that is in the guest anyway
+    parameters: str = ""
 
     @property
     def module(self) -> str:
@@ -35,6 +37,7 @@ class Build:
 
     def load(self, guest: Guest, parameters: str) -> None:
         """Loads the module; its dependencies were loaded with the guest's own module."""
+        parameters = f"{parameters} {self.parameters}"
         if self.file is not None:
             guest.run(f"insmod /share/{self.name}/{self.module}.ko {parameters}")
         elif self.family == "ours":
@@ -46,6 +49,11 @@ class Build:
     def unload(self, guest: Guest) -> None:
         """Unloads it; sunrpc drops its last references from a work queue, so this may take a moment."""
         guest.run(f"until rmmod {self.module}; do sleep 0.1; done; ! grep '^{self.module} ' /proc/modules", 20)
+
+
+def of_versions() -> list[Build]:
+    """Ours, as clients of either version of the protocol; the first is how the guest boots."""
+    return [Build(VERSION_1, "ours", parameters="version=1"), Build(VERSION_2, "ours", parameters="version=2")]
 
 
 def chosen(names: list[str], repaired: Path, ours: Path, others: list[str]) -> list[Build]:

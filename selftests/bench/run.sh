@@ -21,7 +21,7 @@ case " $* " in
 esac
 PACKAGE=bench "$selftests/guests/run.sh" "$@"
 case " $* " in
-*" --list "* | *" --help "* | *" -h "*) exit ;;
+*" --list "* | *" --help "* | *" -h "* | *" --only overhead "*) exit ;;
 esac
 case " $* " in
 *" --side server "*) "$enter" selftests/bench/tools.sh plots out/bench/server ;;

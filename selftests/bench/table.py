@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from .builds import VERSION_1, VERSION_2
 from .events import EVENTS
 from .symbols import PARTS
 
@@ -177,6 +178,21 @@ def lines(records: list[Record]) -> list[Line]:
         name, kind, build = (str(record[column]) for column in ("row", "kind", "build"))
         found.setdefault(name, Line(name, kind, {name: [] for name in builds})).samples[build].append(record)
     return [line for line in found.values() if all(line.samples.values())]
+
+
+def versions(records: list[Record]) -> str:
+    """Our own instructions and all in each version of the protocol, and their ratios, version 2 / version 1."""
+    found: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        found.setdefault(str(record["row"]), {}).setdefault(str(record["build"]), []).append(record)
+    text = [f"{'instructions per operation, by version':{NAME}} {'own':>21} {'all':>25}"]
+    for name, samples in found.items():
+        cells = []
+        for column, width in (("transport", 6), ("instructions", 8)):
+            one, two = (Line(name, "", samples).middle(build, column) for build in (VERSION_1, VERSION_2))
+            cells.append(f"{one:>{width},.0f} {two:>{width},.0f} {two / one:7.3f}")
+        text.append(f"{name:{NAME}} {cells[0]} {cells[1]}")
+    return "\n".join(text)
 
 
 def table(records: list[Record]) -> str:
