@@ -75,13 +75,22 @@ ACCEPTS_BY_SIW = [
 
 for title, rows, accepted, expected in ACCEPTS:
     case = {"what": title, "bytes": accepted, "received": GOOD, "call": 4096, "reply": 4096, **expected}
-    test("the peer's private data: {what}", *rows, "PD-18", limit=60, device="rxe", cases=[case], core=True)(
-        accepted_with
-    )
+    test(
+        "the peer's private data: {what}",
+        *rows,
+        "PD-18",
+        limit=60,
+        device="rxe",
+        client="ours",
+        cases=[case],
+        core=True,
+    )(accepted_with)
 
 for title, rows, accepted, expected in ACCEPTS_BY_SIW:
     case = {"what": title, "bytes": accepted, "received": GOOD, "call": 4096, "reply": 4096, **expected}
-    test("siw: the peer's private data: {what}", *rows, "V1-142", limit=60, device="siw", cases=[case])(accepted_with)
+    test("siw: the peer's private data: {what}", *rows, "V1-142", limit=60, device="siw", client="ours", cases=[case])(
+        accepted_with
+    )
 
 
 @test("RDMA Reads in flight are as many as the device takes", "V1-38", limit=60, device="rxe", core=True)
@@ -95,7 +104,7 @@ def reads_in_flight(pair: Pair) -> None:
     assert {(int(responder, 0), int(initiator, 0)) for responder, initiator in found} == {(min(limit, 255), 0)}, found
 
 
-@test("a new connection is a new exchange", "PD-19", "PD-20", "PD-46", limit=90, device="rxe")
+@test("a new connection is a new exchange", "PD-19", "PD-20", "PD-46", limit=90, device="rxe", client="ours")
 def afresh(pair: Pair) -> None:
     """The values of the parameters hold from the next connection on; the private data of a reject does not count."""
     accepted, refused = "f6ab0e180101ffff", "f6ab0e1801000000"
@@ -128,6 +137,7 @@ SETTINGS = [{"send": size, "receive": size, "remote": 1, **LARGEST} for size in 
     *("PD-3", "PD-4", "PD-5", "PD-6", "PD-8", "PD-9", "PD-10", "PD-14", "PD-16", "PD-18", "PD-26", "PD-50"),
     limit=90,
     device="rxe",
+    client="ours",
     cases=SETTINGS,
 )
 def settings(pair: Pair, send: int, receive: int, remote: int, peer_send: int, peer_receive: int) -> None:
@@ -165,6 +175,7 @@ BAD_VALUES = ["1023", "262145", "0", "-1", "many", "4096x"]
     *("PD-12", "PD-11"),
     limit=60,
     device="rxe",
+    client="ours",
     allowed=(r"parameter max_inline_(send|receive): \d+ is not in 1024\.\.262144",),
 )
 def bad_values(pair: Pair) -> None:
@@ -191,6 +202,7 @@ MIB = 1 << 20
     *("PD-1", "PD-13", "PD-14", "PD-19", "PD-20", "PD-21", "PD-48", "V1-33", "V1-42"),
     limit=120,
     device="rxe",
+    client="ours",
     allowed=PROVOKED,
     cases=[{"size": size, "vers": vers} for size in (1024, 65536) for vers in ("3", "4.2")],
 )

@@ -95,6 +95,7 @@ def recalls_under_load(pair: Pair, credits: int) -> None:
     "PD-20",
     limit=400,
     device="rxe",
+    client="ours",
     cases=[{"count": 60}],
 )
 def recalls_with_disconnects(pair: Pair, count: int) -> None:

@@ -123,6 +123,7 @@ def log(pair: Pair) -> str:
     limit=120,
     allowed=PROVOKED,
     device="rxe",
+    client="ours",
 )
 def neighbour(pair: Pair) -> None:
     """The connection manager calls the server unreachable while the connection still works: that ends it, once."""
@@ -187,6 +188,7 @@ echo 1 >/sys/fs/nfs/$device/shutdown
     limit=180,
     allowed=PROVOKED,
     device="rxe",
+    client="ours",
     cases=[{"moment": moment, "vers": vers} for moment in ("attempt", "pause") for vers in ("3", "4.2")],
 )
 def silence(pair: Pair, moment: str, vers: str) -> None:
