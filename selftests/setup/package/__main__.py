@@ -118,7 +118,7 @@ def serve_data(guest: Guest, client: Guest, module: str) -> None:
         client.run(f"sha256sum </mnt/served/{name}", 60).out,
     ]
     same(sums, "at the client, here and read back")
-    client.run("umount /mnt/served", 60)
+    client.run(f"rm /mnt/served/{name}; umount /mnt/served", 60)
     guest.run("systemctl stop nfs-server", 60)
 
 
