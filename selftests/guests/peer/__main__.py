@@ -56,6 +56,7 @@ class Server:
         self.begun = set()  # numbers of the connections that have brought a call
         self.armed = {}  # NFS procedure -> mode
         self.used = set()
+        self.operations = []  # xids of operations that are to be refused
         self.last_handle = self.last_middle = None
         self.held = []  # (connection, query)
         self.kept = []  # (connection, query, handle)
@@ -147,10 +148,16 @@ class Server:
                 self.last_handle, self.last_middle = chunk[0]["handle"], chunk[len(chunk) // 2]["handle"]
 
     def operated(self, connection, header):
-        """An optional operation of version 2: refused, answered with a size, or ignored, by the options."""
+        """
+        An optional operation of version 2: refused (with `refuse-both` not before a request has come, too), answered
+        with a size, or ignored, by the options.
+        """
         how, xid = self.options.operations, header["xid"]
-        if how == "refuse" and header["direction"] == wire.CALL:
-            connection.send(wire.error(xid, self.credits, wire.INVAL_OPTION, vers=2))
+        if how.startswith("refuse") and header["direction"] == wire.CALL:
+            self.operations.append(xid)
+            if how == "refuse" or header["operation"] == wire.REQXCH:
+                while self.operations:
+                    connection.send(wire.error(self.operations.pop(0), self.credits, wire.INVAL_OPTION, vers=2))
         elif how.isdigit() and header["operation"] == wire.INITXCH:
             start = wire.characteristics((wire.RBSIZ, int(how)))
             connection.send(wire.optional(1, 1, wire.CALL, wire.INITXCH, start + wire.words(0)))
@@ -312,7 +319,9 @@ def main():
         type=lambda text: [check_mode(mode) for mode in text.split(",")],
         help="likewise, the first call of each connection, by comma; the last is for all further ones",
     )
-    parser.add_argument("--operations", default="refuse", help="optional operations: refuse, ignore, or the own size")
+    parser.add_argument(
+        "--operations", default="refuse", help="optional operations: refuse, refuse-both, ignore, or the own size"
+    )
     parser.add_argument("--mutate", type=int, default=0, help="calls to reply to wrongly, at random")
     parser.add_argument("--seed", type=int, default=8166, help="seed of that")
     parser.add_argument("--credits", type=int, default=32, help="credits to grant")
