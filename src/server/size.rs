@@ -31,7 +31,7 @@ pub(super) const MOST_CALLBACKS: u32 = 16;
 pub(super) const MIN_CREDITS: u32 = 4;
 
 /// The most Receives that are posted at a time. They are good for no credit until then.
-const RECV_BATCH: u32 = 8;
+pub(super) const RECV_BATCH: u32 = 8;
 
 /// The wanted size of a connection.
 #[derive(Clone, Copy)]

@@ -24,6 +24,23 @@ pub(crate) fn grant(requested: u32, posted: u32, reverse: u32, most: u32) -> u32
         .max(1)
 }
 
+/// The grant that follows `last`, where the Receives are good for `possible` of the `wanted` calls,
+/// and are posted again in batches of `batch`.
+///
+/// A grant that followed each batch would change with each reply, and have the client adapt its
+/// window each time: it rises to all that is wanted, or by a batch at least. A small one doubles at
+/// least: where Receives are few, the batch is no measure.
+#[inline]
+pub(crate) fn steady(last: u32, possible: u32, wanted: u32, batch: u32) -> u32 {
+    let step = batch.min(last);
+
+    if possible >= wanted || possible.saturating_sub(last) >= step {
+        possible
+    } else {
+        possible.min(last)
+    }
+}
+
 /// The Receives that a grant of `credits` calls takes, besides `reverse` ones for replies in the
 /// reverse direction.
 #[inline]
@@ -68,6 +85,27 @@ mod tests {
         ] {
             assert_eq!(grant(requested, posted, reverse, most), expected);
         }
+    }
+
+    // V1-34: the grant falls with the Receives; it rises to all that is wanted, or by a batch.
+    #[test]
+    fn batches() {
+        for (last, possible, expected) in [
+            (32, 32, 32),
+            (32, 39, 32),
+            (32, 40, 40),
+            (32, 31, 31),
+            (127, 128, 128),
+            (128, 127, 127),
+            (1, 32, 32),
+            (1, 2, 2),
+            (4, 7, 4),
+            (4, 8, 8),
+            (u32::MAX, 1, 1),
+        ] {
+            assert_eq!(steady(last, possible, 128, 8), expected);
+        }
+        assert_eq!(steady(1, 3, 3, 8), 3);
     }
 
     // V1-34, BI-13: with the Receives of a grant, no less than that is granted.

@@ -9,6 +9,7 @@ use kernel::sync::atomic::{
     Release, //
 };
 
+use super::super::size::RECV_BATCH;
 use crate::{
     os::series::fetch_sub,
     proto::responder::grant, //
@@ -77,12 +78,14 @@ impl Receives {
     }
 
     /// The grant in a reply to a client that requested `requested` credits, on a connection that
-    /// allows `most`.
+    /// allows `most`. It becomes the last one.
     ///
     /// A call that is served needs no Receive: its credit comes back to the client with its reply,
     /// while the Receive that it came into is posted again before that.
     pub(super) fn grant(&self, requested: u32, most: u32) -> u32 {
-        let granted = self.possible(requested, most);
+        let possible = self.possible(requested, most);
+        let wanted = requested.min(most);
+        let granted = grant::steady(self.granted(), possible, wanted, RECV_BATCH);
 
         self.granted.store(granted, Relaxed);
         granted
@@ -187,7 +190,8 @@ mod tests {
         assert_eq!(receives.grant(128, 128), 32);
         // The Receive is posted again, and the call still served.
         receives.posted(1);
-        assert_eq!(receives.grant(128, 128), 33);
+        assert_eq!(receives.grant(128, 128), 32);
+        assert_eq!(receives.grant(33, 128), 33);
         receives.ended();
         assert_eq!(receives.grant(128, 128), 32);
         receives.completed();
@@ -207,8 +211,9 @@ mod tests {
         let all = receives.grant(128, 128);
         receives.spare(1);
         assert_eq!(receives.grant(128, 128), all.wrapping_sub(1));
+        // A grant rises by a batch at least.
         receives.spare(0);
-        assert_eq!(receives.grant(128, 128), all);
+        assert_eq!(receives.grant(128, 128), all.wrapping_sub(1));
         // V1-36.
         assert_eq!(receives.grant_requested(1, 128), 1);
         assert_eq!(receives.requested(), 1);
@@ -216,6 +221,34 @@ mod tests {
         receives.ended();
         receives.ended();
         assert!(receives.grant(8, 128) == 8 && receives.grant(128, 16) == 16);
+    }
+
+    /// The first Receives, which come back in batches, are good for the same grant in each reply; none
+    /// is kept for the replies to calls of the server that a later batch would be granted.
+    #[test]
+    fn batches() {
+        let receives = Receives::new();
+
+        receives.posted(41);
+        for call in 0..40 {
+            receives.completed();
+            receives.begun();
+            if call % 8 == 7 {
+                receives.posted(8);
+            }
+            let granted = receives.grant(128, 128);
+            assert!(
+                granted
+                    == if call < 7 {
+                        40u32.saturating_sub(call)
+                    } else {
+                        34
+                    }
+            );
+            receives.ended();
+        }
+        receives.reserve(16, 0);
+        assert!(receives.reserved() <= 8 && receives.grant(128, 128) >= 32);
     }
 
     /// The first Receives are enough until half of the calls that they are good for have come.
