@@ -269,10 +269,6 @@ impl Connection {
         if self.window.abandoned_calls() != 0 {
             self.end_if_exhausted();
         }
-        // An operation may have waited for it.
-        if self.wire() == Wire::V2 {
-            self.agreement.characteristics.sizes.stir();
-        }
     }
 
     /// Sets sunrpc's congestion window to the number of calls that the last grant allows.

@@ -135,11 +135,9 @@ impl Sender {
         }
         self.send_response()?;
         while let Some((held, takes_credit)) = characteristics.due() {
-            if takes_credit && !connection.window.spares_another(held) {
-                // A larger grant stirs.
-                break;
-            }
-            if (takes_credit && !self.claim_credit(held)) || !self.send_operation(newest)? {
+            let has_credit = !takes_credit
+                || (connection.window.spares_another(held) && self.claim_credit(held));
+            if !has_credit || !self.send_operation(newest)? {
                 // The next call looks again.
                 characteristics.sizes.stir();
                 break;
