@@ -14,8 +14,8 @@
 //!     memory; `outbox`, the messages that wait for room; `space`, the space for more calls;
 //!   - `callback`: calls to the client;
 //!   - `receives`: the Receives, and the credits that they are good for; `growth`;
-//!   - `show`: its file.
-//! - [`connections`]: the list of all; [`stats`]: their counters; [`sysctl`]: sums of some.
+//!   - `show`: its file; `list`: all connections.
+//! - [`stats`]: their counters; [`sysctl`]: sums of some.
 //!
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no
 //! room in the send queue waits as bytes of its own, and the completion handler posts it.
@@ -29,7 +29,6 @@
 mod accept;
 mod admission;
 mod connection;
-mod connections;
 mod listener;
 mod memory;
 mod refused;
@@ -47,7 +46,7 @@ use crate::{
     sunrpc, //
 };
 
-pub(crate) use connections::{
+pub(crate) use connection::list::{
     end,
     init, //
 };
@@ -80,5 +79,5 @@ impl Registrations {
 
 /// Prints the lines of all connections.
 pub(crate) fn lines(seq: &SeqFile) {
-    connections::for_each(|connection| connection.line(seq));
+    connection::list::for_each(|connection| connection.line(seq));
 }

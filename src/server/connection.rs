@@ -8,6 +8,7 @@ mod calls;
 mod characteristics;
 mod close_reason;
 mod growth;
+pub(super) mod list;
 mod open;
 mod outbox;
 mod read;
@@ -42,6 +43,7 @@ use self::{
     calls::Calls,
     characteristics::Characteristics,
     close_reason::CloseReason,
+    list::Entry,
     outbox::Outbox,
     receives::Receives,
     tenure::Tenure,
@@ -49,7 +51,6 @@ use self::{
 };
 use super::{
     admission::Admission,
-    connections::Entry,
     refused::RefusedCalls,
     stats::Stats, //
 };

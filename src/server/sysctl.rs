@@ -2,7 +2,7 @@
 
 //! Settings and sums of counters in `/proc/sys/sunrpc/svc_rdma`.
 
-use super::connections;
+use super::connection::list;
 use crate::{
     os::sysctl::{
         Number,
@@ -19,10 +19,10 @@ use crate::{
 
 /// The sums of [`Stats::summed`](super::stats::Stats::summed). They grow by one for each Receive,
 /// for each segment read or written, and for each message that waits.
-static RECEIVED: Sum = Sum::new(|| connections::sum(0));
-static READ: Sum = Sum::new(|| connections::sum(1));
-static WRITTEN: Sum = Sum::new(|| connections::sum(2));
-static STARVED: Sum = Sum::new(|| connections::sum(3));
+static RECEIVED: Sum = Sum::new(|| list::sum(0));
+static READ: Sum = Sum::new(|| list::sum(1));
+static WRITTEN: Sum = Sum::new(|| list::sum(2));
+static STARVED: Sum = Sum::new(|| list::sum(3));
 
 /// The names are those of the in-tree transport.
 pub(super) static NUMBERS: Numbers<12> = Numbers::new([

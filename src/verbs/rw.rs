@@ -59,6 +59,7 @@ mod handler;
 mod make;
 mod pages;
 mod pool;
+mod post;
 mod split;
 mod transfer;
 

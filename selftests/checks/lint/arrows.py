@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks that rooms of the module use only rooms below them (Documentation/architecture.rst).
 
-Usage: arrows.py SRC [--circles]. A file uses the paths of its `use` items and paths that begin with `crate`, tests left
-out; of names that are passed on, the origin counts. Not more than two files may use each other in a circle; --circles
-lists those, too. A version of the protocol is named in `proto` alone, by its own files and by `wire`, the door.
+Usage: arrows.py SRC. A file uses the paths of its `use` items and paths that begin with `crate`, tests left out; of
+names that are passed on, the origin counts. No files may use each other in a circle, but a file and those of its
+directory. A version of the protocol is named in `proto` alone, by its own files and by `wire`, the door.
 """
 
 from __future__ import annotations
@@ -146,9 +146,8 @@ def main() -> int:
                 print(f"{path.relative_to(src)}: {'::'.join(used)} is in a room that is not below {room[0]}")
                 bad = 1
     for circle in circles(arrows):
-        if len(circle) > 2 or "--circles" in sys.argv:
-            print(f"a circle of {len(circle)} files: {', '.join('::'.join(module) for module in circle)}")
-        bad |= len(circle) > 2
+        print(f"a circle of {len(circle)} files: {', '.join('::'.join(module) for module in circle)}")
+        bad = 1
     return bad
 
 

@@ -101,7 +101,7 @@ mod module {
         mod stack;
         #[cfg(test)]
         mod mr {
-            use crate::stand_ins::{chain, list, registration};
+            use crate::stand_ins::{chain, list, pool};
 
             pub(super) mod kept;
         }

@@ -47,9 +47,11 @@ pub(crate) mod prelude {
     }
 }
 
-/// Registrations.
-pub(crate) mod registration {
-    use super::{chain::Chain, pool::MrPool, sync::Arc};
+/// The pool of registrations.
+pub(crate) mod pool {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::{chain::Chain, sync::Arc};
     use crate::explorer::Plain;
 
     pub(crate) type MrChain<S> = Chain<S>;
@@ -58,13 +60,6 @@ pub(crate) mod registration {
         pub(crate) pool: Option<Arc<MrPool>>,
         pub(crate) memory: Plain,
     }
-}
-
-/// The pool of registrations.
-pub(crate) mod pool {
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-    use super::chain::Chain;
 
     /// Counts the registrations that come back.
     #[derive(Default)]
@@ -86,7 +81,7 @@ pub(crate) mod pool {
 pub(crate) mod chain {
     use std::{marker::PhantomData, ptr::NonNull};
 
-    use super::registration::Mr;
+    use super::pool::Mr;
 
     pub(crate) struct Invalidated;
 
@@ -119,8 +114,7 @@ pub(crate) mod chain {
 pub(crate) mod list {
     use super::{
         chain::{Chain, Invalidated},
-        pool::MrPool,
-        registration::Mr,
+        pool::{Mr, MrPool},
         sync::Arc,
     };
     use crate::explorer::Plain;

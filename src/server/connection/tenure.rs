@@ -13,11 +13,11 @@ use kernel::{
 };
 
 use super::{
-    super::connections::{
+    close_reason::CloseReason,
+    list::{
         self,
         Entry, //
-    },
-    close_reason::CloseReason, //
+    }, //
 };
 
 /// The time that a connection exists.
@@ -36,7 +36,7 @@ impl Tenure {
     /// The time of a new connection, which has no place yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            number: connections::number(),
+            number: list::number(),
             entry <- new_spinlock!(None, "rpcrdma_rs::Tenure::entry"),
             ended: SetOnce::new(),
         })

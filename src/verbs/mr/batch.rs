@@ -13,12 +13,14 @@ use super::{
         Mapped, //
     },
     list::MrList,
-    pool::MrPool,
+    pool::{
+        Mr,
+        MrChain,
+        MrPool, //
+    },
     registration::{
         Access,
         HeadTail,
-        Mr,
-        MrChain,
         NotMapped,
         Region, //
     },

@@ -18,10 +18,10 @@ use super::{
         Registered, //
     },
     list::MrList,
-    pool::MrPool,
-    registration::{
+    pool::{
         Mr,
-        MrChain, //
+        MrChain,
+        MrPool, //
     }, //
 };
 use crate::{

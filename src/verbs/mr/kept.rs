@@ -16,7 +16,7 @@ use kernel::sync::atomic::{
 use super::{
     chain::Invalidated,
     list::MrList,
-    registration::{
+    pool::{
         Mr,
         MrChain, //
     }, //

@@ -18,12 +18,14 @@ use super::{
         Mapped,
         Registered, //
     },
-    pool::MrPool,
+    pool::{
+        Mr,
+        MrChain,
+        MrPool, //
+    },
     registration::{
         Access,
         HeadTail,
-        Mr,
-        MrChain,
         Region, //
     }, //
 };

@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The unused registrations of a connection, and its registrations that wait for the drain.
+//! The registrations of a connection: unused ones, and those that wait for the drain.
 
-use core::ptr::NonNull;
+use core::{
+    mem::offset_of,
+    ops::{
+        Deref,
+        DerefMut, //
+    },
+    ptr::{
+        null_mut,
+        NonNull, //
+    }, //
+};
 
 use kernel::{
     new_spinlock,
@@ -19,15 +29,14 @@ use kernel::{
 
 use super::{
     chain::{
+        Chain,
         Invalidated,
+        Linked,
         Mapped,
         Registered,
         Unposted, //
     },
-    registration::{
-        Mr,
-        MrChain, //
-    }, //
+    registration::Registration, //
 };
 use crate::os::series::fetch_sub;
 use crate::{
@@ -46,6 +55,99 @@ use crate::{
         QpOwner, //
     }, //
 };
+
+/// Registrations in the state `S`.
+pub(crate) type MrChain<S> = Chain<Mr, S>;
+
+/// A registration of a pool. The completion entry comes first: the completion of an invalidation
+/// leads back to its registration by it. Only its owner has a pointer to it.
+///
+/// In a box it is not posted; one that may be is part of a [`Chain`].
+///
+/// # Invariants
+///
+/// The invalidation of `registration` completes to `cqe`.
+#[repr(C)]
+pub(crate) struct Mr {
+    cqe: bindings::ib_cqe,
+    /// Dropped before the reference to the pool, which has one to the domain.
+    registration: Registration,
+    /// The next one of the chain.
+    next: *mut Mr,
+    /// The pool that it is from, as long as it is the first of a list.
+    pub(super) pool: Option<Arc<MrPool>>,
+    /// The context of the invalidation that this registration's completion ends: it is the first of
+    /// a chain whose invalidation is posted.
+    pub(super) invalidation: Option<usize>,
+}
+
+// SAFETY: A registration has no thread affinity, and neither has its place in a chain.
+unsafe impl Send for Mr {}
+
+// SAFETY: The two functions use the same field, which is null at first and which nothing else sets.
+unsafe impl Linked for Mr {
+    #[inline(always)]
+    fn next(&self) -> *mut Self {
+        self.next
+    }
+
+    #[inline(always)]
+    unsafe fn set_next(&mut self, next: *mut Self) {
+        self.next = next;
+    }
+}
+
+impl Mr {
+    /// A registration in the domain `pd` for up to `pages` pages. The request for it completes to
+    /// `reg_cqe`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registration::new`].
+    fn new(
+        callbacks: &MrCallbacks,
+        pd: &Pd,
+        pages: u32,
+        reg_cqe: *mut bindings::ib_cqe,
+    ) -> Result<KBox<Self>> {
+        const { assert!(offset_of!(Self, cqe) == 0) };
+        let mut mr = KBox::new(
+            Self {
+                cqe: bindings::ib_cqe {
+                    done: Some(callbacks.invalidate),
+                },
+                registration: Registration::new(pd, pages)?,
+                next: null_mut(),
+                pool: None,
+                invalidation: None,
+            },
+            GFP_KERNEL,
+        )?;
+        let inv_cqe = &raw mut mr.cqe;
+
+        // INVARIANT: Set here; no registration leaves its box, and nothing exchanges two.
+        // SAFETY: The first entry is the pool's, which outlives its registrations, the second that
+        // of the box.
+        unsafe { mr.registration.fill_requests(reg_cqe, inv_cqe) };
+        Ok(mr)
+    }
+}
+
+impl Deref for Mr {
+    type Target = Registration;
+
+    #[inline(always)]
+    fn deref(&self) -> &Registration {
+        &self.registration
+    }
+}
+
+impl DerefMut for Mr {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Registration {
+        &mut self.registration
+    }
+}
 
 struct Lists {
     free: Option<MrChain<Invalidated>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One registration; only its owner has a pointer to it.
+//! One registration: a table of memory, its mapping for the device, and the requests for both.
 
 use core::ptr::{
     null_mut,
@@ -18,16 +18,9 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::{
-    chain::{
-        Chain,
-        Linked, //
-    },
-    pool::MrPool,
-    table::{
-        Extent,
-        Table, //
-    }, //
+use super::table::{
+    Extent,
+    Table, //
 };
 use crate::{
     bindings,
@@ -37,10 +30,7 @@ use crate::{
         Runs,
         PAGE_SIZE, //
     },
-    verbs::{
-        completion::MrCallbacks,
-        Pd, //
-    }, //
+    verbs::Pd, //
 };
 
 /// The peer's access to the memory.
@@ -119,39 +109,14 @@ impl HeadTail {
     pub(super) const NONE: Self = Self { head: 0, tail: 0 };
 }
 
-/// Registrations in the state `S`.
-pub(crate) type MrChain<S> = Chain<Mr, S>;
-
-// SAFETY: The two functions use the same field, which is null at first and which nothing else sets.
-unsafe impl Linked for Mr {
-    #[inline(always)]
-    fn next(&self) -> *mut Self {
-        self.next
-    }
-
-    #[inline(always)]
-    unsafe fn set_next(&mut self, next: *mut Self) {
-        self.next = next;
-    }
-}
-
-/// One registration. The completion entry comes first: the completion of an invalidation leads back
-/// to its registration by it.
-///
-/// In a box it is not posted; one that may be is part of a [`Chain`].
+/// One registration.
 ///
 /// # Invariants
 ///
 /// `raw` is a valid registration that belongs to this value. The first `nents` entries of `sg` are
 /// mapped for its device, in the direction of `access`.
-#[repr(C)]
-pub(crate) struct Mr {
-    cqe: bindings::ib_cqe,
+pub(crate) struct Registration {
     raw: NonNull<bindings::ib_mr>,
-    /// The next one of the chain.
-    next: *mut Mr,
-    /// The pool that it is from, as long as it is the first of a list.
-    pub(super) pool: Option<Arc<MrPool>>,
     /// The bounce page for head and tail of a coalesced registration, once allocated: the head at
     /// its end, the tail at its beginning, so that neither leaves a gap to the pages between them.
     bounce: KVec<u8>,
@@ -164,13 +129,10 @@ pub(crate) struct Mr {
     pub(super) access: Access,
     pub(super) reg: bindings::ib_reg_wr,
     pub(super) inv: bindings::ib_send_wr,
-    /// The context of the invalidation that this registration's completion ends: it is the first of
-    /// a chain whose invalidation is posted.
-    pub(super) invalidation: Option<usize>,
 }
 
 // SAFETY: A registration has no thread affinity.
-unsafe impl Send for Mr {}
+unsafe impl Send for Registration {}
 
 /// A list of `pages` entries, at least one.
 ///
@@ -191,56 +153,50 @@ fn entries(pages: u32) -> Result<KVec<bindings::scatterlist>> {
     Ok(sg)
 }
 
-impl Mr {
-    pub(super) fn new(
-        callbacks: &MrCallbacks,
-        pd: &Pd,
-        pages: u32,
-        reg_cqe: *mut bindings::ib_cqe,
-    ) -> Result<KBox<Self>> {
+impl Registration {
+    /// A registration in the domain `pd` for up to `pages` pages, at least one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or the driver's error.
+    pub(super) fn new(pd: &Pd, pages: u32) -> Result<Self> {
         let sg = entries(pages)?;
         // SAFETY: By its type invariants the domain is valid.
         let raw = from_err_ptr(unsafe {
             bindings::ib_alloc_mr(pd.as_ptr(), bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, pages)
         })?;
-        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
-        // INVARIANT: Allocated above; nothing is mapped.
-        let mut mr = KBox::new(
-            Self {
-                cqe: bindings::ib_cqe {
-                    done: Some(callbacks.invalidate),
-                },
-                raw,
-                next: null_mut(),
-                pool: None,
-                bounce: KVec::new(),
-                head_tail: HeadTail::NONE,
-                sg,
-                nents: 0,
-                held: None,
-                access: Access::RemoteRead,
-                reg: pin_init::zeroed(),
-                inv: pin_init::zeroed(),
-                invalidation: None,
-            },
-            GFP_KERNEL,
-        )?;
 
-        mr.fill_requests(reg_cqe);
-        Ok(mr)
+        // INVARIANT: Allocated above; nothing is mapped.
+        Ok(Self {
+            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+            bounce: KVec::new(),
+            head_tail: HeadTail::NONE,
+            sg,
+            nents: 0,
+            held: None,
+            access: Access::RemoteRead,
+            reg: pin_init::zeroed(),
+            inv: pin_init::zeroed(),
+        })
     }
 
-    /// Fills in the words of both work requests that never change. One is the address of a field:
-    /// the registration is in its box, which it does not leave.
-    fn fill_requests(&mut self, reg_cqe: *mut bindings::ib_cqe) {
+    /// Fills in the words of both work requests that never change; they complete to these entries.
+    ///
+    /// # Safety
+    ///
+    /// The entries must be there as long as a request may be posted.
+    pub(super) unsafe fn fill_requests(
+        &mut self,
+        reg_cqe: *mut bindings::ib_cqe,
+        inv_cqe: *mut bindings::ib_cqe,
+    ) {
         self.reg.mr = self.raw.as_ptr();
         self.reg.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
         self.inv.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
-        let cqe = &raw mut self.cqe;
         // SAFETY: Both write the union field that kernel consumers use.
         unsafe {
             *self.reg.wr.__bindgen_anon_1.wr_cqe.as_mut() = reg_cqe;
-            *self.inv.__bindgen_anon_1.wr_cqe.as_mut() = cqe;
+            *self.inv.__bindgen_anon_1.wr_cqe.as_mut() = inv_cqe;
         }
     }
 
@@ -426,9 +382,9 @@ fn bounce_runs(part: &mut [u8]) -> LinearRuns<'_> {
     unsafe { LinearRuns::new(part.as_mut_ptr(), part.len()) }
 }
 
-impl Drop for Mr {
+impl Drop for Registration {
     /// Process context. No posted request refers to the registration: one that may be posted is
-    /// part of a chain, and becomes a box only after the drain.
+    /// in a chain, and is dropped only after the drain.
     fn drop(&mut self) {
         // First the end of all access, then of the mapping.
         // SAFETY: By the type invariants the registration belongs to this value. No posted request

@@ -9,15 +9,15 @@ use kernel::{
 
 use super::{
     pool::{
-        completed,
-        Done,
+        Memory,
+        Sinks,
+        TransferSize,
         Transfers, //
     },
-    transfer::{
-        Memory,
-        Sinks, //
-    },
-    TransferSize, //
+    post::{
+        completed,
+        Done, //
+    }, //
 };
 use crate::{
     bindings,

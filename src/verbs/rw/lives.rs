@@ -18,11 +18,11 @@ mod tests {
 
     use super::super::{
         pages::Direction,
-        pool::completed,
-        transfer::{
+        pool::{
             Block,
             Memory, //
         },
+        post::completed,
         Admitted,
         FromPeer,
         Range,

@@ -20,7 +20,12 @@ use super::{
         PagesOf,
         ToPeer, //
     },
-    pool::Transfers,
+    pool::{
+        Block,
+        Memory,
+        Sinks,
+        Transfers, //
+    },
     split::{
         most_requests,
         Element,
@@ -31,11 +36,8 @@ use super::{
         Split, //
     },
     transfer::{
-        Block,
         Chain,
-        Memory,
         NotMade,
-        Sinks,
         Transfer, //
     }, //
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The blocks of a queue pair's transfers, and the transfers that are posted.
+//! The blocks of a queue pair's transfers, and all that a transfer uses.
 
 use core::ptr::NonNull;
 
@@ -14,35 +14,36 @@ use kernel::{
 };
 
 use super::{
-    budget::Budget,
-    pages::Direction,
+    block,
+    budget::{
+        Budget,
+        Permit, //
+    },
+    pages::{
+        FromPeer,
+        MappedPages,
+        ToPeer, //
+    },
     split::{
         order_for,
         ORDERS, //
-    },
-    transfer::{
-        Admitted,
-        Block,
-        Load,
-        Memory, //
     }, //
 };
 use crate::{
     bindings,
+    os::{
+        PageSet,
+        Private, //
+    },
     verbs::{
         buffer::LentSend,
         completion::TransferCallbacks,
-        owner::Drained,
         posted::PostedList,
-        poster::{
-            Keeps,
-            UntilDrain, //
-        },
+        Mapped,
+        MrList,
         MrPool,
         Pd,
-        PostError,
-        Poster,
-        QpOwner, //
+        Registered, //
     }, //
 };
 
@@ -58,6 +59,68 @@ pub(crate) struct TransferSize {
     pub(crate) first: [u32; ORDERS.len()],
     /// The most work requests of all blocks. Transfers that wait for room have blocks, too.
     pub(crate) most: u32,
+}
+
+/// A block of a transfer.
+pub(super) type Block = block::Block<Load>;
+
+/// The memory of ours that a chain uses.
+pub(super) enum Memory {
+    /// The source of RDMA Writes.
+    Source(MappedPages<ToPeer>),
+    /// The sink of RDMA Reads.
+    Sink(MappedPages<FromPeer>),
+    /// The sink of RDMA Reads on iWARP, which the peer addresses by registrations. These hold
+    /// references to the pages, too, until they are invalid.
+    Registered(Sinks, PageSet<Private>),
+}
+
+/// The registrations of the sink of a chain, whose last requests invalidate them.
+pub(super) enum Sinks {
+    /// Not posted.
+    Unposted(MrList<Mapped>),
+    /// Posted with the chain.
+    Posted(MrList<Registered>),
+    /// None: their list was moved.
+    Moved,
+}
+
+impl Memory {
+    /// Chains the registration requests, if any, in front of `first`, and takes them for posted.
+    pub(super) fn register(
+        &mut self,
+        first: *mut bindings::ib_send_wr,
+    ) -> *mut bindings::ib_send_wr {
+        let Self::Registered(sinks, _) = self else {
+            return first;
+        };
+        match core::mem::replace(sinks, Sinks::Moved) {
+            Sinks::Unposted(mut mrs) => {
+                let first = MrList::chain(&mut mrs, first);
+                *sinks = Sinks::Posted(mrs.posted());
+                first
+            }
+            other => {
+                *sinks = other;
+                first
+            }
+        }
+    }
+}
+
+/// All that a chain has besides its requests. Kept in its first block, so that it is the device's
+/// with that.
+pub(super) struct Load {
+    /// The memory.
+    pub(super) memory: Memory,
+    /// The room in the send queue.
+    pub(super) permit: Option<Permit>,
+    /// The number that its user posted it with.
+    pub(super) context: usize,
+    /// The message behind the requests, whose completion is the chain's.
+    pub(super) send: Option<LentSend>,
+    /// The pool of the blocks.
+    pub(super) pool: Arc<Transfers>,
 }
 
 struct Lists {
@@ -96,28 +159,6 @@ unsafe impl Send for Transfers {}
 unsafe impl Sync for Transfers {}
 
 impl Transfers {
-    /// Makes a pool for the queue pair of `poster`, whose completions have these callbacks.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::new`].
-    pub(super) fn with_callbacks<O: QpOwner>(
-        poster: &mut Poster<'_, O>,
-        callbacks: &'static TransferCallbacks,
-        size: &TransferSize,
-        sinks: Option<Arc<MrPool>>,
-    ) -> Result<Arc<Self>> {
-        let pd = poster.pd().clone();
-        let is_own = |sinks: &Arc<MrPool>| Arc::ptr_eq(sinks.pd(), &pd);
-        if !sinks.as_ref().is_none_or(is_own) {
-            return Err(EINVAL);
-        }
-        let pool = Self::make(poster.as_raw(), pd, callbacks, size, sinks)?;
-        // INVARIANT: The queue pair keeps the pool from here on; no transfer was made before.
-        poster.keep(Keeps::Transfers, pool.clone(), size.entries)?;
-        Ok(pool)
-    }
-
     /// Makes a pool for `queue_pair`, which is yet to keep it.
     pub(super) fn make(
         queue_pair: NonNull<bindings::ib_qp>,
@@ -162,6 +203,19 @@ impl Transfers {
     /// Returns `true` if its transfers are for the queue pair of the domain `pd`.
     pub(super) fn is_of_domain(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.pd, pd)
+    }
+
+    /// The queue pair.
+    pub(super) fn queue_pair(&self) -> NonNull<bindings::ib_qp> {
+        self.queue_pair
+    }
+
+    /// The first block of a chain that is posted, if any is.
+    pub(super) fn posted(&self) -> Option<NonNull<Block>> {
+        let member = self.lists.lock().all.posted()?;
+
+        // SAFETY: By the type invariants the list has blocks of this pool.
+        Some(unsafe { Block::of_member(member) })
     }
 
     /// Work requests that blocks are allocated for.
@@ -231,46 +285,6 @@ impl Transfers {
         load.pool.give_back(head);
         Some(load)
     }
-
-    /// Posts `transfer`. Its completion carries `context`.
-    ///
-    /// # Errors
-    ///
-    /// [`PostError`]: the connection has to end, and the pages are freed after the drain. A
-    /// transfer of another pool, or the poster of another queue pair, count as
-    /// [`PostError::Closed`].
-    pub(crate) fn post<O: QpOwner, D: Direction>(
-        self: &Arc<Self>,
-        mut poster: Poster<'_, O>,
-        transfer: Admitted<D>,
-        context: usize,
-    ) -> Result<(), PostError> {
-        if !transfer.is_of(self) || !self.is_of_domain(poster.pd()) || !poster.is_open() {
-            return Err(PostError::Closed);
-        }
-        let first = transfer.leave(context);
-        // SAFETY: The requests and all that they use are left to the device until the completion of
-        // the last one, which `completed` gets, or until the drain: the queue pair keeps the pool.
-        unsafe { poster.post(first) }
-    }
-
-    /// Frees all that is posted, which the device no longer uses.
-    ///
-    /// # Safety
-    ///
-    /// The device must use no request of the queue pair, and no completion must come.
-    pub(super) unsafe fn free_posted(&self) {
-        loop {
-            let Some(member) = self.lists.lock().all.posted() else {
-                break;
-            };
-            // SAFETY: By the type invariants the list has blocks of this pool.
-            let head = unsafe { Block::of_member(member) };
-            // SAFETY: By the type invariants the block is the first of a chain that was left to the
-            // device; by the safety requirements of this function it is no longer used.
-            drop(unsafe { reclaim(head) });
-        }
-    }
 }
 
 impl Lists {
@@ -287,69 +301,6 @@ impl Lists {
         let mut block = list.take()?;
         *list = block.next.take();
         Some(block)
-    }
-}
-
-/// A transfer that has completed.
-pub(super) struct Done {
-    /// The number that it was posted with.
-    pub(super) context: usize,
-    /// Its memory, mapped.
-    pub(super) memory: Memory,
-    /// The message behind it.
-    pub(super) send: Option<LentSend>,
-}
-
-/// Takes back a chain that was left to the device: its room in the send queue and its blocks are
-/// free when this returns.
-///
-/// # Safety
-///
-/// `head` must be the first block of a chain that was left to the device, whose requests have all
-/// completed, or never will. Nothing else may take it back.
-unsafe fn reclaim(head: NonNull<Block>) -> Option<Done> {
-    // SAFETY: By the safety requirements of this function the block, from a box, has no owner.
-    let head = unsafe { KBox::from_raw(head.as_ptr()) };
-    head.member.set_posted(false);
-    let Load {
-        memory,
-        permit,
-        context,
-        send,
-        pool,
-    } = Transfers::take_back(head)?;
-
-    drop(permit);
-    drop(pool);
-    Some(Done {
-        context,
-        memory,
-        send,
-    })
-}
-
-/// Takes back the chain whose last completion entry is `cqe`.
-///
-/// # Safety
-///
-/// `cqe` must be the entry of a chain that was left to the device, whose last request has
-/// completed, and so have all others: they are on one queue. It must not be used again.
-pub(super) unsafe fn completed(cqe: *mut bindings::ib_cqe) -> Option<Done> {
-    let head = NonNull::new(cqe.cast::<Block>())?;
-    // SAFETY: The entry is the first field of the first block; by the safety requirements of this
-    // function all requests have completed, once.
-    unsafe { reclaim(head) }
-}
-
-impl<O: QpOwner> UntilDrain<O> for Transfers {
-    /// Frees all that is posted. Does nothing unless the queue pair of the pool is the `drained`
-    /// one.
-    fn drained(&self, drained: &Drained<O>) {
-        if drained.is_of(self.queue_pair) {
-            // SAFETY: By the type invariants the transfers were posted to the queue pair that is
-            // drained.
-            unsafe { self.free_posted() };
-        }
     }
 }
 

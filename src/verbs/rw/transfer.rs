@@ -10,90 +10,25 @@ use kernel::{
 };
 
 use super::{
-    block,
-    budget::Permit,
     pages::{
         Direction,
-        FromPeer,
-        MappedPages,
         PagesOf,
         ToPeer, //
     },
-    pool::Transfers, //
+    pool::{
+        Block,
+        Load,
+        Memory,
+        Transfers, //
+    }, //
 };
 use crate::{
     bindings,
-    os::{
-        PageSet,
-        Private, //
-    },
     verbs::{
         buffer::LentSend,
-        Mapped,
-        MrList,
-        Pd,
-        Registered, //
+        Pd, //
     }, //
 };
-
-/// A block of a transfer.
-pub(super) type Block = block::Block<Load>;
-
-/// The memory of ours that a chain uses.
-pub(super) enum Memory {
-    /// The source of RDMA Writes.
-    Source(MappedPages<ToPeer>),
-    /// The sink of RDMA Reads.
-    Sink(MappedPages<FromPeer>),
-    /// The sink of RDMA Reads on iWARP, which the peer addresses by registrations. These hold
-    /// references to the pages, too, until they are invalid.
-    Registered(Sinks, PageSet<Private>),
-}
-
-/// The registrations of the sink of a chain, whose last requests invalidate them.
-pub(super) enum Sinks {
-    /// Not posted.
-    Unposted(MrList<Mapped>),
-    /// Posted with the chain.
-    Posted(MrList<Registered>),
-    /// None: their list was moved.
-    Moved,
-}
-
-impl Memory {
-    /// Chains the registration requests, if any, in front of `first`, and takes them for posted.
-    fn register(&mut self, first: *mut bindings::ib_send_wr) -> *mut bindings::ib_send_wr {
-        let Self::Registered(sinks, _) = self else {
-            return first;
-        };
-        match core::mem::replace(sinks, Sinks::Moved) {
-            Sinks::Unposted(mut mrs) => {
-                let first = MrList::chain(&mut mrs, first);
-                *sinks = Sinks::Posted(mrs.posted());
-                first
-            }
-            other => {
-                *sinks = other;
-                first
-            }
-        }
-    }
-}
-
-/// All that a chain has besides its requests. Kept in its first block, so that it is the device's
-/// with that.
-pub(super) struct Load {
-    /// The memory.
-    pub(super) memory: Memory,
-    /// The room in the send queue.
-    pub(super) permit: Option<Permit>,
-    /// The number that its user posted it with.
-    pub(super) context: usize,
-    /// The message behind the requests, whose completion is the chain's.
-    pub(super) send: Option<LentSend>,
-    /// The pool of the blocks.
-    pub(super) pool: Arc<Transfers>,
-}
 
 /// Blocks that form a chain, which is not posted, with its [`Load`]. Dropping it frees all.
 ///
@@ -145,7 +80,7 @@ impl Chain {
     }
 
     /// Leaves the chain to the device, in front of `behind`, a message or null. Returns the first
-    /// request; the completion of the last one has to be passed to [`super::pool::completed`].
+    /// request; the completion of the last one has to be passed to [`super::post::completed`].
     fn leave(
         mut self,
         context: usize,

@@ -18,8 +18,8 @@ use kernel::{
 };
 
 use super::{
-    connection::Connection,
-    stats::SUMS, //
+    super::stats::SUMS,
+    Connection, //
 };
 use crate::{
     os::{
@@ -119,7 +119,7 @@ impl Drop for Entry {
 }
 
 /// Calls `act` with each connection.
-pub(super) fn for_each(mut act: impl FnMut(&Connection)) {
+pub(in crate::server) fn for_each(mut act: impl FnMut(&Connection)) {
     if let Some(connections) = CONNECTIONS.lock() {
         for (_, connection) in connections.list.iter().flat_map(RBTree::iter) {
             act(connection);
@@ -128,7 +128,7 @@ pub(super) fn for_each(mut act: impl FnMut(&Connection)) {
 }
 
 /// The sum with this index, over all connections that there were.
-pub(super) fn sum(index: usize) -> u64 {
+pub(in crate::server) fn sum(index: usize) -> u64 {
     let at = |counters: &[u64; SUMS]| counters.get(index).copied().unwrap_or(0);
     let Some(connections) = CONNECTIONS.lock() else {
         return 0;
