@@ -343,6 +343,8 @@ fn exchange(shared: &Shared, sender: &mut Sender) -> Result<(), ConnectError> {
             }
         }
     }
+    // What was not responded to holds its credit.
+    connection.apply_characteristics();
     connection.confirm();
     Ok(())
 }

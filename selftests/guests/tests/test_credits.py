@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from guests.harness.guest import Job
+from guests.harness.network import SERVER
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.hostile import ABSENT, FOREIGN, NFS, READDIR, ask, counters, hostile, odd, stale_handle
@@ -17,7 +18,9 @@ from guests.lib.ibfault import faults
 from guests.lib.lookups import LOOKUPS, PATIENT, ROOM, came, numbered, together
 from guests.lib.parameters import parameters
 from guests.lib.peer import Event, Peer
+from guests.lib.rules import rule
 from guests.lib.sight import details
+from guests.peer import wire
 
 
 def most_at_once(pair: Pair, server: Peer, count: int, first: int = 0) -> int:
@@ -118,6 +121,18 @@ def single(pair: Pair) -> None:
     with hostile(pair, "--credits", "0", mount=PATIENT) as server:
         most = most_at_once(pair, server, 5)
         assert most == 1, f"{most} calls outstanding"
+
+
+@test("operations without a response keep their credits", "V2-59", "XC-99", limit=120, device="rxe")
+def operations(pair: Pair) -> None:
+    """A server of version 2 that ignores operations has no room for as many calls as it has granted."""
+    granted, unanswered = 4, 2
+    client = rule(pair.client, "two", peer=SERVER.ipv4, version="auto")
+    with client, hostile(pair, "--operations", "ignore", "--credits", str(granted), mount=PATIENT) as server:
+        sent = [m for m in server.messages() if m.get("operation") in (wire.INITXCH, wire.REQXCH)]
+        assert len(sent) == unanswered, sent
+        most = most_at_once(pair, server, 20)
+        assert most == granted - unanswered, f"{most} calls outstanding besides {unanswered} operations"
 
 
 @test("Receives that came back are used before more are made", "V1-33", limit=180, device="rxe")

@@ -111,7 +111,7 @@ fn adapt(connection: &Connection) {
     let Some(negotiated) = connection.negotiated() else {
         return;
     };
-    // Memory that is short is for the calls that write pages back.
+    // Memory that is short is for the calls that write pages back. The next operation looks again.
     if negotiated.wire() == Wire::V1 || connection.shared.xprt.is_swapping() {
         return;
     }
