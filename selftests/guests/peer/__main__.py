@@ -149,8 +149,8 @@ class Server:
 
     def operated(self, connection, header):
         """
-        An optional operation of version 2: refused (with `refuse-both` not before a request has come, too), answered
-        with a size, or ignored, by the options.
+        An optional operation of version 2: refused (with `refuse-both` not before a request has come, too), responded
+        to without a word on sizes, answered with a size, or ignored, by the options.
         """
         how, xid = self.options.operations, header["xid"]
         if how.startswith("refuse") and header["direction"] == wire.CALL:
@@ -161,7 +161,7 @@ class Server:
         elif how.isdigit() and header["operation"] == wire.INITXCH:
             start = wire.characteristics((wire.RBSIZ, int(how)))
             connection.send(wire.optional(1, 1, wire.CALL, wire.INITXCH, start + wire.words(0)))
-        elif how.isdigit() and header["operation"] == wire.REQXCH:
+        elif (how == "respond" or how.isdigit()) and header["operation"] == wire.REQXCH:
             connection.send(wire.optional(xid, self.credits, wire.REPLY, wire.RESPXCH, wire.words(0, 0, 0)))
 
     def mode_of(self, connection, call, name):
@@ -320,7 +320,9 @@ def main():
         help="likewise, the first call of each connection, by comma; the last is for all further ones",
     )
     parser.add_argument(
-        "--operations", default="refuse", help="optional operations: refuse, refuse-both, ignore, or the own size"
+        "--operations",
+        default="refuse",
+        help="optional operations: refuse, refuse-both, respond, ignore, or the own size",
     )
     parser.add_argument("--mutate", type=int, default=0, help="calls to reply to wrongly, at random")
     parser.add_argument("--seed", type=int, default=8166, help="seed of that")

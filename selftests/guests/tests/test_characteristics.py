@@ -161,7 +161,7 @@ def to_server(pair: Pair, what: str, announced: Announced) -> None:
 def to_client(pair: Pair, what: str, announced: Announced) -> None:
     """The longest calls then; the client returns BAD_HEADER for a defective one, and changes nothing."""
     client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
-    with client, peer(pair, "--private-data", GOOD, "--operations", "ignore") as server, server.mounted():
+    with client, peer(pair, "--private-data", GOOD, "--operations", "respond") as server, server.mounted():
         before = details(pair.client, server.port)
         assert (before["inline_call"].split()[0], before["odd_operations"]) == (str(BEFORE), "0"), before
         got = server.told([announced.message(0x70000001)], "behind")
@@ -349,7 +349,7 @@ HEARD = [
 def heard(pair: Pair, what: str, heard: Heard) -> None:
     """The client returns exactly this, counts what it drops, and calls go on over the same connection."""
     client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
-    with client, peer(pair, "--private-data", GOOD, "--operations", "ignore") as server, server.mounted():
+    with client, peer(pair, "--private-data", GOOD, "--operations", "respond") as server, server.mounted():
         got = server.told([heard.message], "behind")
         returned = tuple(kind(m) for m in got if m["proc"] in (wire.RDMA_ERROR, wire.RDMA2_OPTIONAL))
         assert returned == heard.returned, (what, got)
@@ -373,7 +373,7 @@ def fickle(pair: Pair, count: int) -> None:
         for value in (LONGEST, 8192)
     ]
     client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
-    with client, peer(pair, "--private-data", GOOD, "--operations", "ignore") as server, server.mounted():
+    with client, peer(pair, "--private-data", GOOD, "--operations", "respond") as server, server.mounted():
         server.told(updates, "first")
         before = details(pair.client, server.port)["memory"]
         # A few at a time, for which the client has Receives.
