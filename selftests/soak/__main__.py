@@ -20,7 +20,7 @@ from guests.harness.pair import Pair
 from guests.harness.runner import bring_up
 
 from .cycle import Cycle, Finding, Plan
-from .events import FAULTS, READY
+from .events import EVENTS, FAULTS, READY
 
 STORM = REPO / "out/soak/storm"
 SUMMARY = 20  # cycles
@@ -36,6 +36,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kernel", choices=("native",), default="native")
     parser.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
     parser.add_argument("--server", choices=("ours", "in-tree"), default="in-tree", help="that of the server guest")
+    names = [event.__name__ for event in EVENTS]
+    parser.add_argument(
+        "--only", metavar="EVENT", nargs="+", choices=names, default=(), help=f"events, of {', '.join(names)}"
+    )
     parser.add_argument("--verbose", action="store_true", help="print the plan of each cycle")
     return parser.parse_args()
 
@@ -68,10 +72,10 @@ def soak(options: Options, args: argparse.Namespace) -> int:
     seed = int(time.time()) if args.seed is None else args.seed
     end = time.monotonic() + 60 * args.minutes
     good = findings = 0
-    pair = booted(options)
+    pair, starved = booted(options), {}
     try:
         while time.monotonic() < end:
-            cycle = Cycle(pair, Plan.of(seed))
+            cycle = Cycle(pair, Plan.of(seed), tuple(args.only), starved)
             if args.verbose:
                 print(f"# {cycle.plan}")
             try:
@@ -81,7 +85,7 @@ def soak(options: Options, args: argparse.Namespace) -> int:
                 findings += 1
                 tell(cycle, error)
                 pair.stop()
-                pair = booted(options)
+                pair, starved = booted(options), {}
             seed += 1
             if (good + findings) % SUMMARY == 0:
                 print(f"# {good + findings} cycles, {findings} findings, the next seed is {seed}")

@@ -42,6 +42,7 @@ class Scene:
     pair: Pair
     draw: random.Random
     say: Callable[[str], None]
+    only: tuple[str, ...] = ()  # names of events; none for all
 
     @property
     def own(self) -> list[Guest]:
@@ -237,5 +238,6 @@ def happen(scene: Scene, end: float) -> None:
     """One event after the other until a time."""
     while time.monotonic() < end:
         time.sleep(scene.draw.choice((0.05, 0.3, 1, 2)))
-        (event,) = scene.draw.choices(list(EVENTS), list(EVENTS.values()))
+        some = {event: often for event, often in EVENTS.items() if event.__name__ in scene.only} or EVENTS
+        (event,) = scene.draw.choices(list(some), list(some.values()))
         event(scene)
