@@ -27,9 +27,11 @@ OPERATIONS = {"1": "INITXCH", "2": "REQXCH", "3": "RESPXCH", "4": "UPDXCH"}
 
 @dataclass
 class Message:
-    """A message: the address of its sender, its bytes, and the fields of version 2, empty where there are none."""
+    """A message: the address of its sender, the queue pair that it is for, its bytes, and the fields of version 2, empty where
+    there are none."""
 
     source: str
+    queue_pair: str
     length: int
     fields: dict[str, str]
     version: str
@@ -61,7 +63,7 @@ def messages(capture: Capture) -> list[Message]:
         part = int(length) - AROUND - int(padding) - HANDLE * (opcode in INVALIDATES)
         if opcode in (FIRST, ONLY, ONLY_INVALIDATES):
             fields = dict(zip(BODY, body, strict=True))
-            last[source, qp] = Message(source, part, fields, fields["vers"] or one)
+            last[source, qp] = Message(source, qp, part, fields, fields["vers"] or one)
             found.append(last[source, qp])
         elif (source, qp) in last:
             last[source, qp].length += part
@@ -71,15 +73,21 @@ def messages(capture: Capture) -> list[Message]:
 def too_long(found: list[Message], size: int) -> Iterator[str]:
     """The messages that are longer than what their receiver has told, or was asked for, at that moment.
 
-    `size` is that of both ends before they tell another. A smaller size holds from the request for it until the request is
-    over: the end that makes it sends no longer message meanwhile.
+    `size` is that of both ends before they tell another, on each connection; connections come one after the other. A smaller
+    size holds from the request for it until the request is over: the end that makes it sends no longer message meanwhile.
     """
     told: dict[str, int] = {}
     requests: dict[str, tuple[str, int]] = {}
     ends = {message.source for message in found}
+    connections: dict[str, list[str]] = {end: [] for end in ends}
     for message in found:
         own = message.source
         (peer,) = ends - {own}
+        if message.queue_pair not in connections[own]:
+            connections[own].append(message.queue_pair)
+            if len(connections[own]) > len(connections[peer]):
+                told.clear()
+                requests.clear()
         most = min(told.get(peer, size), requests.get(own, ("", 1 << 32))[1])
         if message.length > most:
             yield f"{message.length} bytes from {own}, for which {most} are the most: {message.fields}"

@@ -7,6 +7,7 @@ The administrator of either end requests a change in the file of a connection, w
 from __future__ import annotations
 
 import re
+import time
 
 from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import MOUNT_POINT, Pair, wait_until
@@ -16,7 +17,7 @@ from guests.lib.live import LARGE, SMALL, data_goes_both_ways, ends, request, se
 from guests.lib.messages import messages, too_long
 from guests.lib.mountstats import transport
 from guests.lib.requester import MEANWHILE, TAKES, carried_out, null
-from guests.lib.rules import rule
+from guests.lib.rules import ROOT, rule
 from guests.lib.sight import DIRECTORY, served
 from guests.lib.steady import Writer
 from guests.peer import wire
@@ -214,25 +215,41 @@ def many(pair: Pair, credits: int) -> None:
     *("XC-60", "XC-70", "XC-72", "XC-97"),
     server="ours",
     device="rxe",
-    limit=300,
+    limit=900,
     cases=[{"credits": 128}, {"credits": 4}],
 )
 def captured(pair: Pair, credits: int) -> None:
-    """A capture of changes up and down in both directions, under load, taken apart by a dissector that is not ours."""
+    """
+    A capture of changes up and down in both directions, under load, taken apart by a dissector that is not ours. Now and then
+    the connection is made anew, or idle for a moment. --rounds 65 requests over 1,000 changes.
+    """
+    turns = 8 * pair.options.rounds
     with ends(pair, "3", credits=credits), capturing(pair.client, f"live-sizes-{credits}") as capture:
         writer = Writer(pair)
         some_calls(pair, 10)
-        for turn in range(8):
+        for turn in range(turns):
+            match turn % 16:
+                case 7:
+                    pair.client.run(f"echo 1 >{ROOT}/live/reconnect")
+                case 15:
+                    writer.pause()
+                    time.sleep(1)
+                    writer.proceed()
             size = (LARGE, SMALL, 16384, SMALL)[turn % 4]
             for guest in pair.guests:
                 request(guest, f"peer-receive-size={size}", check=False)
-            some_calls(pair)
+            some_calls(pair, 20)
             data_goes_both_ways(pair, 12000)
         writer.finish()
     found = messages(capture)
     operations = [message.operation for message in found if message.operation]
     longest = {end: max(message.length for message in found if message.source == end.ipv4) for end in (CLIENT, SERVER)}
-    print(f"# {len(found)} messages, {len(operations)} operations, longest {[*longest.values()]}")
+    changes = len([message for message in found if message.operation == "REQXCH" and message.rbsiz])
+    connections = len({message.queue_pair for message in found if message.source == CLIENT.ipv4})
+    print(
+        f"# {len(found)} messages on {connections} connections, {changes} changes requested, longest {[*longest.values()]}"
+    )
+    assert connections == 1 + turns // 16 + (turns % 16 > 7), connections
     assert not [message for message in found if message.note], found
     assert operations.count("UPDXCH") >= 4 and operations.count("REQXCH") >= 8, operations
     assert all(length > SMALL for length in longest.values()), longest

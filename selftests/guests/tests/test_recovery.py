@@ -117,6 +117,7 @@ test(
     limit=1500,
     allowed=PROVOKED,
     device="rxe",
+    client="ours",  # the rule
     cases=[{"what": function.__name__, "vers": vers} for function, _ in CASES for vers in ("3", "4.2")],
 )(recovery)
 
