@@ -265,8 +265,11 @@ class Pair:
             return False
 
     def describe_hang(self) -> str:
-        """The blocked tasks of both guests, their connections, and the calls of sunrpc."""
-        script = "cd /sys/kernel/debug; grep -r . rpcrdma_rs; cat sunrpc/rpc_clnt/*/tasks; cat /proc/fs/nfsd/pool_stats"
+        """The blocked tasks of both guests, their connections, the calls of sunrpc, and frames that are not sent."""
+        script = (
+            "cd /sys/kernel/debug; grep -r . rpcrdma_rs; cat sunrpc/rpc_clnt/*/tasks; cat /proc/fs/nfsd/pool_stats; "
+            "rdma resource show qp; tc -s qdisc show dev eth0; ip -s link show dev eth0"
+        )
         parts = []
         for guest in self.guests:
             parts.append(guest.blocked_tasks())
