@@ -223,8 +223,8 @@ mod tests {
         assert!(receives.grant(8, 128) == 8 && receives.grant(128, 16) == 16);
     }
 
-    /// The first Receives, which come back in batches, are good for the same grant in each reply; none
-    /// is kept for the replies to calls of the server that a later batch would be granted.
+    /// The first Receives, which come back in batches, are good for the same grant in each reply.
+    /// No more are kept for replies to calls of the server than the grant leaves.
     #[test]
     fn batches() {
         let receives = Receives::new();
