@@ -26,14 +26,6 @@ class Writer:
         """Waits until it has written more than that; the seconds that took."""
         return wait_until(lambda: self.written() > number, "nothing is written", 60 * self._pair.options.slowness)
 
-    def pause(self) -> None:
-        """It writes nothing until `proceed`."""
-        self._pair.client.run("pkill -STOP -f '[s]teady.py write'")
-
-    def proceed(self) -> None:
-        """It writes again."""
-        self._pair.client.run("pkill -CONT -f '[s]teady.py write'")
-
     def finish(self) -> None:
         """Ends it, and checks its records on both sides."""
         self._pair.client.run(f"touch {STATE}.enough")

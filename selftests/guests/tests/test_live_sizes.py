@@ -232,9 +232,9 @@ def captured(pair: Pair, credits: int) -> None:
                 case 7:
                     pair.client.run(f"echo 1 >{ROOT}/live/reconnect")
                 case 15:
-                    writer.pause()
+                    writer.finish()
                     time.sleep(1)
-                    writer.proceed()
+                    writer = Writer(pair)
             size = (LARGE, SMALL, 16384, SMALL)[turn % 4]
             for guest in pair.guests:
                 request(guest, f"peer-receive-size={size}", check=False)
