@@ -87,6 +87,10 @@ class Area:
         self.lkey, self.rkey = self._mr.contents.lkey, self._mr.contents.rkey
         self.size = size
 
+    def revoke(self):
+        """Ends its registration, whoever uses it."""
+        verbs.dereg_mr(self._mr)
+
     def close(self):
         """Leaves the memory to the next connection."""
         Area._free.append(self)

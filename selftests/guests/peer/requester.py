@@ -7,6 +7,7 @@ The orders are a JSON file, an array of connections, each with the words
     depth           RDMA Reads that it says it serves; 1 without
     receives, size  the number of its Receives, and their length
     memory          bytes that the server may read and write by RDMA
+    revoked         true if it may no longer once it has begun to write them
     exchanges       an array of arrays of messages in hexadecimal digits; hhhhhhhh in them stands for the handle of the
                     memory, and oooooooooooooooo for its address
     keep            names, each with an array of numbers: in later messages {name} stands for bytes of the last reply of an
@@ -45,6 +46,7 @@ from mutator import Mutator
 STEP_MS = 5000
 SILENCE_SECONDS = 20
 TURNS, PAUSE_SECONDS = 600, 0.1
+START = 64  # bytes of the memory that show whether the server has begun to write
 
 
 class Failed(Exception):
@@ -67,7 +69,8 @@ class Requester:
         content = bytes.fromhex(order.get("memory", ""))
         access = verbs.ACCESS_LOCAL_WRITE | verbs.ACCESS_REMOTE_WRITE | verbs.ACCESS_REMOTE_READ
         self._memory = Area.take(self._connection.pd, max(len(content), 4096), access)
-        self._length = len(content)
+        self._length, self._start = len(content), content[:START]
+        self._revoked = order.get("revoked", False)
         ctypes.memmove(self._memory.addr, content, len(content))
         self._callbacks = order.get("callbacks", [])
         self._keep = order.get("keep", {})
@@ -137,6 +140,8 @@ class Requester:
         messages = [self._message(text) for text in texts]
         for message in messages:
             self._connection.send(message)
+        if self._revoked:
+            self._revoke()
         while not any(reply[:4] == messages[-1][:4] for reply in replies):
             replies += self._received(replies)
         for name, (number, at, length) in self._keep.items():
@@ -144,6 +149,14 @@ class Requester:
                 self._kept[name] = replies[-1][at : at + length]
         self._exchanges += 1
         return replies
+
+    def _revoke(self):
+        """Waits until the server writes to the memory, and takes it away."""
+        end = time.monotonic() + SILENCE_SECONDS
+        while ctypes.string_at(self._memory.addr, START) == self._start:
+            if time.monotonic() > end:
+                raise Failed("nothing is written")
+        self._memory.revoke()
 
     def await_calls(self, count):
         """Waits until the server has made `count` calls in all."""

@@ -202,6 +202,7 @@ disconnect = function(_cm, "rdma_disconnect", c_int, _ID)
 
 alloc_pd = function(_ib, "ibv_alloc_pd", c_void_p, POINTER(Context))
 reg_mr = function(_ib, "ibv_reg_mr", POINTER(Mr), c_void_p, c_void_p, c_size_t, c_int)
+dereg_mr = function(_ib, "ibv_dereg_mr", c_int, POINTER(Mr))
 create_comp_channel = function(_ib, "ibv_create_comp_channel", POINTER(CompChannel), POINTER(Context))
 destroy_comp_channel = function(_ib, "ibv_destroy_comp_channel", c_int, POINTER(CompChannel))
 create_cq = function(_ib, "ibv_create_cq", c_void_p, POINTER(Context), c_int, c_void_p, POINTER(CompChannel), c_int)

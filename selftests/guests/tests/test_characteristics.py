@@ -276,63 +276,98 @@ def said(pair: Pair, what: str, spoken: Spoken) -> None:
 
 @dataclass(frozen=True)
 class Heard:
-    """A message of the server in use, and what the client returns."""
+    """Messages of the server in use, and what the client returns."""
 
     what: str
     rows: tuple[str, ...]
-    message: bytes
+    messages: list[bytes]
     returned: tuple[str, ...] = ()
     counted: str = "odd_operations"  # "" if it is not
+    settings: dict[str, object] = field(default_factory=dict)
 
 
 UNKNOWN = wire.optional(0x70000001, 32, wire.CALL, 99)
 HEARD = [
-    Heard("an unknown operation", ("V2-45", "XC-30"), UNKNOWN, ("INVAL_OPTION",), ""),
-    Heard("an unknown operation in reply", ("V2-48",), wire.optional(0x70000001, 32, wire.REPLY, 99), (), "malformed"),
+    Heard("an unknown operation", ("V2-45", "XC-30"), [UNKNOWN], ("INVAL_OPTION",), ""),
+    Heard(
+        "an unknown operation in reply", ("V2-48",), [wire.optional(0x70000001, 32, wire.REPLY, 99)], (), "malformed"
+    ),
     Heard(
         "an unknown operation longer than its message",
         ("V2-47",),
-        UNKNOWN[:24] + words(4096),
+        [UNKNOWN[:24] + words(4096)],
         ("BAD_HEADER",),
         counted=0,
     ),
     Heard(
         "a call with a chunk list",
         ("V2-53", "V2-64"),
-        wire.msg(
-            0x70000001,
-            1,
-            wire.rpc_call(0x70000001, 0x40000000, 1, 0),
-            vers=2,
-            direction=wire.CALL,
-            chunks=wire.lists(read=[(0, 0xDEAD, 64, 0x10000)]),
-        ),
+        [
+            wire.msg(
+                0x70000001,
+                1,
+                wire.rpc_call(0x70000001, 0x40000000, 1, 0),
+                vers=2,
+                direction=wire.CALL,
+                chunks=wire.lists(read=[(0, 0xDEAD, 64, 0x10000)]),
+            )
+        ],
         ("BAD_HEADER",),
         "",
     ),
-    Heard("a request for 2048 bytes", ("XC-93",), request(0x70000001, 2048), (response(0, 1, 1, 0),), ""),
-    Heard("a request for more than its rule", ("XC-92",), request(0x70000001, 0xFFFFFFFF), (response(0, 1, 1, 0),), ""),
+    Heard(
+        "two announcements, the second of more",
+        ("XC-45", "XC-74"),
+        [Announced("", (), (size(value),)).message(0x70000000 + value) for value in (8192, LONGEST)],
+    ),
+    Heard(
+        "a request with 33 entries",
+        ("XC-15", "XC-16", "XC-49"),
+        [
+            wire.optional(
+                0x70000001,
+                32,
+                wire.CALL,
+                wire.REQXCH,
+                words(33) + b"".join(entry(number, b"") for number in range(100, 132)) + size(2048),
+            )
+        ],
+        (response(0, 2, 0xFFFFFFFF, 1, 0),),
+        "",
+    ),
+    Heard(
+        "two requests to grow at once",
+        ("XC-57", "XC-92", "XC-105"),
+        [request(0x70000001, 8192), request(0x70000002, 16384)],
+        (response(0, 0, 1, 1), response(0, 1, 1, 0)),
+        "",
+        {"inline_max": LONGEST},
+    ),
+    Heard("a request for 2048 bytes", ("XC-93",), [request(0x70000001, 2048)], (response(0, 1, 1, 0),), ""),
+    Heard(
+        "a request for more than its rule", ("XC-92",), [request(0x70000001, 0xFFFFFFFF)], (response(0, 1, 1, 0),), ""
+    ),
     Heard(
         "a response to no request",
         ("XC-56",),
-        wire.optional(0x70000001, 32, wire.REPLY, wire.RESPXCH, words(0, 0, 0)),
+        [wire.optional(0x70000001, 32, wire.REPLY, wire.RESPXCH, words(0, 0, 0))],
     ),
     Heard(
         "a size that shrinks unasked",
         ("XC-74",),
-        wire.optional(0x70000001, 32, wire.CALL, wire.UPDXCH, size(1024) + words(0)),
+        [wire.optional(0x70000001, 32, wire.CALL, wire.UPDXCH, size(1024) + words(0))],
     ),
     Heard(
         "an update of nothing",
         ("XC-66",),
-        wire.optional(0x70000001, 32, wire.CALL, wire.UPDXCH, entry(999, words(1)) + words(0)),
+        [wire.optional(0x70000001, 32, wire.CALL, wire.UPDXCH, entry(999, words(1)) + words(0))],
         (),
         "",
     ),
     Heard(
         "an update that is neither pending nor not",
         ("XC-66",),
-        wire.optional(0x70000001, 32, wire.CALL, wire.UPDXCH, size(8192) + words(2)),
+        [wire.optional(0x70000001, 32, wire.CALL, wire.UPDXCH, size(8192) + words(2))],
         ("BAD_HEADER",),
         "",
     ),
@@ -348,15 +383,46 @@ HEARD = [
 )
 def heard(pair: Pair, what: str, heard: Heard) -> None:
     """The client returns exactly this, counts what it drops, and calls go on over the same connection."""
-    client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
+    client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE, **heard.settings)
     with client, peer(pair, "--private-data", GOOD, "--operations", "respond") as server, server.mounted():
-        got = server.told([heard.message], "behind")
+        got = server.told(heard.messages, "behind")
         returned = tuple(kind(m) for m in got if m["proc"] in (wire.RDMA_ERROR, wire.RDMA2_OPTIONAL))
         assert returned == heard.returned, (what, got)
         shown = details(pair.client, server.port)
         counts = {name: shown[name] for name in ("odd_operations", "malformed") if shown[name] != "0"}
         assert counts == ({heard.counted: "1"} if heard.counted else {}), (what, shown)
         assert len(server.of("established")) == 1, server.of("established")
+
+
+@test("a response under the xid of a call", "XC-56", device="rxe", allowed=PROVOKED)
+def mistaken(pair: Pair) -> None:
+    """It is dropped and counted, and the call has its reply when that comes."""
+    client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
+    with client, peer(pair, "--private-data", GOOD, "--operations", "respond") as server, server.mounted():
+        waiting = pair.client.spawn(f"stat {MOUNT_POINT}/do-keep 2>&1 || true")
+        xid = server.wait(lambda event: event.get("name") == "do-keep", "the call")["xid"]
+        server.told([respond(xid, 0, 0, 0)], "behind")
+        assert details(pair.client, server.port)["odd_operations"] == "1" and not waiting.text, waiting.text
+        server.let_go()
+        assert "No such file" in pair.client.finish(waiting, "the call", 20).out
+        assert len(server.lookups("do-keep")) == len(server.of("established")) == 1
+
+
+@test("a flood of unknown operations of a server", "V2-75", device="rxe", allowed=PROVOKED, limit=120)
+def flood(pair: Pair) -> None:
+    """It gets an error for some of 1,000; the others are counted, and calls go on."""
+    client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
+    with client, peer(pair, "--private-data", GOOD, "--operations", "respond") as server, server.mounted():
+        # As many at a time as the client has Receives for.
+        for turn in range(125):
+            server.order("send", messages=[UNKNOWN.hex()], count=8)
+            if turn % 25 == 24:
+                server.told([], f"behind-{turn}")
+        errors = sum(message["proc"] == wire.RDMA_ERROR for message in server.messages())
+        dropped = int(details(pair.client, server.port)["odd_operations"])
+        print(f"# {errors} got an error, {dropped} were dropped")
+        assert errors + dropped == 1000 and errors > 0, (errors, dropped)
+        assert len(server.of("established")) == 1
 
 
 @test(

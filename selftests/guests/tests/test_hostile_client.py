@@ -22,6 +22,7 @@ from guests.lib.requester import (
     XID,
     call,
     carried_out,
+    export_file,
     handle_of,
     header,
     null,
@@ -231,6 +232,36 @@ def not_given(pair: Pair, title: str) -> None:
     assert [without_credits(bytes.fromhex(each)) for each in rejected] == [rejection(XID, 1, *CHUNK)], again
     assert status(reply)[0] == wire.SUCCESS, again
     pair.server.run("cmp /export/chunks /export/before; rm /export/before")
+
+
+# Frames of the server come so slowly that a megabyte takes a tenth of a second.
+SLOW = "tc qdisc {} dev eth0 root netem limit 100000 rate 100mbit"
+MEGABYTE = 1 << 20
+
+
+@test(
+    "memory that the client takes back while the server writes to it",
+    *("V1-118", "V1-157", "H-150"),
+    server="ours",
+    device="rxe",
+    allowed=REFUSALS,
+)
+def revoked(pair: Pair) -> None:
+    """The connection ends with part of the data written; the call is rejected when it comes again, and then served."""
+    fh, content = export_file(pair, MEGABYTE)
+    lists = words(0, 1, 1).hex() + segment(MEGABYTE) + words(0, 0).hex()
+    message = header(lists) + words(XID).hex() + read_of(fh, MEGABYTE).hex()[8:]
+    order = {"memory": bytes(MEGABYTE).hex(), "exchanges": [[message], [null(XID + 1).hex()]]}
+    pair.server.run(SLOW.format("add"))
+    with nothing_left(pair):
+        ended, again, third = carried_out(pair, {**order, "revoked": True}, order, order)
+    pair.server.run("tc qdisc del dev eth0 root")
+    assert "completions failed" in ended.get("failed", "") and not ended["exchanges"], ended.get("failed")
+    for found in (again, third):
+        assert "failed" not in found, found["failed"]
+    rejected, _ = again["exchanges"]
+    assert [without_credits(bytes.fromhex(each)) for each in rejected] == [rejection(XID, 1, *CHUNK)], rejected
+    assert not any(bytes.fromhex(again["memory"])) and bytes.fromhex(third["memory"]) == content
 
 
 @test("mutated calls beside a good client", "V1-103", "V1-139", server="ours", limit=300, allowed=REFUSALS)

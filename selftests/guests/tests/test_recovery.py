@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from guests.harness.network import CLIENT, MTU
+from guests.harness.network import CLIENT, MTU, SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.connecting import PROVOKED, connected
@@ -181,8 +181,8 @@ def power(pair: Pair, vers: str) -> None:
     assert max(times) < max(CALL_TIMEOUT, 2 * max(outages)) + 20, (times, outages)
 
 
-# The client's network is a bond of its adapter and one that leads nowhere.
-BOND = f"""
+# The network is a bond of the guest's adapter and one that leads nowhere.
+BOND = """
 rdma link delete rxe0
 modprobe -a bonding dummy
 ip link set eth0 down
@@ -190,9 +190,9 @@ ip link add bond0 type bond mode active-backup fail_over_mac active
 ip link add spare0 type dummy
 ip link set eth0 master bond0
 ip link set spare0 master bond0
-ip link set bond0 mtu {MTU} up
+ip link set bond0 mtu {mtu} up
 ip addr flush dev eth0
-ip addr add {CLIENT.ipv4}/24 dev bond0
+ip addr add {address}/24 dev bond0
 ip link set bond0 type bond active_slave eth0
 rdma link add rxe0 type rxe netdev bond0
 """
@@ -200,29 +200,33 @@ rdma link add rxe0 type rxe netdev bond0
 
 # The last one, as it leaves the network so.
 @test(
-    "recovery: failover of a bond",
+    "recovery: failover of a bond of the {end}",
     *("PD-20", "H-47"),
     limit=900,
     allowed=PROVOKED,
     device="rxe",
     emulated="their adapter does not let a bond change its MTU",
+    cases=[{"end": "client"}, {"end": "server", "server": "ours"}],
 )
-def bonding(pair: Pair) -> None:
+def bonding(pair: Pair, end: str) -> None:
     """The address of the device changes under the connection, which is made again over the other adapter."""
-    pair.client.run(BOND, 60)
+    guest, address = (pair.client, CLIENT) if end == "client" else (pair.server, SERVER)
+    guest.run(BOND.format(mtu=MTU, address=address.ipv4), 60)
     pair.mount("4.2")
     writer = Writer(pair)
     times = []
     for _ in range(max(2, pair.options.rounds)):
         before = transport(pair.client, MOUNT_POINT)["connect_count"]
-        pair.client.run("ip link set bond0 type bond active_slave spare0")
+        guest.run("ip link set bond0 type bond active_slave spare0")
         wait_until(lambda: not connected(pair), "the transport did not notice", 60 * pair.options.slowness)
-        pair.client.run("ip link set bond0 type bond active_slave eth0")
+        guest.run("ip link set bond0 type bond active_slave eth0")
         start = time.monotonic()
         writer.wait_beyond(writer.written() + 1)
         times.append(time.monotonic() - start)
         assert transport(pair.client, MOUNT_POINT)["connect_count"] > before, "the connection was not remade"
     writer.finish()
     pair.umount()
+    if end == "server" or pair.options.client == "ours":
+        assert "connection lost: the local address has moved" in guest.run("dmesg").out
     print(f"# bonding: until it goes on, in {len(times)} rounds: longest {max(times):.1f} s")
     assert max(times) < 20 * (pair.options.slowness if pair.options.debug else 1), times

@@ -7,7 +7,7 @@ The version of a connection stands in its file, and in each message that the pee
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
@@ -16,10 +16,12 @@ from guests.lib import files, recall
 from guests.lib.capture import capturing
 from guests.lib.connecting import PROVOKED
 from guests.lib.messages import Message, messages
+from guests.lib.nfsd import RESTART
 from guests.lib.peer import Peer, peer
 from guests.lib.requester import MEANWHILE, TAKES, carried_out, export_file, null, read_of, segment
 from guests.lib.rules import Rule, rule
 from guests.lib.sight import details, served
+from guests.lib.sight import ends as ends_of
 from guests.peer import wire
 from guests.peer.wire import words
 
@@ -44,6 +46,14 @@ def ends(pair: Pair, version: str = AUTO) -> Iterator[None]:
         yield
 
 
+@test(
+    "both ends over iWARP, vers={vers}",
+    *("V2-1", "V2-6", "V2-31", "V1-142"),
+    server="ours",
+    device="siw",
+    cases=[{"vers": "3"}, {"vers": "4.2"}],
+    limit=90,
+)
 @test(
     "both ends, vers={vers}",
     *("V2-1", "V2-2", "V2-3", "V2-6", "V2-7", "V2-8", "V2-31", "V2-35", "V2-54", "V2-72"),
@@ -99,21 +109,41 @@ def recalls(pair: Pair) -> None:
         recall.recall(pair)
 
 
-@test("the in-tree server", "V2-9", "V2-10", "V2-12", "V2-13", "V2-71", server="in-tree", limit=60)
+@contextmanager
+def first_messages(pair: Pair, what: str, offers_sent: int) -> Iterator[None]:
+    """The messages of the block begin with so many offers of version 2, as a capture shows over soft-RoCE."""
+    if pair.options.device != "rxe":
+        yield
+        return
+    with capturing(pair.client, what) as capture:
+        yield
+    first_contact(messages(capture), offers_sent)
+
+
+def write(pair: Pair) -> None:
+    """A file is written and read over the mount."""
+    pair.client.run(f"echo right >{MOUNT_POINT}/version; grep -qx right {MOUNT_POINT}/version", 60)
+
+
+@test("the in-tree server", "V2-9", "V2-10", "V2-12", "V2-13", "V2-71", server="in-tree", limit=120)
 def in_tree_server(pair: Pair) -> None:
-    """It refuses version 2: version 1 on the same connection, and no offer on the next one."""
-    with client_rule(pair, AUTO):
-        for offers_sent in (1, 0):
-            with ExitStack() as stack:
-                capture = None
-                if pair.options.device == "rxe":
-                    capture = stack.enter_context(capturing(pair.client, f"in-tree-server-{offers_sent}"))
+    """It refuses version 2: version 1 on the same connection, and no offer on the next ones, until the rule is written."""
+    with client_rule(pair, AUTO) as two:
+        for what, offers_sent in (("contact", 1), ("memory", 0), ("forgotten", 1)):
+            if what == "forgotten":
+                two.set(version=AUTO)
+            with first_messages(pair, f"in-tree-server-{what}", offers_sent):
                 pair.mount("4.2")
                 assert details(pair.client, NFS_PORT)["protocol"] == "1 (of auto)"
-                pair.client.run(f"echo right >{MOUNT_POINT}/version; grep -qx right {MOUNT_POINT}/version")
+                write(pair)
                 pair.umount()
-            if capture:
-                first_contact(messages(capture), offers_sent)
+        pair.mount("3")
+        with first_messages(pair, "in-tree-server-reconnect", 0):
+            pair.server.run(RESTART, 60)
+            write(pair)
+        assert details(pair.client, NFS_PORT)["protocol"] == "1 (of auto)"
+        assert ends_of(pair.client, NFS_PORT), "no connection has ended"
+        pair.umount()
 
 
 def first_contact(found: list[Message], offers_sent: int) -> None:
@@ -126,19 +156,19 @@ def first_contact(found: list[Message], offers_sent: int) -> None:
     assert rest and {message.version for message in rest} == {"1"}, rest
 
 
-@test("the in-tree client", "V2-19", "V2-20", client="in-tree", server="ours", limit=60)
+@test("the in-tree client", "V2-19", "V2-20", client="in-tree", server="ours", limit=120)
 def in_tree_client(pair: Pair) -> None:
-    """It is served in version 1 by a server that may speak version 2."""
-    with server_rule(pair, AUTO), ExitStack() as stack:
-        capture = None
-        if pair.options.device == "rxe":
-            capture = stack.enter_context(capturing(pair.client, "in-tree-client"))
-        pair.mount("4.2")
+    """It is served in version 1 by a server that may speak version 2, on each connection."""
+    with server_rule(pair, AUTO):
+        with first_messages(pair, "in-tree-client", 0):
+            pair.mount("3")
+            assert [shown["protocol"] for shown in served(pair.server)] == ["1 (of auto)"]
+            write(pair)
+        with first_messages(pair, "in-tree-client-reconnect", 0):
+            pair.server.run(RESTART, 60)
+            write(pair)
         assert [shown["protocol"] for shown in served(pair.server)] == ["1 (of auto)"]
-        pair.client.run(f"echo right >{MOUNT_POINT}/version; grep -qx right {MOUNT_POINT}/version")
         pair.umount()
-    if capture:
-        first_contact(messages(capture), 0)
 
 
 @test("version 2 alone, of an in-tree server", "V2-11", "V2-62", server="in-tree", allowed=PROVOKED, limit=60)
@@ -193,6 +223,24 @@ for mode, rows, version, connections in ANSWERS:
                     pass
                 assert server.messages()[-1]["vers"] == 1
                 assert offers(server) == 1
+
+
+@test(
+    "the first grant: {mode}",
+    *("V2-5", "V2-22", "XC-38"),
+    cases=[{"mode": "credits-zero", "announces": False}, {"mode": "credits-max", "announces": True}],
+)
+def first_grant(pair: Pair, mode: str, announces: bool) -> None:
+    """None counts as one credit, which a call gets; more than was requested as that, and the client announces itself."""
+    granting = peer(pair, "--private-data", GOOD, "--first", mode, "--operations", "respond")
+    with client_rule(pair, AUTO), granting as server:
+        with server.mounted():
+            pair.client.run(f"ls {MOUNT_POINT}")
+            granted = int(details(pair.client, server.port)["credits"].split()[3])
+        _, second, *_ = server.messages()
+        assert (second.get("operation") == wire.INITXCH) == announces, second
+        # The other replies grant 32.
+        assert granted == 32 and len(server.of("established")) == 1
 
 
 def offers(server: Peer) -> int:
