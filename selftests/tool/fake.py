@@ -72,6 +72,7 @@ state connected
 netns 4026532001
 calls_waiting 5
 waits_for its turn
+version_1 answered, for 3588 s
 device mlx5_0 port 2
 gid fe80:0000:0000:0000:0000:0000:0000:0002
 since 7 s

@@ -72,6 +72,8 @@ SERVED = {
     "counters": {"received": 1000, "calls": 990},
     "ends": [],
 }
+# Of a server that has version 1 alone.
+REMEMBERED = {"version_1": {"cause": "answered", "left": 3588}}
 SILENT_PEER = {"address": "fe80:1111:2222:3333:4444:5555:6666:7777%enp129s0f0np0", "port": 20049}
 ROWS = [
     {
@@ -178,6 +180,7 @@ class Json(ToolTest):
         said = {"private_data": False, "send": 1024, "receive": 1024, "remote_invalidation": False}
         self.assertEqual((found["we_said"], found["server_said"]), (said, said))
         self.assertEqual((found["rule"], found["reverse"], found["waits_for"]), ("12", False, "its turn"))
+        self.assertEqual({"version_1": found["version_1"]}, REMEMBERED)
         self.assertEqual(found["ends"], [])
 
     def test_idle(self) -> None:
@@ -240,7 +243,7 @@ class Json(ToolTest):
         """the reference has each member of JSON, and no other"""
         titles = ("JSON of a transport", "JSON of a client's connection")
         documented = [name for title in titles for row in table("reference.rst", title) for name in row.names]
-        self.assertEqual(sorted(documented), sorted({*members(TRANSPORT), *members(SERVED)}))
+        self.assertEqual(sorted(documented), sorted({*members(TRANSPORT | REMEMBERED), *members(SERVED)}))
 
     def test_writing_commands(self) -> None:
         """commands that print nothing refuse --json, before and after their names"""

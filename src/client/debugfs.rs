@@ -31,7 +31,11 @@ use crate::{
         secs_since,
         series::ENOTCONN, //
     },
-    policy::Side,
+    policy::{
+        peers,
+        Side, //
+    },
+    proto::peers::Remembered,
     sunrpc::Load,
     verbs::Usage,
     view::{
@@ -168,6 +172,9 @@ impl<'a> View<'a> {
             load.waiting.saturating_add(load.backlog)
         );
         seq_print!(seq, "waits_for {}\n", waits_for(load, self.connection()));
+        if let Some(Remembered { cause, left }) = peers::version_1(&shared.peer()) {
+            seq_print!(seq, "version_1 {}, for {left} s\n", cause.as_str());
+        }
         if let Some((connection, negotiated)) = self.connection().zip(self.negotiated()) {
             self.agreement(seq, connection, negotiated);
         }

@@ -6,6 +6,7 @@ The version of a connection stands in its file, and in each message that the pee
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -220,7 +221,9 @@ for mode, rows, version, connections in ANSWERS:
             if version == "1":
                 # V2-71: it is remembered, until the rule is written.
                 with server.mounted():
-                    pass
+                    remembered = details(pair.client, server.port)["version_1"]
+                    cause = "answered" if mode == "reply-1" else "refused"
+                    assert re.fullmatch(rf"{cause}, for \d+ s", remembered), remembered
                 assert server.messages()[-1]["vers"] == 1
                 assert offers(server) == 1
 

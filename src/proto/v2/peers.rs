@@ -53,9 +53,23 @@ pub(crate) enum Note {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Cause {
+    /// It has refused version 2 by an error.
     Refused,
+    /// It has answered in version 1.
     AnsweredInVersion1,
+    /// Two offers were lost.
     Suspected,
+}
+
+impl Cause {
+    /// The word for administrators.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::AnsweredInVersion1 => "answered",
+            Self::Suspected => "suspected",
+        }
+    }
 }
 
 /// The knowledge of the version of a peer.
