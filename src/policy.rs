@@ -169,7 +169,7 @@ module_uint!(
     "server_memory",
     0,
     0..=1 << 30,
-    "Most memory for the buffers of all clients, in KiB (default 0: an eighth of the machine's)"
+    "Most memory for buffers of all clients, and for their data, in KiB (default 0: an eighth)"
 );
 
 /// Settings that have no effect in the in-tree transport either.

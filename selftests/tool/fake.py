@@ -131,6 +131,8 @@ sends posted 8 of 8
 registrations used 0 of 0
 memory 52 KiB of 32768
 server_memory 904 KiB of 1048576
+arguments 1028 KiB of 4104, 3 calls wait
+server_arguments 2056 KiB of 1048576
 received 1000
 calls 990
 """

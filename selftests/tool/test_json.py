@@ -69,6 +69,8 @@ SERVED = {
     "registrations": {"used": 0, "allocated": 0},
     "memory": {"used": 52, "limit": 32768},
     "server_memory": {"used": 904, "limit": 1048576},
+    "arguments": {"used": 1028, "limit": 4104, "waiting": 3},
+    "server_arguments": {"used": 2056, "limit": 1048576},
     "counters": {"received": 1000, "calls": 990},
     "ends": [],
 }

@@ -111,6 +111,11 @@ impl<T> Fifo<T> {
         }
     }
 
+    /// The first item.
+    pub(crate) fn first(&self) -> Option<&T> {
+        self.places.get(self.first)?.as_ref()
+    }
+
     /// Takes the first item.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
@@ -140,7 +145,8 @@ mod tests {
                 assert_eq!(queue.push(item), Ok(()));
             }
             assert_eq!(queue.push(99), Err(99));
-            assert_eq!((queue.len(), queue.pop()), (3, Some(first)));
+            assert_eq!((queue.len(), queue.first()), (3, Some(&first)));
+            assert_eq!(queue.pop(), Some(first));
             assert_eq!(queue.push(first), Ok(()));
             assert_eq!(queue.pop(), Some(first.wrapping_add(1)));
             assert_eq!(queue.pop(), Some(first.wrapping_add(2)));
@@ -180,7 +186,7 @@ mod tests {
         let mut queue = Fifo::new(0)?;
 
         assert_eq!(queue.push(1), Err(1));
-        assert!(queue.pop().is_none() && queue.is_empty());
+        assert!(queue.first().is_none() && queue.pop().is_none() && queue.is_empty());
         Ok(())
     }
 }

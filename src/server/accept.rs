@@ -77,7 +77,7 @@ fn bind_with(
 ) -> Result<cm::BoundRequest<Connection>, (Option<Acceptable<Connection>>, Error)> {
     let device = request.device().clone();
 
-    match Pd::new(device.clone(), Some(memory::account()))
+    match Pd::new(device.clone(), Some(memory::buffers()))
         .and_then(|pd| Ok((pd, Cq::new(device, connection.clone(), size)?)))
     {
         Ok((pd, cq)) => request.bind(cq, pd, size),

@@ -2,6 +2,7 @@
 
 //! One connection of a client, from its request to its end.
 
+mod allowance;
 mod call;
 mod callback;
 mod calls;
@@ -381,9 +382,11 @@ impl Settled<'_> {
         if core::mem::take(&mut call.is_busy) {
             self.receives.ended();
         }
-        if let Some(message) = self.calls.end(call) {
+        let (message, share) = self.calls.end(call);
+        if let Some(message) = message {
             self.recycle(message);
         }
+        self.pushed(self.calls.give_back(&self.terms.xprt, share));
     }
 }
 
@@ -460,7 +463,9 @@ impl svc::Connection for Connection {
         if let Some(why) = self.tenure.ended() {
             self.log_end(why);
         }
-        self.outbox.close();
+        // No completion ends the calls whose RDMA Reads waited.
+        self.outbox
+            .close(|context| drop(self.calls.end_reading(context)));
         self.calls.close();
         let endpoint = self.link.with_qp(|qp| qp.owner().clone());
         if let Some(endpoint) = endpoint {

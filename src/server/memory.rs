@@ -1,21 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of the buffers of all connections of clients.
+//! The memory that connections of clients take: for their buffers, and for arguments that are read
+//! from the clients.
 
 use crate::{
     policy,
     verbs::Account, //
 };
 
-static MEMORY: Account = Account::new();
+static BUFFERS: Account = Account::new();
+static ARGUMENTS: Account = Account::new();
 
 /// The account of the buffers, with the limit that holds now.
-pub(super) fn account() -> &'static Account {
+pub(super) fn buffers() -> &'static Account {
     refresh();
-    &MEMORY
+    &BUFFERS
 }
 
-/// The limit of the parameter holds from now on, for buffers of present connections, too.
+/// The account of the arguments, without the memory of each connection's own, with the limit that
+/// holds now.
+pub(super) fn arguments() -> &'static Account {
+    refresh();
+    &ARGUMENTS
+}
+
+/// The limit of the parameter holds from now on, for present connections, too.
 pub(super) fn refresh() {
-    MEMORY.limit(policy::server_memory());
+    let most = policy::server_memory();
+
+    BUFFERS.limit(most);
+    ARGUMENTS.limit(most);
+}
+
+/// Memory for the arguments of one call: the allowance of its connection takes it back.
+#[must_use]
+pub(super) enum Share {
+    /// Bytes of the connection's own.
+    Own(usize),
+    /// Memory that all connections share. Of a connection that has ended it returns without the
+    /// allowance.
+    Shared(Shared),
+}
+
+/// Memory of an account, until this is dropped.
+pub(super) struct Shared {
+    account: &'static Account,
+    bytes: usize,
+}
+
+impl Shared {
+    /// `bytes` of `account`, of which the connection has `held` bytes already; `None` if fewer
+    /// would be left then than the connection has, so that there is some for others.
+    pub(super) fn take(account: &'static Account, held: usize, bytes: usize) -> Option<Self> {
+        let (taken, most) = account.usage();
+        let held = held.saturating_add(bytes);
+
+        if most.saturating_sub(taken.saturating_add(bytes)) < held {
+            return None;
+        }
+        account.take(bytes).ok()?;
+        Some(Self { account, bytes })
+    }
+
+    /// Its bytes.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.account.give(self.bytes);
+    }
 }

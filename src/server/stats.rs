@@ -60,6 +60,8 @@ counters! {
     remote_invalidates,
     /// Messages that waited for room in the send queue.
     delayed_messages,
+    /// Calls that waited for memory for their arguments.
+    delayed_calls,
     /// Messages that got an error: no version that we know.
     version_errors,
     /// Messages that got an error: a header, arguments or an offer that cannot be used.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of the buffers of many connections, and its limit.
+//! The memory that many connections take, and its limit.
 
 use kernel::{
     prelude::*,
@@ -12,7 +12,7 @@ use kernel::{
 
 use crate::os::series::EDQUOT;
 
-/// Counts the bytes of the buffers of all protection domains that have it.
+/// Counts the bytes of the buffers of all protection domains that have it, or of other memory.
 pub(crate) struct Account {
     taken: Atomic<usize>,
     most: Atomic<usize>,
@@ -27,22 +27,22 @@ impl Account {
         }
     }
 
-    /// No buffer is made from now on if all would take more than `most` bytes then.
+    /// Nothing is taken from now on if all would be more than `most` bytes then.
     pub(crate) fn limit(&self, most: usize) {
         self.most.store(most, Relaxed);
     }
 
-    /// The bytes of all buffers, and their limit.
+    /// The bytes that are taken, and their limit.
     pub(crate) fn usage(&self) -> (usize, usize) {
         (self.taken.load(Relaxed), self.most.load(Relaxed))
     }
 
-    /// Takes `bytes` for a buffer.
+    /// Takes `bytes`.
     ///
     /// # Errors
     ///
     /// `EDQUOT` beyond the limit.
-    pub(super) fn take(&self, bytes: usize) -> Result {
+    pub(crate) fn take(&self, bytes: usize) -> Result {
         let mut before = self.taken.load(Relaxed);
 
         loop {
@@ -57,8 +57,8 @@ impl Account {
         }
     }
 
-    /// Gives back what a buffer took.
-    pub(super) fn give(&self, bytes: usize) {
+    /// Gives back what was taken.
+    pub(crate) fn give(&self, bytes: usize) {
         self.taken.fetch_add(bytes.wrapping_neg(), Relaxed);
     }
 }

@@ -883,6 +883,35 @@ SERVER = (
         (("this.pages.zero(piece.at, piece.len)?", "this.pages.zero(piece.at, piece.len & 0)?"),),
     ),
     Defect(
+        "arguments of calls take as much memory as they like",
+        "H-139",
+        "test_storms: arguments",
+        (
+            ("        account.take(bytes).ok()?;\n", "        let _ = account.take(bytes);\n"),
+            (
+                "        if most.saturating_sub(taken.saturating_add(bytes)) < held {",
+                "        if most == 0 && taken < held {",
+            ),
+        ),
+    ),
+    Defect(
+        "a connection leaves no memory to others",
+        "H-139",
+        "test_storms: arguments",
+        (("        let held = held.saturating_add(bytes);\n", "        let held = held.min(bytes);\n"),),
+    ),
+    Defect(
+        "a call that waits for memory of another is forgotten",
+        "V1-121",
+        "test_storms: arguments",
+        (
+            (
+                "        let len = state.waiting.first()?.len;\n",
+                "        let len = state.waiting.first()?.len.max(2 * LIMITS.len);\n",
+            ),
+        ),
+    ),
+    Defect(
         "the server calls as often as it likes before the first reply",
         "BI-9",
         "test_callbacks: three recalls at a time",

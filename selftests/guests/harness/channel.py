@@ -50,6 +50,11 @@ class Job:
             self.result = Result(rc, self.text)
         return self.result
 
+    @property
+    def ended(self) -> bool:
+        """It runs no longer."""
+        return self.result is not None or not self._done.empty()
+
     def kill(self) -> None:
         """Ends the command and all it started."""
         self._channel.send("kill", self._ident)

@@ -342,3 +342,68 @@ def memory(pair: Pair) -> None:
         assert found["replies"] == 3, found
         pair.server.run(f"echo 0 >{parameter}")
     pair.umount()
+
+
+# One write of the user is many of the client, over a slow link.
+WRITER = f"""
+    dd if=/dev/urandom of=/tmp/large bs=1M count=32 status=none
+    dd if=/tmp/large of={MOUNT_POINT}/large bs=32M count=1 iflag=fullblock oflag=direct status=none || exit
+    cmp /tmp/large {MOUNT_POINT}/large && rm /tmp/large {MOUNT_POINT}/large
+"""
+SLOW = "tc qdisc change dev eth0 root netem limit 100000 rate 200mbit"
+
+
+def arguments(pair: Pair) -> tuple[int, int, int]:
+    """The memory of arguments in KiB, of connections' own and of all beyond; and the calls that wait for some."""
+    own = shared = waiting = 0
+    for entry in served(pair.server):
+        if found := re.match(r"(\d+) KiB of \d+, (\d+) calls wait$", entry.get("arguments", "")):
+            own, waiting = own + int(found[1]), waiting + int(found[2])
+            shared = int(entry["server_arguments"].split()[0])
+    return own, shared, waiting
+
+
+@test(
+    "arguments of more calls than the limit, {then}",
+    *("H-139", "V1-121"),
+    server="ours",
+    device="rxe",
+    limit=180,
+    allowed=(*DEVICE, r"calls wait: server_memory allows 6144 KiB"),
+    cases=[{"then": "all served"}, {"then": "the connection lost"}],
+)
+def large(pair: Pair, then: str) -> None:
+    """Calls wait whose arguments would take more memory than the client's own and a part of what all share. All are
+    served, over a new connection, too."""
+    most, taken = 6144, []
+
+    def watch() -> bool:
+        taken.append(arguments(pair))
+        return job.ended
+
+    def calls_wait() -> bool:
+        watch()
+        return taken[-1][2] > 0
+
+    pair.client.run(QUEUE)
+    pair.mount("4.2", "wsize=1048576")
+    limit = 60 * pair.options.slowness
+    with (
+        parameters(pair, pair.server, server_memory=most),
+        rule(pair.server, "good", side="server", peer=CLIENT.ipv4) as good,
+    ):
+        pair.client.run(SLOW)
+        job = pair.client.spawn(WRITER)
+        if then == "the connection lost":
+            wait_until(calls_wait, "no call waits", limit)
+            good.reconnect()
+        wait_until(watch, "not all calls are served", limit)
+        pair.client.finish(job, "the writer", 60)
+    owns, shares, waiting = (max(column) for column in zip(*taken, strict=True))
+    print(f"# {owns} KiB of its own and {shares} of {most} KiB beyond, {waiting} calls wait at a time")
+    # A call has 1 MiB and its header; a connection leaves as much as it takes.
+    assert 2048 <= owns <= 4104 and 1024 <= shares <= most // 2 and waiting > 0, (owns, shares, waiting)
+    assert arguments(pair) == (0, 0, 0)
+    assert len(ends(pair.client, NFS_PORT)) == (then == "the connection lost")
+    pair.umount()
+    pair.client.run("tc qdisc del dev eth0 root")

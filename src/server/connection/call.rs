@@ -2,6 +2,7 @@
 
 //! The data of a call, from its arrival until the core releases it.
 
+use super::super::memory::Share;
 use crate::{
     os::{
         PageSet,
@@ -45,8 +46,12 @@ pub(crate) struct Call {
     is_kept: bool,
     /// Set if parts of the arguments are in the client's memory.
     pub(super) is_reduced: bool,
-    /// The arguments, once all parts were read, and their length.
-    read: Option<(PageSet<Private>, u32)>,
+    /// Bytes of the arguments then.
+    pub(super) len: u32,
+    /// The arguments, once all parts were read.
+    read: Option<PageSet<Private>>,
+    /// Memory for them; dropped after them.
+    pub(super) share: Option<Share>,
     /// The results that may be placed directly.
     results: [Part; MOST_RESULTS],
     results_len: usize,
@@ -69,7 +74,9 @@ impl Call {
             kept: Kept::NONE,
             is_kept: true,
             is_reduced: false,
+            len: 0,
             read: None,
+            share: None,
             results: [Part { at: 0, len: 0 }; MOST_RESULTS],
             results_len: 0,
             invalidate: None,
@@ -78,13 +85,15 @@ impl Call {
         }
     }
 
-    /// Makes this the record of `call`, in a message of `len` bytes. `permitted` are the handles
-    /// that replies may invalidate.
+    /// Makes this the record of `call`, in a message of `message_len` bytes, with arguments of
+    /// `len` bytes if parts of them are in the client's memory. `permitted` are the handles that
+    /// replies may invalidate.
     pub(super) fn begin(
         &mut self,
         wire: Wire,
         call: &Message<'_>,
-        len: usize,
+        message_len: usize,
+        len: u32,
         permitted: Invalidation,
     ) {
         let offer = Offer {
@@ -97,9 +106,10 @@ impl Call {
         self.xid = call.xid;
         self.credits = call.credits;
         // The arguments are the end of the message.
-        self.payload_at = len.saturating_sub(payload_len);
+        self.payload_at = message_len.saturating_sub(payload_len);
         self.is_kept = self.kept.keep(&offer);
         self.is_reduced = !call.is_inline();
+        self.len = len;
         self.results_len = 0;
         self.invalidate = invalidation::handle(&call.chunks, permitted);
         self.is_busy = false;
@@ -127,14 +137,14 @@ impl Call {
         }
     }
 
-    /// All parts of the arguments were read to `pages`, of which they are the first `len` bytes.
-    pub(super) fn set_read(&mut self, pages: PageSet<Private>, len: u32) {
+    /// All parts of the arguments were read to `pages`.
+    pub(super) fn set_read(&mut self, pages: PageSet<Private>) {
         self.is_reduced = false;
-        self.read = Some((pages, len));
+        self.read = Some(pages);
     }
 
-    /// Takes the arguments that were read, and their length.
-    pub(super) fn take_read(&mut self) -> Option<(PageSet<Private>, u32)> {
+    /// Takes the arguments that were read.
+    pub(super) fn take_read(&mut self) -> Option<PageSet<Private>> {
         self.read.take()
     }
 
@@ -158,10 +168,10 @@ impl Call {
         self.results.get(..self.results_len).unwrap_or(&[])
     }
 
-    /// Frees the arguments at the end of the call, and takes the message.
-    pub(super) fn end(&mut self) -> Option<RecvBuffer> {
+    /// Frees the arguments at the end of the call. Takes the message and the memory.
+    pub(super) fn end(&mut self) -> (Option<RecvBuffer>, Option<Share>) {
         self.read = None;
-        self.message.take()
+        (self.message.take(), self.share.take())
     }
 
     /// The chunks that the call offers for its reply.

@@ -17,7 +17,14 @@ use kernel::{
 };
 
 use super::{
-    super::refused::RefusedCalls,
+    super::{
+        memory::{
+            self,
+            Share, //
+        },
+        refused::RefusedCalls, //
+    },
+    allowance::Allowance,
     call::Call,
     refusals::Refusals, //
 };
@@ -33,8 +40,7 @@ use crate::{
 
 /// Calls whose arguments are being read, by the number that their RDMA Reads are posted with.
 struct Reading {
-    /// The calls, each with the length of its arguments.
-    calls: KVec<Option<(KBox<Call>, u32)>>,
+    calls: KVec<Option<KBox<Call>>>,
     is_open: bool,
 }
 
@@ -65,13 +71,13 @@ impl Reading {
     }
 
     /// Takes all calls, to be dropped without the lock, and no others from now on.
-    fn close(&mut self) -> KVec<Option<(KBox<Call>, u32)>> {
+    fn close(&mut self) -> KVec<Option<KBox<Call>>> {
         self.is_open = false;
         core::mem::replace(&mut self.calls, KVec::new())
     }
 
     /// Keeps a call. Returns its number, or the call without a free place.
-    fn add(&mut self, call: KBox<Call>, len: u32) -> Result<usize, KBox<Call>> {
+    fn add(&mut self, call: KBox<Call>) -> Result<usize, KBox<Call>> {
         let free = self
             .calls
             .iter_mut()
@@ -80,7 +86,7 @@ impl Reading {
 
         match free {
             Some((number, place)) if self.is_open => {
-                *place = Some((call, len));
+                *place = Some(call);
                 Ok(number)
             }
             _ => Err(call),
@@ -88,7 +94,7 @@ impl Reading {
     }
 
     /// Takes a call.
-    fn take(&mut self, number: usize) -> Option<(KBox<Call>, u32)> {
+    fn take(&mut self, number: usize) -> Option<KBox<Call>> {
         self.calls.get_mut(number)?.take()
     }
 }
@@ -103,6 +109,9 @@ pub(super) struct Calls {
     /// Records of calls that have ended.
     #[pin]
     spare: SpinLock<Fifo<KBox<Call>>>,
+    /// Memory for the arguments of such calls, and calls that wait for it.
+    #[pin]
+    pub(super) allowance: Allowance,
     /// Calls whose arguments are being read.
     #[pin]
     reading: SpinLock<Reading>,
@@ -116,6 +125,7 @@ impl Calls {
         pin_init!(Self {
             inbox <- Inbox::new(Waiting::Calls),
             spare <- new_spinlock!(Fifo::none(), "rpcrdma_rs::Calls::spare"),
+            allowance <- Allowance::new(memory::arguments),
             reading <- new_spinlock!(Reading::new(), "rpcrdma_rs::Calls::reading"),
             refusals: Refusals::new(refused),
         })
@@ -131,6 +141,7 @@ impl Calls {
         let (spare, reading) = (Fifo::new(credits)?, Reading::with_places(most)?);
 
         self.inbox.make(most)?;
+        self.allowance.make(most)?;
         *self.spare.lock() = spare;
         *self.reading.lock() = reading;
         Ok(())
@@ -152,14 +163,14 @@ impl Calls {
         Ok(record)
     }
 
-    /// Ends a call. Returns its message, if it has it still.
-    pub(super) fn end(&self, mut call: KBox<Call>) -> Option<RecvBuffer> {
-        let message = call.end();
+    /// Ends a call. Returns its message and its memory, if it has them still.
+    pub(super) fn end(&self, mut call: KBox<Call>) -> (Option<RecvBuffer>, Option<Share>) {
+        let ended = call.end();
         // A record without a free place is freed without the lock.
         let left = self.spare.lock().push(call);
 
         drop(left);
-        message
+        ended
     }
 
     /// Leaves a call to the threads of `xprt`.
@@ -186,17 +197,37 @@ impl Calls {
         self.inbox.pop(xprt)
     }
 
-    /// Keeps a call while its arguments, of `len` bytes, are being read. Returns its number.
+    /// Takes back the memory of a call, and leaves the calls that waited for it to the threads of
+    /// `xprt`.
+    ///
+    /// # Errors
+    ///
+    /// A call for which the inbox has no place. No other goes on: the connection has to end.
+    pub(super) fn give_back(&self, xprt: &SvcXprt, share: Option<Share>) -> Result<(), KBox<Call>> {
+        let Some(share) = share else {
+            return Ok(());
+        };
+
+        self.allowance.put(share);
+        while let Some(call) = self.allowance.next() {
+            self.inbox
+                .push(xprt, call)
+                .inspect_err(|_| self.allowance.close())?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a call while its arguments are being read. Returns its number.
     ///
     /// # Errors
     ///
     /// The call, if too many are, or no call is kept.
-    pub(super) fn begin_reading(&self, call: KBox<Call>, len: u32) -> Result<usize, KBox<Call>> {
-        self.reading.lock().add(call, len)
+    pub(super) fn begin_reading(&self, call: KBox<Call>) -> Result<usize, KBox<Call>> {
+        self.reading.lock().add(call)
     }
 
-    /// Takes the call with this number, and the length of its arguments.
-    pub(super) fn end_reading(&self, number: usize) -> Option<(KBox<Call>, u32)> {
+    /// Takes the call with this number.
+    pub(super) fn end_reading(&self, number: usize) -> Option<KBox<Call>> {
         self.reading.lock().take(number)
     }
 
@@ -209,6 +240,8 @@ impl Calls {
 
     /// Takes no call from now on, and drops all untaken ones.
     pub(super) fn close(&self) {
+        // First, so that no call leaves it when the inbox is closed.
+        self.allowance.close();
         while let Some(call) = self.inbox.close() {
             drop(call);
         }
@@ -229,14 +262,14 @@ mod tests {
         Wire, //
     };
 
-    fn record(calls: &Calls) -> Result<KBox<Call>> {
+    fn record(calls: &Calls, len: u32) -> Result<KBox<Call>> {
         let message = Message::new(&TV_V1_1);
         let message = message.bytes();
         let Received::Call(call) = Wire::V1.receive_call(message) else {
             return Err(EINVAL);
         };
 
-        calls.record(|record| record.begin(Wire::V1, &call, message.len(), Invalidation::None))
+        calls.record(|record| record.begin(Wire::V1, &call, message.len(), len, Invalidation::None))
     }
 
     /// Ended calls leave their records to later ones, up to the number of places.
@@ -245,11 +278,11 @@ mod tests {
         let calls = KBox::pin_init(Calls::new(RefusedCalls::new()?), GFP_KERNEL)?;
         calls.make(4, 1)?;
 
-        let (first, second) = (record(&calls)?, record(&calls)?);
+        let (first, second) = (record(&calls, 0)?, record(&calls, 0)?);
         let place: *const Call = &raw const *first;
-        assert!(calls.end(first).is_none());
-        assert!(calls.end(second).is_none());
-        let third = record(&calls)?;
+        assert!(calls.end(first).0.is_none());
+        assert!(calls.end(second).0.is_none());
+        let third = record(&calls, 0)?;
         assert!(core::ptr::eq(&raw const *third, place));
         assert!(calls.spare.lock().is_empty());
         Ok(())
@@ -260,19 +293,19 @@ mod tests {
     #[test]
     fn reading() -> Result {
         let calls = KBox::pin_init(Calls::new(RefusedCalls::new()?), GFP_KERNEL)?;
-        assert!(calls.begin_reading(record(&calls)?, 7).is_err());
+        assert!(calls.begin_reading(record(&calls, 7)?).is_err());
         calls.make(2, 2)?;
 
-        let first = calls.begin_reading(record(&calls)?, 7);
-        let second = calls.begin_reading(record(&calls)?, 9);
-        assert!(calls.begin_reading(record(&calls)?, 11).is_err());
+        let first = calls.begin_reading(record(&calls, 7)?);
+        let second = calls.begin_reading(record(&calls, 9)?);
+        assert!(calls.begin_reading(record(&calls, 11)?).is_err());
         let number = first.map_err(|_| EINVAL)?;
         let found = calls.end_reading(number);
-        assert!(found.is_some_and(|(_, len)| len == 7));
+        assert!(found.is_some_and(|call| call.len == 7));
         assert!(calls.end_reading(number).is_none());
         calls.close_reading();
         assert!(calls.end_reading(second.map_err(|_| EINVAL)?).is_none());
-        assert!(calls.begin_reading(record(&calls)?, 7).is_err());
+        assert!(calls.begin_reading(record(&calls, 7)?).is_err());
         Ok(())
     }
 }

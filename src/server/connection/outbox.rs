@@ -100,12 +100,18 @@ impl Outbox {
         self.queue.lock().open(sends, waiting);
     }
 
-    /// Takes no message from now on, and drops all that wait.
-    pub(super) fn close(&self) {
+    /// Takes no message from now on, and drops all that wait. Calls `dropped` with the numbers of
+    /// RDMA Reads among them.
+    pub(super) fn close(&self, dropped: impl Fn(usize)) {
         // Dropped without the lock.
-        let waiting = self.queue.lock().close();
+        let (mut next, mut waiting) = self.queue.lock().close();
         self.space.flushed(0, 0);
-        drop(waiting);
+        while let Some(message) = next.take().or_else(|| waiting.pop()) {
+            if let Message::Reads { transfer, context } = message {
+                drop(transfer);
+                dropped(context);
+            }
+        }
     }
 
     /// Takes the send queue, for the teardown.

@@ -2,14 +2,16 @@
 
 //! Arguments with parts in the client's memory.
 
+use core::net::SocketAddr;
+
 use kernel::prelude::*;
 
 use super::{
+    allowance::LIMITS,
     call::Call,
     close_reason::CloseReason,
     open::MOST_SINKS,
     outbox::Message,
-    receive::ARGUMENTS,
     Connection,
     Settled,
     Terms, //
@@ -22,11 +24,13 @@ use crate::{
             EPROTO, //
         },
         Few,
+        Last,
         PageSet,
         Private,
         Shared,
         PAGE_SIZE, //
     },
+    policy,
     proto::{
         responder::{
             rebuild::{
@@ -37,6 +41,7 @@ use crate::{
         },
         Wire, //
     },
+    sunrpc::Peer,
     verbs::{
         most_requests,
         Failure,
@@ -52,6 +57,9 @@ use crate::{
     }, //
 };
 
+/// Messages about calls that wait for memory.
+static DELAYED: Last = Last::never();
+
 /// Attempts to find blocks and registrations, which other calls may take in between.
 const TRIES: u32 = 16;
 
@@ -65,7 +73,6 @@ const FEW: usize = 4;
 /// The arguments of a call as far as they are here, and the RDMA Reads that they lack.
 struct Parts {
     pages: PageSet<Private>,
-    len: u32,
     /// The places of the bytes in the arguments, and in the client's memory.
     reads: Few<(Range, Remote), FEW>,
 }
@@ -80,16 +87,15 @@ impl Parts {
         let Received::Call(call) = wire.receive_call(message) else {
             return Err(EPROTO);
         };
-        let plan = Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS).map_err(|_| EPROTO)?;
-        let (payload, len) = (call.payload.unwrap_or(&[]), plan.len());
+        let plan = Rebuild::plan(&call.chunks, call.payload, &LIMITS).map_err(|_| EPROTO)?;
+        let payload = call.payload.unwrap_or(&[]);
         let mut this = Self {
             pages: PageSet::new(),
-            len,
             reads: Few::new(plan.most_reads())?,
         };
 
         // CAST: Widening.
-        this.pages.fill(len.div_ceil(PAGE_SIZE) as usize)?;
+        this.pages.fill(plan.len().div_ceil(PAGE_SIZE) as usize)?;
         for piece in plan.pieces() {
             match piece.source {
                 Source::Inline(from) => {
@@ -171,12 +177,65 @@ impl Parts {
         // Others have taken what was allocated, or all registrations are in use.
         Err(ENOBUFS)
     }
+
+    /// Begins to read the parts of `call`.
+    fn fetch(self, settled: &Settled<'_>, call: KBox<Call>) {
+        let (segments, bytes) = self.size();
+        let transfer = match self.reads(settled.terms) {
+            Ok(transfer) => transfer,
+            Err(error) if error == EMSGSIZE || settled.is_unmade_again(&call, error) => {
+                let _ = settled.reject_call(&call, GFP_KERNEL);
+                return settled.end_call(call);
+            }
+            Err(error) => return settled.end_unread(call, CloseReason::of(error)),
+        };
+        let xid = call.xid;
+        // Its value must not be dropped under the lock.
+        let added = settled.calls.begin_reading(call);
+        match added {
+            Ok(context) => {
+                settled.stats.read_segments.add(segments);
+                settled.stats.read_bytes.add(bytes);
+                settled.trace().read(xid, bytes);
+                let sent = settled.send_or_wait(Message::Reads { transfer, context });
+                if settled.check_sent(sent).is_err() {
+                    // No completion may come for it.
+                    if let Some(call) = settled.calls.end_reading(context) {
+                        settled.end_call(call);
+                    }
+                }
+            }
+            Err(call) => {
+                // Before its memory returns.
+                drop(transfer);
+                settled.end_unread(call, CloseReason::TooMuch);
+            }
+        }
+    }
+}
+
+/// Logs that calls of `client` wait for memory.
+#[cold]
+fn log_delay(client: &SocketAddr) {
+    if DELAYED.is_due() {
+        let client = Peer::new(client);
+        let kib = policy::server_memory() / 1024;
+        pr_info!("{client}: calls wait: server_memory allows {kib} KiB\n");
+    }
 }
 
 impl Settled<'_> {
     /// Begins to read the parts of a call's arguments that are in the client's memory. A thread
-    /// takes the call again when they are here.
-    pub(super) fn read_arguments(&self, mut call: KBox<Call>) {
+    /// takes the call again when they are here, or memory for them is.
+    pub(super) fn read_arguments(&self, call: KBox<Call>) {
+        let mut call = match self.calls.allowance.admit(call) {
+            Ok(Some(call)) => call,
+            Ok(None) => {
+                self.stats.delayed_calls.inc();
+                return log_delay(&self.admission.client);
+            }
+            Err(call) => return self.end_unread(call, CloseReason::TooMuch),
+        };
         let parts = match Parts::of(call.wire, call.message()) {
             Ok(parts) => parts,
             Err(error) => return self.end_unread(call, CloseReason::of(error)),
@@ -184,33 +243,11 @@ impl Settled<'_> {
         if let Some(message) = call.take_message() {
             self.recycle(message);
         }
-        let len = parts.len;
         if parts.reads.as_slice().is_empty() {
-            call.set_read(parts.pages, len);
+            call.set_read(parts.pages);
             return self.push_read(call);
         }
-        let (segments, bytes) = parts.size();
-        let transfer = match parts.reads(self.terms) {
-            Ok(transfer) => transfer,
-            Err(error) if error == EMSGSIZE || self.is_unmade_again(&call, error) => {
-                let _ = self.reject_call(&call, GFP_KERNEL);
-                return self.end_call(call);
-            }
-            Err(error) => return self.end_unread(call, CloseReason::of(error)),
-        };
-        // Its value must not be dropped under the lock.
-        let xid = call.xid;
-        let added = self.calls.begin_reading(call, len);
-        match added {
-            Ok(context) => {
-                self.stats.read_segments.add(segments);
-                self.stats.read_bytes.add(bytes);
-                self.trace().read(xid, bytes);
-                let sent = self.send_or_wait(Message::Reads { transfer, context });
-                let _ = self.check_sent(sent);
-            }
-            Err(call) => self.end_unread(call, CloseReason::TooMuch),
-        }
+        parts.fetch(self, call);
     }
 
     /// The RDMA of the call with this xid has failed.
@@ -238,8 +275,8 @@ impl Settled<'_> {
 
     /// Drops a call whose arguments cannot be read, with its connection.
     fn end_unread(&self, call: KBox<Call>, why: CloseReason) {
-        self.end_call(call);
         self.lost(why);
+        self.end_call(call);
     }
 }
 
@@ -276,10 +313,10 @@ impl TransferHandler for Connection {
             return;
         };
 
-        if let Some((mut call, len)) = self.calls.end_reading(context) {
+        if let Some(mut call) = self.calls.end_reading(context) {
             match result {
                 Ok(pages) => {
-                    call.set_read(pages, len);
+                    call.set_read(pages);
                     settled.push_read(call);
                 }
                 Err(failure) => {

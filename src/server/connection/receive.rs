@@ -14,6 +14,7 @@ use kernel::{
 };
 
 use super::{
+    allowance::LIMITS,
     call::Call,
     close_reason::CloseReason,
     outbox::Unsent,
@@ -21,7 +22,6 @@ use super::{
     Settled,
 };
 use crate::{
-    os::PAGE_SIZE,
     proto::{
         neutral::{
             Invalidation,
@@ -32,10 +32,7 @@ use crate::{
                 Offer,
                 OfferLimits, //
             },
-            rebuild::{
-                ArgumentLimits,
-                Rebuild, //
-            },
+            rebuild::Rebuild,
             received::{
                 self,
                 Reason,
@@ -132,9 +129,9 @@ impl Settled<'_> {
         let (wire, received) = self.version.receive(message);
         match received {
             Received::Call(call) => match check(&call) {
-                Ok(()) => Arrival::Call(self.calls.record(|record| {
+                Ok(len) => Arrival::Call(self.calls.record(|record| {
                     self.version.fix(wire);
-                    record.begin(wire, &call, message.len(), self.invalidation(wire));
+                    record.begin(wire, &call, message.len(), len, self.invalidation(wire));
                 })),
                 Err(defect) => {
                     self.unusable(Received::bad_header(call.xid, wire.version(), defect))
@@ -281,12 +278,12 @@ impl Settled<'_> {
     }
 
     /// Ends a call for which the inbox has no place.
-    fn pushed(&self, pushed: Result<(), KBox<Call>>) {
+    pub(super) fn pushed(&self, pushed: Result<(), KBox<Call>>) {
         // If it is closed the connection ends anyway. If it is full the client has sent far more
         // calls than it may.
         if let Err(call) = pushed {
-            self.end_call(call);
             self.lost(CloseReason::Overrun);
+            self.end_call(call);
         }
     }
 
@@ -301,9 +298,11 @@ impl Settled<'_> {
             return None;
         }
         let arguments = match call.take_read() {
-            Some((pages, len)) => rqst.exchange(pages, len),
+            Some(pages) => rqst.exchange(pages, call.len),
             None => rqst.copy(call.arguments()),
         };
+        // The thread has freed as many pages as it took.
+        self.pushed(self.calls.give_back(&self.terms.xprt, call.share.take()));
         if let Some(message) = call.take_message() {
             self.recycle(message);
         }
@@ -387,13 +386,6 @@ impl Settled<'_> {
     }
 }
 
-/// The most that is taken as the arguments of one call. The length is compared with the pages of a
-/// thread when it takes the call.
-pub(super) const ARGUMENTS: ArgumentLimits = ArgumentLimits {
-    len: (4 << 20) + 2 * PAGE_SIZE,
-    segments: 256,
-};
-
 /// The most that is taken as the offer of one call. A larger one takes more RDMA Writes than a
 /// reply may have.
 const OFFER: OfferLimits = OfferLimits {
@@ -401,15 +393,16 @@ const OFFER: OfferLimits = OfferLimits {
     segments: 256,
 };
 
-/// Checks that the arguments of a call can be put together, and its offer kept.
+/// Checks that the arguments of a call can be put together, and its offer kept. Returns the bytes
+/// of the arguments if parts of them are in the client's memory.
 ///
 /// # Errors
 ///
 /// The [`Defect`]; the call is rejected.
-fn check(call: &received::Call<'_>) -> Result<(), Defect> {
+fn check(call: &received::Call<'_>) -> Result<u32, Defect> {
     Offer::of(&call.chunks, &OFFER)?;
-    if !call.is_inline() {
-        Rebuild::plan(&call.chunks, call.payload, &ARGUMENTS)?;
+    if call.is_inline() {
+        return Ok(0);
     }
-    Ok(())
+    Ok(Rebuild::plan(&call.chunks, call.payload, &LIMITS)?.len())
 }

@@ -238,8 +238,22 @@ impl<'c> View<'c> {
         seq_print!(seq, "sends posted {sends_posted} of {sends_allocated}\n");
         seq_print!(seq, "registrations used {used} of {made}\n");
         seq_print!(seq, "memory {kib} KiB of {limit}\n");
-        let (all, most) = memory::account().usage();
+        let (all, most) = memory::buffers().usage();
         seq_print!(seq, "server_memory {} KiB of {}\n", all / 1024, most / 1024);
+    }
+
+    /// Prints the memory of arguments that are read.
+    fn arguments(&self, seq: &SeqFile) {
+        let (own, most, waiting) = self.settled.calls.allowance.usage();
+        let (own, most) = (own / 1024, most / 1024);
+        seq_print!(seq, "arguments {own} KiB of {most}, {waiting} calls wait\n");
+        let (all, most) = memory::arguments().usage();
+        seq_print!(
+            seq,
+            "server_arguments {} KiB of {}\n",
+            all / 1024,
+            most / 1024
+        );
     }
 }
 
@@ -257,6 +271,7 @@ impl Show for Connection {
         if let Some(view) = View::of(self) {
             view.agreement(seq);
             view.resources(seq);
+            view.arguments(seq);
         }
         self.stats.print(seq);
     }
