@@ -40,6 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", metavar="EVENT", nargs="+", choices=names, default=(), help=f"events, of {', '.join(names)}"
     )
+    parser.add_argument("--first-finding", action="store_true", help="end with the first finding")
     parser.add_argument("--verbose", action="store_true", help="print the plan of each cycle")
     return parser.parse_args()
 
@@ -74,7 +75,7 @@ def soak(options: Options, args: argparse.Namespace) -> int:
     good = findings = 0
     pair, starved = booted(options), {}
     try:
-        while time.monotonic() < end:
+        while time.monotonic() < end and not (findings and args.first_finding):
             cycle = Cycle(pair, Plan.of(seed), tuple(args.only), starved)
             if args.verbose:
                 print(f"# {cycle.plan}")

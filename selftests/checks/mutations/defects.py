@@ -230,6 +230,18 @@ CREDITS = (
         (("stats.reverse_zero_grants.inc();", "return stats.reverse_zero_grants.inc();"),),
     ),
     Defect(
+        "a sender that waits has looked for what it lacks before it is marked",
+        "H-74",
+        HOST,
+        (
+            (
+                "        // First, so that growth that fails finds the mark, and is tried again.\n",
+                "        let found = retry();\n",
+            ),
+            ("        smp_mb(); // of a waiter\n        retry()\n", "        found\n"),
+        ),
+    ),
+    Defect(
         "the transport stays congested when a task was queued",
         "H-10",
         "4 slots, many users",

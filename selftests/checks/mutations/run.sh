@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Puts one defect after the other into a copy of the sources, and runs the tests that have to find it. Usage:
-# run.sh [--kernel KERNEL] [--only host|guests] [--part K/N] [PATTERN...], where a pattern is part of a defect's name or of
-# the IDs that it breaks, and --only chooses those that tests of that kind have to find. The last line is 'N passed, N failed';
-# a defect passes if a test fails because of it. VM tests run in native guests, and on Debian's kernel where these cannot run
+# run.sh [--kernel KERNEL] [--only host|guests] [--soak MINUTES] [--part K/N] [PATTERN...], where a pattern is part of a
+# defect's name or of the IDs that it breaks, --only chooses those that tests of that kind have to find, and with --soak a soak
+# of so many minutes has to find them. The last line is 'N passed, N failed'; a defect passes if a test fails because of it. VM tests run in native guests, and on Debian's kernel where these cannot run
 # them, unless a kernel is named. `make setup-native` must have been run.
 #
 # As many run at once as the machine has processors, or LANES: the compiler of Rust uses one. --part runs the Kth of N parts
@@ -16,11 +16,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 seen=0
-chosen='' only='' part='' options=()
+chosen='' only='' soak='' part='' options=()
 while :; do
 	case ${1:-} in
 	--kernel) chosen=$2 ;;
 	--only) only=$2 ;;
+	--soak) soak=$2 ;;
 	--part) part=$2 ;;
 	*) break ;;
 	esac
@@ -80,7 +81,10 @@ host_tests() {
 find_it() {
 	local kernel=${chosen:-$1}
 	: >"$log"
-	if [ -z "$2" ]; then
+	if [ -n "$soak" ]; then
+		KEEP=n "$tree/selftests/setup/build.sh" native >"$log" 2>&1 &&
+			"$tree/selftests/soak/run.sh" --server ours --first-finding --minutes "$soak" >>"$log" 2>&1
+	elif [ -z "$2" ]; then
 		# The unit tests take a second, the properties and the walks, in files of words, take minutes.
 		host_tests 0 --skip words:: --skip properties:: module:: && host_tests 1
 	else
@@ -105,7 +109,7 @@ while IFS=$'\t' read -r number title kernel pattern <&3; do
 		echo "ok     $title ($SECONDS s): ${found#not ok }${why:+: $why}"
 		passed=$((passed + 1))
 	else
-		echo "not ok $title: not found by ${pattern:-the tests of this machine} ($SECONDS s)"
+		echo "not ok $title: not found by ${soak:+a soak of $soak minutes instead of }${pattern:-the tests of this machine} ($SECONDS s)"
 		tail -n 15 "$log" | sed 's/^/    /'
 		failed=$((failed + 1))
 	fi
