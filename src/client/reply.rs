@@ -194,8 +194,10 @@ impl Arrival<'_> {
     #[inline(never)]
     fn handle(self) {
         let Source { connection, .. } = self.source;
-        if connection.attempt.is_probing() && self.source.is_answer(self.buf.message()) {
-            return self.dispose(Spent::Late.into());
+        if connection.attempt.is_probing() {
+            if let Some(spent) = self.source.first(self.buf.message()) {
+                return self.dispose(spent.into());
+            }
         }
         let message = connection.wire().receive(self.buf.message());
         let disposition = self.source.disposition(message);

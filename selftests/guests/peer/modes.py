@@ -16,6 +16,7 @@ GARBAGE = 12  # messages; fewer than the 16 that the client's credits for revers
 FLOOD = 800  # messages; more than it has Receives
 FOREIGN = (0xDEAD, 64, 0x10000)  # a segment that no call has offered
 CALLBACK = 0x40000000
+UNPROMPTED, ANNOUNCED = 0x70000001, 8192  # xid and size of an announcement
 
 
 @dataclass
@@ -147,6 +148,12 @@ def error(q, *body, vers=1):
     return Send(wire.error(q.xid, q.credits, *body, vers=vers))
 
 
+def announcement():
+    """A size, and a grant that counts for nothing: it comes with no reply."""
+    start = wire.characteristics((wire.RBSIZ, ANNOUNCED)) + wire.words(0)
+    return Send(wire.optional(UNPROMPTED, 32, wire.CALL, wire.INITXCH, start))
+
+
 MODES = {
     "right": lambda q: [q.reply()],
     "credits-zero": lambda q: [q.reply(credits=0)],
@@ -209,6 +216,7 @@ MODES = {
     "range-cut-alone": lambda q: [error(q, wire.ERR_VERS, 1, vers=2)],
     "error-4": lambda q: [error(q, 4, vers=2)],
     "error-4-other": lambda q: [Send(wire.error(q.xid ^ 1, q.credits, 4, vers=2)), q.reply()],
+    "announce-first": lambda q: [announcement(), Hold()],
     "reply-1": lambda q: [q.reply(vers=1, direction=None)],
     "denied": lambda q: [q.reply(payload=wire.rpc_denied(q.xid))],
     "refuse-disconnect": lambda q: [error(q, wire.ERR_VERS, 1, 1, vers=2), Deliver(), Disconnect()],

@@ -246,6 +246,18 @@ def first_grant(pair: Pair, mode: str, announces: bool) -> None:
         assert granted == 32 and len(server.of("established")) == 1
 
 
+@test("a server announces itself before it answers", "V2-5", "XC-38", "XC-68")
+def announced_first(pair: Pair) -> None:
+    """The size counts, the grant does not: no message follows before the answer."""
+    client = rule(pair.client, "two", peer=SERVER.ipv4, version=AUTO, inline_send=16384)
+    hasty = peer(pair, "--private-data", GOOD, "--first", "announce-first", "--operations", "respond")
+    with client, hasty as server, server.mounted():
+        assert details(pair.client, server.port)["inline_call"].startswith("8192 ")
+        kinds = [event["event"] for event in server.events if event["event"] in ("message", "released")]
+        assert kinds[:2] == ["message", "released"], kinds
+        assert len(server.of("established")) == 1
+
+
 def offers(server: Peer) -> int:
     """The number of first messages in version 2."""
     firsts = {m["connection"]: m for m in reversed(server.messages())}

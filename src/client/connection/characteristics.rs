@@ -44,11 +44,49 @@ use crate::{
             Setup,
             Side, //
         },
+        neutral::Optional,
         Thresholds, //
     },
     trace::Trace,
     verbs::Lengths, //
 };
+
+/// An operation that has come before the answer to the offer.
+#[derive(Clone, Copy)]
+pub(in crate::client) struct Early {
+    xid: u32,
+    credits: u32,
+    len: usize,
+    message: [u8; Self::MOST],
+}
+
+impl Early {
+    /// Bytes of its message: an announcement of all characteristics has 88.
+    const MOST: usize = 128;
+
+    /// A copy of `arrived`; `None` if that is too long.
+    fn of(arrived: &Optional<'_>) -> Option<Self> {
+        let len = arrived.message.len();
+        let mut message = [0; Self::MOST];
+
+        message.get_mut(..len)?.copy_from_slice(arrived.message);
+        Some(Self {
+            xid: arrived.xid,
+            credits: arrived.credits,
+            len,
+            message,
+        })
+    }
+
+    /// The operation.
+    pub(in crate::client) fn arrived(&self) -> Optional<'_> {
+        Optional {
+            xid: self.xid,
+            credits: self.credits,
+            message: self.message.get(..self.len).unwrap_or(&[]),
+        }
+    }
+}
 
 /// The exchange of a connection.
 #[pin_data]
@@ -64,6 +102,9 @@ pub(in crate::client) struct Characteristics {
     /// A response that the sender is to send.
     #[pin]
     response: SpinLock<Option<Response>>,
+    /// The first operation, if the answer to the offer is yet to come.
+    #[pin]
+    early: SpinLock<Option<Early>>,
 }
 
 impl Characteristics {
@@ -75,12 +116,33 @@ impl Characteristics {
             is_distrusted: Atomic::new(false),
             wants_credit: Atomic::new(false),
             response <- new_spinlock!(None, "rpcrdma_rs::Characteristics::response"),
+            early <- new_spinlock!(None, "rpcrdma_rs::Characteristics::early"),
         })
     }
 
     /// No larger size of this server is used.
     pub(in crate::client) fn distrust(&self) {
         self.is_distrusted.store(true, Relaxed);
+    }
+
+    /// Keeps an operation until the answer to the offer has come. Returns `false` if it is dropped,
+    /// since it is long, or another one is kept.
+    pub(in crate::client) fn keep_early(&self, arrived: &Optional<'_>) -> bool {
+        let Some(kept) = Early::of(arrived) else {
+            return false;
+        };
+        let mut early = self.early.lock();
+        let is_first = early.is_none();
+
+        if is_first {
+            *early = Some(kept);
+        }
+        is_first
+    }
+
+    /// Takes the operation that was kept.
+    pub(in crate::client) fn take_early(&self) -> Option<Early> {
+        self.early.lock().take()
     }
 
     /// The connection speaks version 2, with this first grant.

@@ -17,7 +17,8 @@ use crate::proto::{
         Action,
         Client,
         Event,
-        Outcome, //
+        Outcome,
+        State, //
     },
     peers::Note,
     Versions, //
@@ -64,6 +65,11 @@ impl Offer {
     pub(in crate::client) fn begin(&self, versions: Versions, xid: u32, remembered: bool) -> bool {
         self.progress.lock().client = Client::new(versions);
         self.on(Event::Connected { xid, remembered }).action == Action::Offer
+    }
+
+    /// Returns `true` while the offer waits for its answer.
+    pub(in crate::client) fn is_open(&self) -> bool {
+        matches!(self.progress.lock().client.state, State::Offered { .. })
     }
 
     /// The offer has no answer, and gets none: the time is over, or the connection lost.

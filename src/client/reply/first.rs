@@ -13,7 +13,8 @@ use super::{
         negotiated::PeerData,
         probe::probe_xid, //
     },
-    Source, //
+    Source,
+    Spent, //
 };
 use crate::{
     os::series::{
@@ -26,6 +27,7 @@ use crate::{
             Answer,
             Event, //
         },
+        Incoming,
         RdmaError,
         Wire, //
     },
@@ -33,9 +35,22 @@ use crate::{
 };
 
 impl Source<'_> {
-    /// Takes the answer to the offer. Returns `false` if `message` is none.
-    pub(super) fn is_answer(self, message: &[u8]) -> bool {
-        Event::of(message).is_some_and(|event| self.is_answered(event))
+    /// Takes the answer to the offer, or an operation in front of it: a server may announce itself
+    /// before it answers. `None` if `message` is neither.
+    pub(super) fn first(self, message: &[u8]) -> Option<Spent> {
+        if Event::of(message).is_some_and(|event| self.is_answered(event)) {
+            return Some(Spent::Late);
+        }
+        let agreement = &self.connection.agreement;
+
+        match Wire::V2.receive(message) {
+            Incoming::Operation(arrived)
+                if agreement.offer.is_open() && agreement.characteristics.keep_early(&arrived) =>
+            {
+                Some(Spent::Unsolicited)
+            }
+            _ => None,
+        }
     }
 
     fn is_answered(self, event: Event) -> bool {
@@ -64,6 +79,9 @@ impl Source<'_> {
         // In version 2 the exchange of characteristics comes first.
         if negotiated.wire() == Wire::V1 {
             connection.confirm();
+        } else if let Some(early) = connection.agreement.characteristics.take_early() {
+            // Its Receive was posted again when it came.
+            let _ = self.operation(&early.arrived());
         }
         if connection.attempt.end_probe() {
             connection.attempt.end(Ok(PeerData::NONE));
