@@ -218,6 +218,12 @@ DEFINE_EVENT(rpcrdma_rs_reason, xprtrdma_reply_err,
 	TP_ARGS(xprt, xid, reason, len)
 );
 
+/* An offer of version 2 has its answer, or gets none. */
+DEFINE_EVENT(rpcrdma_rs_reason, xprtrdma_offer,
+	TP_PROTO(u32 xprt, u32 xid, const char *reason, unsigned int len),
+	TP_ARGS(xprt, xid, reason, len)
+);
+
 DECLARE_EVENT_CLASS(rpcrdma_rs_count,
 	TP_PROTO(u32 xprt, u32 xid, unsigned int count),
 	TP_ARGS(xprt, xid, count),

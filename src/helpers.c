@@ -511,6 +511,11 @@ __rdma_helper void rpcrdma_rs_helper_trace_reply_err(u32 xprt, u32 xid, const ch
 	trace_xprtrdma_reply_err(xprt, xid, reason, len);
 }
 
+__rdma_helper void rpcrdma_rs_helper_trace_offer(u32 xprt, u32 xid, const char *reason, unsigned int len)
+{
+	trace_xprtrdma_offer(xprt, xid, reason, len);
+}
+
 __rdma_helper void rpcrdma_rs_helper_trace_mr_localinv(u32 xprt, u32 xid, unsigned int count)
 {
 	trace_xprtrdma_mr_localinv(xprt, xid, count);

@@ -148,6 +148,14 @@ impl Trace {
         unsafe { bindings::trace_reply_err(self.0, xid, reason, len) };
     }
 
+    /// The offer of version 2 has its answer, or gets none.
+    #[cold]
+    pub(crate) fn offer(self, xid: u32, reason: &str) {
+        let (reason, len) = text(reason);
+        // SAFETY: The event copies `len` bytes of the text, which is borrowed during the call.
+        unsafe { bindings::trace_offer(self.0, xid, reason, len) };
+    }
+
     /// We invalidate `count` registrations of a call.
     #[cold]
     #[inline(never)]

@@ -303,7 +303,9 @@ fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<()
     let answered = wait(&sender.connection, shared.xprt.connect_timeout());
     // A transport that is no longer wanted says nothing about the server.
     if answered.is_err() && !shared.xprt.is_released() {
-        sender.connection.agreement.offer.unanswered();
+        if sender.connection.agreement.offer.unanswered() {
+            shared.trace().offer(xid, "no answer");
+        }
     }
     peers::note(&peer, sender.connection.agreement.offer.take_note());
     answered.map_err(ConnectError::with(Step::Probe))?;

@@ -228,6 +228,31 @@ for mode, rows, version, connections in ANSWERS:
                 assert offers(server) == 1
 
 
+OFFERS = "/sys/kernel/tracing/events/rpcrdma_rs/xprtrdma_offer/enable"
+
+
+@test(
+    "a traced offer: {mode}",
+    "V2-4",
+    allowed=PROVOKED,
+    cases=[
+        {"mode": "right", "outcome": "accepted"},
+        {"mode": "range-1-1", "outcome": "version 1"},
+        {"mode": "range-3-5", "outcome": "no version in common"},
+        {"mode": "error-4", "outcome": "an error"},
+        {"mode": "disconnect", "outcome": "no answer"},
+    ],
+)
+def traced(pair: Pair, mode: str, outcome: str) -> None:
+    """The event names the first outcome."""
+    with client_rule(pair, AUTO), peer(pair, "--private-data", GOOD, "--first", mode) as server:
+        pair.client.run(f"echo >/sys/kernel/tracing/trace; echo 1 >{OFFERS}; mkdir -p {MOUNT_POINT}")
+        done = pair.client.run(f"timeout 30 {server.mount_command()} && umount {MOUNT_POINT}", 40, check=False)
+        assert (done.rc == 0) == (mode != "range-3-5"), done
+        shown = pair.client.run(f"echo 0 >{OFFERS}; grep xprtrdma_offer: /sys/kernel/tracing/trace").lines
+        assert re.search(rf"xprt=\d+ xid=0x\w+ reason={outcome}$", shown[0]), shown
+
+
 @test(
     "the first grant: {mode}",
     *("V2-5", "V2-22", "XC-38"),

@@ -72,9 +72,10 @@ impl Offer {
         matches!(self.progress.lock().client.state, State::Offered { .. })
     }
 
-    /// The offer has no answer, and gets none: the time is over, or the connection lost.
-    pub(in crate::client) fn unanswered(&self) {
-        self.on(Event::TimedOut);
+    /// The offer, if one waits for its answer, gets none: the time is over, or the connection lost.
+    /// Returns `true` if one does.
+    pub(in crate::client) fn unanswered(&self) -> bool {
+        self.on(Event::TimedOut).action == Action::End
     }
 
     /// Takes the note about this server, for the memory of peers.

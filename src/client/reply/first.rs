@@ -54,15 +54,29 @@ impl Source<'_> {
     }
 
     fn is_answered(self, event: Event) -> bool {
-        match self.connection.agreement.offer.on(event).action {
-            Action::Use { version, credits } => self.agreed(version, credits),
-            Action::End => self.fail_first(StepError::new(ConnectStatus::Retry, EPROTO)),
+        let said = match self.connection.agreement.offer.on(event).action {
+            Action::Use { version, credits } => {
+                self.agreed(version, credits);
+                if version == Wire::V2.version() {
+                    "accepted"
+                } else {
+                    "version 1"
+                }
+            }
+            Action::End => {
+                self.fail_first(StepError::new(ConnectStatus::Retry, EPROTO));
+                "an error"
+            }
             Action::Fail => {
                 let failed = StepError::new(ConnectStatus::NoVersion, EPROTONOSUPPORT);
                 self.fail_first(failed);
+                "no version in common"
             }
             Action::Nothing | Action::Offer | Action::Handle | Action::Drop => return false,
-        }
+        };
+        let trace = self.connection.shared.trace();
+
+        trace.offer(probe_xid(self.connection), said);
         true
     }
 
