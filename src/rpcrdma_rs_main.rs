@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC-over-RDMA, version 1, for Linux: the transport under `mount -t nfs -o proto=rdma`, and under
-//! the NFS server.
+//! RPC-over-RDMA, versions 1 and 2, for Linux: the transport under `mount -t nfs -o proto=rdma`, and
+//! under the NFS server.
 //!
 //! Read `proto` for the bytes on the wire, `policy` and `config` for the settings of the
 //! administrator, and `client` and `server` for the transport at either end, with `view` for the
-//! files that show both. `verbs`, `cm`,
-//! `sunrpc` and `os` are safe layers over interfaces of the kernel, and `trace` has the trace
-//! events. These five and `bindings`, which is generated, are the only rooms that contain `unsafe`.
+//! files that show both. `verbs`, `cm`, `sunrpc` and `os` are safe layers over interfaces of the
+//! kernel, and `trace` has the trace events. These five and `bindings`, which is generated, are the
+//! only rooms that contain `unsafe`.
 //!
 //! A room uses only rooms below it (`Documentation/architecture.rst`): no layer uses `client` or
 //! `server`, neither of which uses the other, and `proto` uses no room at all. Of the layers
