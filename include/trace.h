@@ -218,7 +218,7 @@ DEFINE_EVENT(rpcrdma_rs_reason, xprtrdma_reply_err,
 	TP_ARGS(xprt, xid, reason, len)
 );
 
-/* An offer of version 2 has its answer, or gets none. */
+/* An offer of version 2 has its answer, or gets none that can be used. */
 DEFINE_EVENT(rpcrdma_rs_reason, xprtrdma_offer,
 	TP_PROTO(u32 xprt, u32 xid, const char *reason, unsigned int len),
 	TP_ARGS(xprt, xid, reason, len)

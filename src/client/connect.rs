@@ -282,6 +282,9 @@ fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<()
     if !peers::may_grow(&peer) {
         connection.agreement.characteristics.distrust();
     }
+    if shared.lessons.is_silent() {
+        connection.agreement.characteristics.be_silent();
+    }
     let offers = connection.agreement.offer.begin(versions, xid, remembered);
     let Some(program) = shared
         .program()
@@ -302,12 +305,11 @@ fn probe(shared: &Shared, sender: &mut Sender, proposal: &Proposal) -> Result<()
         .map_err(ConnectError::at(Step::Probe))?;
     let answered = wait(&sender.connection, shared.xprt.connect_timeout());
     // A transport that is no longer wanted says nothing about the server.
-    if answered.is_err() && !shared.xprt.is_released() {
-        if sender.connection.agreement.offer.unanswered() {
-            shared.trace().offer(xid, "no answer");
-        }
+    let offer = &sender.connection.agreement.offer;
+    if answered.is_err() && !shared.xprt.is_released() && offer.unanswered() {
+        shared.trace().offer(xid, "no answer");
     }
-    peers::note(&peer, sender.connection.agreement.offer.take_note());
+    peers::note(&peer, offer.take_note());
     answered.map_err(ConnectError::with(Step::Probe))?;
     shared.lessons.probed();
     Ok(())

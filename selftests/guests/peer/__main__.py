@@ -150,10 +150,12 @@ class Server:
     def operated(self, connection, header):
         """
         An optional operation of version 2: refused (with `refuse-both` not before a request has come, too), responded
-        to without a word on sizes, answered with a size, or ignored, by the options.
+        to without a word on sizes, answered with a size, ignored, or the end of the connection, by the options.
         """
         how, xid = self.options.operations, header["xid"]
-        if how.startswith("refuse") and header["direction"] == wire.CALL:
+        if how == "disconnect":
+            connection.disconnect()
+        elif how.startswith("refuse") and header["direction"] == wire.CALL:
             self.operations.append(xid)
             if how == "refuse" or header["operation"] == wire.REQXCH:
                 while self.operations:
@@ -322,7 +324,7 @@ def main():
     parser.add_argument(
         "--operations",
         default="refuse",
-        help="optional operations: refuse, refuse-both, respond, ignore, or the own size",
+        help="optional operations: refuse, refuse-both, respond, ignore, disconnect, or the own size",
     )
     parser.add_argument("--mutate", type=int, default=0, help="calls to reply to wrongly, at random")
     parser.add_argument("--seed", type=int, default=8166, help="seed of that")

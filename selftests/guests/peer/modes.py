@@ -148,9 +148,10 @@ def error(q, *body, vers=1):
     return Send(wire.error(q.xid, q.credits, *body, vers=vers))
 
 
-def announcement():
-    """A size, and a grant that counts for nothing: it comes with no reply."""
-    start = wire.characteristics((wire.RBSIZ, ANNOUNCED)) + wire.words(0)
+def announcement(size=ANNOUNCED, unknown=0):
+    """A size, behind unknown entries, and a grant that counts for nothing: it comes with no reply."""
+    entries = [(1000 + number, number) for number in range(unknown)]
+    start = wire.characteristics(*entries, (wire.RBSIZ, size)) + wire.words(0)
     return Send(wire.optional(UNPROMPTED, 32, wire.CALL, wire.INITXCH, start))
 
 
@@ -217,6 +218,9 @@ MODES = {
     "error-4": lambda q: [error(q, 4, vers=2)],
     "error-4-other": lambda q: [Send(wire.error(q.xid ^ 1, q.credits, 4, vers=2)), q.reply()],
     "announce-first": lambda q: [announcement(), Hold()],
+    "announce-reply": lambda q: [announcement(), Deliver(), q.reply()],
+    "announce-often": lambda q: [announcement(4096, 12), Deliver(), *[announcement(), Deliver()] * 8, q.reply()],
+    "announce-refuse": lambda q: [announcement(), error(q, wire.ERR_VERS, 1, 1, vers=2)],
     "reply-1": lambda q: [q.reply(vers=1, direction=None)],
     "denied": lambda q: [q.reply(payload=wire.rpc_denied(q.xid))],
     "refuse-disconnect": lambda q: [error(q, wire.ERR_VERS, 1, 1, vers=2), Deliver(), Disconnect()],

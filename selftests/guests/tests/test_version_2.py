@@ -271,16 +271,38 @@ def first_grant(pair: Pair, mode: str, announces: bool) -> None:
         assert granted == 32 and len(server.of("established")) == 1
 
 
-@test("a server announces itself before it answers", "V2-5", "XC-38", "XC-68")
-def announced_first(pair: Pair) -> None:
-    """The size counts, the grant does not: no message follows before the answer."""
+EARLY = [
+    {"mode": "announce-first", "protocol": "2", "call": 8192, "odd": 0},
+    # The first is too long to be kept, and the others come after the one that is.
+    {"mode": "announce-often", "protocol": "2", "call": 8192, "odd": 8},
+    {"mode": "announce-refuse", "protocol": "1", "call": 4096, "odd": 1},
+]
+
+
+@test("a server announces itself before it answers: {mode}", "V2-5", "XC-38", "XC-68", cases=EARLY)
+def announced_first(pair: Pair, mode: str, protocol: str, call: int, odd: int) -> None:
+    """The size counts in version 2, the grant does not: no message follows before the answer."""
     client = rule(pair.client, "two", peer=SERVER.ipv4, version=AUTO, inline_send=16384)
-    hasty = peer(pair, "--private-data", GOOD, "--first", "announce-first", "--operations", "respond")
+    hasty = peer(pair, "--private-data", GOOD, "--first", mode, "--operations", "respond")
     with client, hasty as server, server.mounted():
-        assert details(pair.client, server.port)["inline_call"].startswith("8192 ")
-        kinds = [event["event"] for event in server.events if event["event"] in ("message", "released")]
-        assert kinds[:2] == ["message", "released"], kinds
+        shown = details(pair.client, server.port)
+        assert shown["protocol"].startswith(f"{protocol} ") and shown["inline_call"].startswith(f"{call} "), shown
+        assert int(shown["odd_operations"]) == odd, shown
+        if mode == "announce-first":
+            kinds = [event["event"] for event in server.events if event["event"] in ("message", "released")]
+            assert kinds[:2] == ["message", "released"], kinds
         assert len(server.of("established")) == 1
+
+
+@test("a server hangs up at our announcement", "XC-34", "XC-38", allowed=PROVOKED, limit=60)
+def no_announcement(pair: Pair) -> None:
+    """The next connections have none, though the server announces itself, and calls go on in version 2."""
+    options = ("--private-data", GOOD, "--first-of-each", "announce-reply", "--operations", "disconnect")
+    with client_rule(pair, AUTO), peer(pair, *options) as server, server.mounted():
+        pair.client.run(f"ls {MOUNT_POINT}")
+        assert details(pair.client, server.port)["protocol"].startswith("2 ")
+        connections = {message["connection"] for message in server.messages() if message["proc"] == wire.RDMA2_OPTIONAL}
+        assert connections == {1} and len(server.of("established")) == 2, server.events
 
 
 def offers(server: Peer) -> int:

@@ -37,6 +37,7 @@ use crate::{
     policy::RemoteInvalidation,
     proto::{
         exchange::{
+            message,
             Exchange,
             Message,
             Own,
@@ -51,7 +52,7 @@ use crate::{
     verbs::Lengths, //
 };
 
-/// An operation that has come before the answer to the offer.
+/// An announcement that has come before the answer to the offer.
 #[derive(Clone, Copy)]
 pub(in crate::client) struct Early {
     xid: u32,
@@ -61,7 +62,7 @@ pub(in crate::client) struct Early {
 }
 
 impl Early {
-    /// Bytes of its message: an announcement of all characteristics has 88.
+    /// Bytes of its message: an announcement of all characteristics has 76.
     const MOST: usize = 128;
 
     /// A copy of `arrived`; `None` if that is too long.
@@ -78,7 +79,7 @@ impl Early {
         })
     }
 
-    /// The operation.
+    /// The announcement.
     pub(in crate::client) fn arrived(&self) -> Optional<'_> {
         Optional {
             xid: self.xid,
@@ -97,12 +98,14 @@ pub(in crate::client) struct Characteristics {
     is_waited_for: Atomic<bool>,
     /// Set if larger sizes of this server have cost connections.
     is_distrusted: Atomic<bool>,
+    /// Set if announcements to this server have cost a connection.
+    is_silent: Atomic<bool>,
     /// Set while an operation waits for a credit that calls hold.
     wants_credit: Atomic<bool>,
     /// A response that the sender is to send.
     #[pin]
     response: SpinLock<Option<Response>>,
-    /// The first operation, if the answer to the offer is yet to come.
+    /// The announcement in front of the answer to the offer.
     #[pin]
     early: SpinLock<Option<Early>>,
 }
@@ -114,6 +117,7 @@ impl Characteristics {
             sizes <- Sizes::new(),
             is_waited_for: Atomic::new(false),
             is_distrusted: Atomic::new(false),
+            is_silent: Atomic::new(false),
             wants_credit: Atomic::new(false),
             response <- new_spinlock!(None, "rpcrdma_rs::Characteristics::response"),
             early <- new_spinlock!(None, "rpcrdma_rs::Characteristics::early"),
@@ -125,10 +129,15 @@ impl Characteristics {
         self.is_distrusted.store(true, Relaxed);
     }
 
-    /// Keeps an operation until the answer to the offer has come. Returns `false` if it is dropped,
-    /// since it is long, or another one is kept.
+    /// No operation is sent to this server, whatever it sends itself.
+    pub(in crate::client) fn be_silent(&self) {
+        self.is_silent.store(true, Relaxed);
+    }
+
+    /// Keeps an announcement until the answer to the offer has come. Returns `false` if it is
+    /// dropped: it is another operation, long, or not the first.
     pub(in crate::client) fn keep_early(&self, arrived: &Optional<'_>) -> bool {
-        let Some(kept) = Early::of(arrived) else {
+        let Some(kept) = Early::of(arrived).filter(|_| message::is_announcement(arrived)) else {
             return false;
         };
         let mut early = self.early.lock();
@@ -140,7 +149,7 @@ impl Characteristics {
         is_first
     }
 
-    /// Takes the operation that was kept.
+    /// Takes the announcement that was kept.
     pub(in crate::client) fn take_early(&self) -> Option<Early> {
         self.early.lock().take()
     }
@@ -172,6 +181,9 @@ impl Characteristics {
         };
         let mut exchange = Exchange::new(&setup, said, credits);
 
+        if self.is_silent.load(Relaxed) {
+            exchange.be_silent();
+        }
         exchange.permit_sends(send, most);
         self.sizes.begin(exchange);
     }
@@ -295,6 +307,30 @@ impl Connection {
     pub(in crate::client) fn exchanged(&self) {
         if self.agreement.characteristics.end_wait() {
             self.attempt.end(Ok(PeerData::NONE));
+        }
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[::kernel::macros::kunit_tests(rpcrdma_early)]
+mod tests {
+    use super::*;
+
+    // XC-38: what is kept is what came, and longer messages are not.
+    #[test]
+    fn early() {
+        let message = [7; Early::MOST + 1];
+
+        for len in [0, 76, Early::MOST, Early::MOST + 1] {
+            let arrived = Optional {
+                xid: 1,
+                credits: 2,
+                message: message.get(..len).unwrap_or(&[]),
+            };
+            let kept = Early::of(&arrived);
+            let kept = kept.as_ref().map(Early::arrived);
+
+            assert_eq!(kept, (len <= Early::MOST).then_some(arrived));
         }
     }
 }

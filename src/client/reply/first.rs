@@ -34,19 +34,35 @@ use crate::{
     sunrpc::ConnectStatus, //
 };
 
+/// The outcome of an offer, for the trace. `None` if it has none yet.
+const fn outcome(action: Action) -> Option<&'static str> {
+    match action {
+        Action::Use { version, .. } if version == Wire::V2.version() => Some("accepted"),
+        Action::Use { .. } => Some("version 1"),
+        Action::End => Some("an error"),
+        Action::Fail => Some("no version in common"),
+        Action::Nothing | Action::Offer | Action::Handle | Action::Drop => None,
+    }
+}
+
 impl Source<'_> {
     /// Takes the answer to the offer, or an operation in front of it: a server may announce itself
-    /// before it answers. `None` if `message` is neither.
+    /// before it answers. `None` if `message` is neither, or has invalidated a registration, which
+    /// no call has offered yet (PD-31).
     pub(super) fn first(self, message: &[u8]) -> Option<Spent> {
+        if self.invalidated.is_some() {
+            return None;
+        }
         if Event::of(message).is_some_and(|event| self.is_answered(event)) {
             return Some(Spent::Late);
         }
         let agreement = &self.connection.agreement;
 
         match Wire::V2.receive(message) {
-            Incoming::Operation(arrived)
-                if agreement.offer.is_open() && agreement.characteristics.keep_early(&arrived) =>
-            {
+            Incoming::Operation(arrived) if agreement.offer.is_open() => {
+                if !agreement.characteristics.keep_early(&arrived) {
+                    self.count_odd();
+                }
                 Some(Spent::Unsolicited)
             }
             _ => None,
@@ -54,35 +70,33 @@ impl Source<'_> {
     }
 
     fn is_answered(self, event: Event) -> bool {
-        let said = match self.connection.agreement.offer.on(event).action {
-            Action::Use { version, credits } => {
-                self.agreed(version, credits);
-                if version == Wire::V2.version() {
-                    "accepted"
-                } else {
-                    "version 1"
-                }
-            }
-            Action::End => {
-                self.fail_first(StepError::new(ConnectStatus::Retry, EPROTO));
-                "an error"
-            }
+        let offer = &self.connection.agreement.offer;
+        let was_open = offer.is_open();
+        let action = offer.on(event).action;
+        let Some(outcome) = outcome(action) else {
+            return false;
+        };
+
+        // The first call to a server that is remembered to have version 1 offers nothing.
+        if was_open {
+            let trace = self.connection.shared.trace();
+            trace.offer(probe_xid(self.connection), outcome);
+        }
+        match action {
+            Action::Use { version, credits } => self.agreed(version, credits),
             Action::Fail => {
                 let failed = StepError::new(ConnectStatus::NoVersion, EPROTONOSUPPORT);
                 self.fail_first(failed);
-                "no version in common"
             }
-            Action::Nothing | Action::Offer | Action::Handle | Action::Drop => return false,
-        };
-        let trace = self.connection.shared.trace();
-
-        trace.offer(probe_xid(self.connection), said);
+            _ => self.fail_first(StepError::new(ConnectStatus::Retry, EPROTO)),
+        }
         true
     }
 
     /// Both ends have agreed on `version`, with a grant of `credits`.
     fn agreed(self, version: u32, credits: u32) {
         let connection = self.connection;
+        let early = connection.agreement.characteristics.take_early();
         let Some(negotiated) = connection.agreement.agree(version, credits) else {
             return;
         };
@@ -91,15 +105,23 @@ impl Source<'_> {
         // sunrpc gets the window when it learns of the connection.
         let _ = connection.window.granted(credits, || negotiated.credits);
         // In version 2 the exchange of characteristics comes first.
-        if negotiated.wire() == Wire::V1 {
+        let is_version_1 = negotiated.wire() == Wire::V1;
+        if is_version_1 {
             connection.confirm();
-        } else if let Some(early) = connection.agreement.characteristics.take_early() {
+        }
+        match early {
+            Some(_) if is_version_1 => self.count_odd(),
             // Its Receive was posted again when it came.
-            let _ = self.operation(&early.arrived());
+            Some(early) => _ = self.operation(&early.arrived()),
+            None => {}
         }
         if connection.attempt.end_probe() {
             connection.attempt.end(Ok(PeerData::NONE));
         }
+    }
+
+    fn count_odd(self) {
+        self.connection.shared.stats.odd_operations.inc();
     }
 
     /// Fails the attempt to connect, which waits for the first call.

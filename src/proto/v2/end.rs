@@ -328,6 +328,11 @@ impl End {
         Outcome::default()
     }
 
+    /// Sends no operation.
+    pub(crate) fn be_silent(&mut self) {
+        self.unsupported.all = true;
+    }
+
     fn established(&mut self, credits: u32) {
         self.credits.granted(credits);
         // The server's `INITXCH` answers the client's.

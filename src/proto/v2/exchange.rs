@@ -109,6 +109,11 @@ impl Exchange {
         }
     }
 
+    /// This end sends no operation, as if the peer supported none.
+    pub(crate) fn be_silent(&mut self) {
+        self.end.be_silent();
+    }
+
     /// The limits in force.
     pub(crate) fn limits(&self) -> Limits {
         self.end.limits()

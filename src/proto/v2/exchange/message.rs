@@ -65,6 +65,11 @@ pub(crate) fn name(arrived: &Optional<'_>) -> &'static str {
     operation(arrived).map_or("malformed", |(operation, _)| operation.code().as_str())
 }
 
+/// Returns `true` if a received operation announces the peer's characteristics.
+pub(crate) fn is_announcement(arrived: &Optional<'_>) -> bool {
+    operation(arrived).is_some_and(|(operation, _)| operation.code() == Code::Initxch)
+}
+
 impl Message {
     /// Its xid.
     pub(crate) const fn xid(&self) -> u32 {
