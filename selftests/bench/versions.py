@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import MOUNT_POINT, Pair
+from guests.lib import kerberos
 from guests.lib.capture import capturing
 from guests.lib.live import request, segments_written, shown, some_calls, until
 from guests.lib.messages import messages
@@ -27,8 +29,11 @@ LARGER = 16384
 SERVER_DATA = """
 cd /export
 head -c 16M /dev/urandom >data
-mkdir files names
+mkdir files names acls
 for number in $(seq 200); do echo $number >files/$number; done
+people=$(seq -s, -f u:%g:r 2001 2060)
+for number in $(seq 40); do echo $number >acls/$number; done
+setfacl -m $people acls/*
 cd names
 seq -f name-%05g 500 | xargs touch
 """
@@ -51,6 +56,7 @@ class Load:
     vers: str
     command: str
     count: int
+    flavour: str = "sys"
 
 
 TWO = {"version": "2", "inline_max": LARGER}
@@ -61,26 +67,36 @@ SETTINGS = (
     Setting("2, 4096", TWO),
     Setting("2, raised to 16384", TWO, LARGER),
 )
+DIRECT = "dd if=data of=/dev/null iflag=direct"
 FORGET = "echo 2 >/proc/sys/vm/drop_caches"
 LOADS = (
     Load("names looked up, NFSv4.2", "4.2", f"{FORGET}; stat files/* >/dev/null", 5),
     Load("files opened, read and closed, NFSv4.2", "4.2", f"{FORGET}; cat files/* >/dev/null", 5),
-    Load("reads of 4 KiB, NFSv3", "3", "dd if=data of=/dev/null iflag=direct bs=4k count=1000 status=none", 2),
+    Load("names looked up, NFSv4.2, krb5i", "4.2", f"{FORGET}; stat files/* >/dev/null", 5, "krb5i"),
+    Load("files opened, read and closed, krb5i", "4.2", f"{FORGET}; cat files/* >/dev/null", 5, "krb5i"),
+    Load("reads of 4 KiB, NFSv3", "3", f"{DIRECT} bs=4k count=1000 status=none", 2),
+    Load("the same, 16 at a time", "3", f"seq 16 | xargs -P 16 -I% {DIRECT} bs=4k count=100 status=none", 2),
     Load("writes of 8 KiB, NFSv3", "3", "dd if=/dev/zero of=out oflag=direct bs=8k count=500 status=none", 2),
     Load("listings of 500 names, NFSv3", "3", f"{FORGET}; echo 1 >/proc/sys/vm/drop_caches; ls names >/dev/null", 40),
+    Load("ACLs of 60 entries, read, NFSv3", "3", f"{FORGET}; for file in acls/*; do getfacl $file; done >/dev/null", 5),
 )
+FLAVOURS = (("3", "sys"), ("4.2", "sys"), ("4.2", "krb5i"))
 INLINE = (4096, 8192, 16384, 32768, 65536)
 READS = (2048, 4096, 8192, 16384, 32768, 61440)
 
 
 @contextmanager
-def ends(pair: Pair, setting: Setting, vers: str) -> Iterator[None]:
+def ends(pair: Pair, setting: Setting, vers: str, flavour: str = "sys") -> Iterator[None]:
     """A mount with the rules of a setting; with the Receives raised, where it says so."""
     with (
         rule(pair.client, "bench", peer=SERVER.ipv4, **setting.rule),
         rule(pair.server, "bench", side="server", peer=CLIENT.ipv4, **setting.rule),
     ):
-        pair.mount(vers)
+        if flavour == "sys":
+            pair.mount(vers)
+        else:
+            kerberos.bring_up(pair)
+            pair.client.run(kerberos.mount_command(vers, flavour, MOUNT_POINT), 60)
         if setting.grown:
             for guest in pair.guests:
                 request(guest, f"peer-receive-size={setting.grown}")
@@ -115,10 +131,10 @@ def timed(pair: Pair, command: str, times: int = 1) -> float:
 def calls(pair: Pair) -> str:
     """Segments and time of a call, by load and setting."""
     cells: dict[str, list[str]] = {load.name: [load.name] for load in LOADS}
-    for vers in ("3", "4.2"):
+    for vers, flavour in FLAVOURS:
         for setting in SETTINGS:
-            with ends(pair, setting, vers):
-                for load in (load for load in LOADS if load.vers == vers):
+            with ends(pair, setting, vers, flavour):
+                for load in (load for load in LOADS if (load.vers, load.flavour) == (vers, flavour)):
                     timed(pair, load.command)
                     before = counts(pair)
                     took = timed(pair, load.command, load.count)
@@ -135,7 +151,7 @@ def crossing(pair: Pair) -> str:
         with ends(pair, Setting("", {"inline_send": inline, "inline_receive": inline}), "3"):
             for row, size in zip(cells, READS, strict=True):
                 number = 16_000_000 // max(size, 16384)
-                command = f"dd if=data of=/dev/null iflag=direct bs={size} count={number} status=none"
+                command = f"{DIRECT} bs={size} count={number} status=none"
                 timed(pair, command)
                 row.append(f"{median(timed(pair, command) for _ in range(3)) / number * 1e6:.0f}")
     head = ["bytes read", *(str(inline) for inline in INLINE)]
@@ -163,13 +179,15 @@ def memory(pair: Pair) -> str:
 
 
 def first_contact(pair: Pair) -> str:
-    """The messages of a mount."""
+    """The messages of a mount, and its time."""
 
-    def mounted(name: str) -> int:
+    def mounted(name: str) -> tuple[int, float]:
         with capturing(pair.client, name.replace(" ", "-")) as capture:
+            start = time.monotonic()
             pair.mount("3")
+            took = time.monotonic() - start
             pair.umount()
-        return len(messages(capture))
+        return len(messages(capture)), took * 1e3
 
     found = {"version 1": mounted("version 1")}
     with rule(pair.server, "bench", side="server", peer=CLIENT.ipv4, version="2"):
@@ -178,9 +196,9 @@ def first_contact(pair: Pair) -> str:
     with rule(pair.client, "bench", peer=SERVER.ipv4, version="auto"):
         found["auto, the server has version 1 alone: first mount"] = mounted("auto first")
         found["the same: second mount"] = mounted("auto again")
-    least = found["version 1"]
-    lines = [[name, str(count), f"+{(count - least) / 2:g}"] for name, count in found.items()]
-    return table("Messages of a mount of NFSv3", ["", "messages", "round trips"], lines)
+    least, _ = found["version 1"]
+    lines = [[name, str(count), f"+{(count - least) / 2:g}", f"{took:.0f}"] for name, (count, took) in found.items()]
+    return table("Messages of a mount of NFSv3", ["", "messages", "round trips", "ms"], lines)
 
 
 EVENTS = f"{TRACING}/events/rpcrdma_rs"
@@ -198,7 +216,7 @@ def under_load(pair: Pair) -> str:
         reader = pair.client.spawn(READING)
         pair.client.run(
             f"mountpoint -q {TRACING} || mount -t tracefs tracefs {TRACING}; cd {TRACING}; echo >trace;"
-            f"echo 65536 >buffer_size_kb; for event in operation reply; do echo 1 >{EVENTS}/xprtrdma_$event/enable; done;"
+            f"echo mono >trace_clock; echo 65536 >buffer_size_kb; for event in operation reply; do echo 1 >{EVENTS}/xprtrdma_$event/enable; done;"
             "sleep 2"
         )
         for guest in pair.guests:
@@ -207,28 +225,37 @@ def under_load(pair: Pair) -> str:
         pair.client.run("touch /tmp/enough")
         pair.client.finish(reader, "the reader", 60)
         lines = pair.client.run(f"cat {TRACING}/trace; echo >{TRACING}/trace", 60).out.splitlines()
-    times, begins, effects, replies = [], {}, {}, 0
+    times, begins, effects = [], {}, {}
     for line in lines:
         if found := re.search(r"(\d+\.\d+): xprtrdma_reply:", line):
-            replies += 1
             times.append(float(found[1]))
         elif found := re.search(r" (REQXCH|UPDXCH) (sent|received) receive_size=(\d+) peer_\w+=(\d+)", line):
             operation, way, own, peer = found.groups()
             which = "client's" if (operation, way) in (("REQXCH", "received"), ("UPDXCH", "sent")) else "server's"
             if operation == "REQXCH":
-                begins.setdefault(which, replies)
+                begins.setdefault(which, len(times))
             elif (own if which == "client's" else peer) == str(LARGER):
-                effects.setdefault(which, replies)
-    slots: dict[int, int] = {}
-    for at in times:
-        slots[int(at * 10)] = slots.get(int(at * 10), 0) + 1
-    full = [slots.get(slot, 0) for slot in range(min(slots) + 1, max(slots))]
+                effects.setdefault(which, len(times))
+    first, last = min(begins.values()), max(effects.values())
     rows = [
         [f"calls from the request until the {which} Receives are larger", str(effects[which] - begins[which])]
         for which in ("client's", "server's")
     ]
-    rows += [["calls in 100 ms: median, fewest", f"{median(full):.0f}, {min(full)}"]]
-    return table("Growth under reads of 4 KiB", ["", "number"], rows)
+    rows.append(["milliseconds from the first request until both are", f"{(times[last] - times[first]) * 1e3:.0f}"])
+    rows += [
+        [f"microseconds of a call {when}: median, longest", f"{median(gaps):.0f}, {max(gaps):.0f}"]
+        for when, gaps in (
+            ("before", gaps_between(times[:first])),
+            ("meanwhile", gaps_between(times[first : last + 1])),
+            ("after", gaps_between(times[last:])),
+        )
+    ]
+    return table("Growth under reads of 4 KiB, one at a time", ["", "number"], rows)
+
+
+def gaps_between(times: list[float]) -> list[float]:
+    """Microseconds from each time to the next."""
+    return [(after - before) * 1e6 for before, after in pairwise(times)]
 
 
 def run(pair: Pair) -> str:
