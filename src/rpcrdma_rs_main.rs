@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC-over-RDMA, versions 1 and 2, for Linux: the transport under `mount -t nfs -o proto=rdma`, and
-//! under the NFS server.
+//! RPC-over-RDMA, versions 1 and 2, for Linux: the transport under `mount -t nfs -o proto=rdma`,
+//! and under the NFS server.
 //!
 //! Read `proto` for the bytes on the wire, `policy` and `config` for the settings of the
 //! administrator, and `client` and `server` for the transport at either end, with `view` for the

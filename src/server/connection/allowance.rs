@@ -41,7 +41,7 @@ const OWN: usize = page_bytes(LIMITS.len);
 /// Bytes of the pages that arguments of `len` bytes take.
 const fn page_bytes(len: u32) -> usize {
     // CAST: Widening.
-    len.next_multiple_of(PAGE_SIZE) as usize
+    (len.div_ceil(PAGE_SIZE) as usize).saturating_mul(PAGE_SIZE as usize)
 }
 
 struct State {
