@@ -116,9 +116,11 @@ def table(title: str, head: list[str], lines: list[list[str]]) -> str:
     return "\n".join([title, "", rule_line, texts[0], rule_line, *texts[1:], rule_line, ""])
 
 
-def counts(pair: Pair) -> tuple[int, int]:
-    """The calls so far, and the segments that the server has read and written."""
-    return transport(pair.client, MOUNT_POINT)["sends"], sum(segments_written(pair))
+def counts(pair: Pair) -> tuple[int, int, int]:
+    """The calls so far, their chunks, and the segments that the server has read and written."""
+    client = transport(pair.client, MOUNT_POINT)
+    chunks = sum(client[f"{kind}_chunks"] for kind in ("read", "write", "reply"))
+    return client["sends"], chunks, sum(segments_written(pair))
 
 
 def timed(pair: Pair, command: str, times: int = 1) -> float:
@@ -129,7 +131,7 @@ def timed(pair: Pair, command: str, times: int = 1) -> float:
 
 
 def calls(pair: Pair) -> str:
-    """Segments and time of a call, by load and setting."""
+    """Chunks, segments and time of a call, by load and setting."""
     cells: dict[str, list[str]] = {load.name: [load.name] for load in LOADS}
     for vers, flavour in FLAVOURS:
         for setting in SETTINGS:
@@ -138,10 +140,10 @@ def calls(pair: Pair) -> str:
                     timed(pair, load.command)
                     before = counts(pair)
                     took = timed(pair, load.command, load.count)
-                    done, segments = (now - then for now, then in zip(counts(pair), before, strict=True))
-                    cells[load.name].append(f"{segments / done:.2f}, {took / done * 1e6:.0f}")
+                    done, chunks, segments = (now - then for now, then in zip(counts(pair), before, strict=True))
+                    cells[load.name].append(f"{chunks / done:.2f}, {segments / done:.2f}, {took / done * 1e6:.0f}")
     head = ["calls", *(setting.name for setting in SETTINGS)]
-    return table("Segments of a call, and microseconds, by version and inline size", head, [*cells.values()])
+    return table("Chunks of a call, segments that move, microseconds, by version and size", head, [*cells.values()])
 
 
 def crossing(pair: Pair) -> str:
@@ -216,8 +218,8 @@ def under_load(pair: Pair) -> str:
         reader = pair.client.spawn(READING)
         pair.client.run(
             f"mountpoint -q {TRACING} || mount -t tracefs tracefs {TRACING}; cd {TRACING}; echo >trace;"
-            f"echo mono >trace_clock; echo 65536 >buffer_size_kb; for event in operation reply; do echo 1 >{EVENTS}/xprtrdma_$event/enable; done;"
-            "sleep 2"
+            "echo mono >trace_clock; echo 65536 >buffer_size_kb;"
+            f"for event in operation reply; do echo 1 >{EVENTS}/xprtrdma_$event/enable; done; sleep 2"
         )
         for guest in pair.guests:
             request(guest, f"peer-receive-size={LARGER}")
