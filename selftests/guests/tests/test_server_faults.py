@@ -16,6 +16,8 @@ from guests.harness.pair import MOUNT_POINT, Pair, wait_until
 from guests.harness.registry import test
 from guests.lib.ibfault import Faults, faults
 from guests.lib.leftovers import nothing_left
+from guests.lib.live import LARGE, data_goes_both_ways, ends, request, some_calls
+from guests.lib.connecting import PROVOKED
 from guests.lib.nfsd import RESTART
 from guests.lib.paths import CONTENT, PAGE, PATHS, read_chunk
 from guests.lib.recall import delegations, returns, take_delegation
@@ -260,3 +262,48 @@ def exchanging(pair: Pair, what: str, when: str) -> None:
         assert device.refused(what) == 1, f"{what} was not asked for so often"
         assert "protocol 2" in pair.server.run("cat /sys/kernel/debug/rpcrdma_rs/svc-*").out
         pair.umount()
+
+
+# The requests of a server, and of one over iWARP, where its RDMA Reads need registrations.
+VERBS = {"rxe": ("post_recv", "post_send"), "siw": ("alloc_mr", "map_mr_sg", "post_recv", "post_send")}
+
+
+def turns(pair: Pair) -> Iterator[int]:
+    """The numbers of the requests that are refused, one for each use: all at first, then some, or more with --rounds."""
+    number, step = 1.0, 1 + 1 / pair.options.rounds
+    while True:
+        yield int(number)
+        number = max(number + 1, number * step)
+
+
+for device, verbs in VERBS.items():
+
+    @test(
+        f"{{what}} refused at any time, {device}",
+        *("V1-121", "V1-122", "V2-32", "XC-60"),
+        server="ours",
+        client="ours",
+        device=device,
+        limit=300,
+        allowed=(LOGGED, *PROVOKED),
+        cases=[{"what": what} for what in verbs],
+    )
+    def at_any_time(pair: Pair, what: str) -> None:
+        """While a client of version 2 connects, changes sizes, writes, reads and is called back: its data are whole, over
+        another connection if need be, and nothing is left."""
+        refused = []
+        with lesser(pair) as device, nothing_left(pair):
+            for number in turns(pair):
+                before = device.refused(what)
+                device.refuse(what, str(number))
+                with ends(pair, "4.2"):
+                    for guest in pair.guests:
+                        request(guest, f"peer-receive-size={LARGE}", check=False)
+                    some_calls(pair, 20)
+                    data_goes_both_ways(pair, 100000)
+                device.refuse(what, "0")
+                if device.refused(what) == before:
+                    break
+                refused.append(number)
+        print(f"# {what} refused: {refused}")
+        assert refused, f"no {what} was asked for"
