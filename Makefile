@@ -39,7 +39,7 @@ help: ## Show this list
 	@echo '    kernel as a process; the default is stock, and for `make test` native, with some of the tests on stock, too;'
 	@echo '  RPCRDMA_CACHE=directory for what the set-up makes (12 GB; default ~/.cache/rpcrdma-rs);'
 	@echo '  TESTS="pattern..." picks VM tests; ROWS="pattern..." picks rows of the comparison; DEFECTS="pattern..." defects;'
-	@echo '  LANES=n runs the tests of native guests in n pairs at once (default: the number of processors);'
+	@echo '  LANES=n runs the tests of native guests in n pairs at once (default: the processors and one);'
 	@echo '  RESUME=y leaves out VM tests that the same module has passed in an earlier run with RESUME=y;'
 	@echo '  TAP=directory gets the results of VM tests in the format of the kernel (KTAP), too;'
 	@echo '  RPCRDMA_ACCEL=tcg|kvm overrides the choice of the harness'

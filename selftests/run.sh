@@ -11,7 +11,8 @@
 # that need it. `native-debug` and `kunit-debug` have the client on the native kernel that looks for bugs, with less
 # data; `vm-debug` has what these lack on the debug kernel.
 #
-# Native guests run in as many pairs at once as the machine has processors, or LANES.
+# Native guests run in one more pair at once than the machine has processors, since tests wait for timers, too; those that
+# look for bugs run in as many. LANES is another number.
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
 # say which files' tests they have left out; that line, and those of the tests that failed, are repeated before the last
@@ -63,11 +64,12 @@ part() {
 }
 
 vm() {
-	local name=$1 kernel=$2 lanes
+	local name=$1 kernel=$2 lanes spare=0
 	shift 2
+	[ "$kernel" != native ] || spare=1
 	[ -z "${TAP:-}" ] || mkdir -p "$TAP"
 	# Each lane would write a file of its own, and a run that is emulated keeps the processors busy by itself.
-	[ -z "${TAP:-}" ] && [[ $kernel == native* ]] && lanes=${LANES:-$(nproc)}
+	[ -z "${TAP:-}" ] && [[ $kernel == native* ]] && lanes=${LANES:-$(($(nproc) + spare))}
 	# shellcheck disable=SC2086 # patterns are words
 	selftests/guests/lanes.sh "${lanes:-1}" test --kernel "$kernel" ${CI:+--patience 1} ${UNTIL:+--until "$UNTIL"} \
 		${RESUME:+--resume} ${TAP:+--tap "$TAP/$name.tap"} "$@" ${TESTS:-}

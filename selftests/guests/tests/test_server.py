@@ -36,7 +36,7 @@ def listeners(pair: Pair, threads: int) -> None:
     pair.server.run(
         f"""
         i=0
-        while [ $i -lt {pair.options.scaled(40, 10)} ]; do
+        while [ $i -lt {pair.options.scaled(100, 10)} ]; do
             i=$((i + 1))
             echo 'rdma 20050' >{PORTLIST}
             [ "$(grep -c 'rdma 20050' {PORTLIST})" = 2 ]
