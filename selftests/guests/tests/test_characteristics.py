@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from guests.harness.network import CLIENT, SERVER
@@ -14,10 +15,11 @@ from guests.lib.peer import peer
 from guests.lib.requester import MEANWHILE, carried_out, null
 from guests.lib.rules import rule
 from guests.lib.sight import details, served
+from guests.lib.steady import Writer
 from guests.peer import wire
 from guests.peer.wire import words
 
-NFS = 100003
+NFS, SYMLINK = 100003, 10
 # Private data: sizes of 4096 bytes.
 GOOD = "f6ab0e1801010303"
 # The sizes before anything is announced, and of the Send buffers of the end under test.
@@ -274,6 +276,28 @@ def said(pair: Pair, what: str, spoken: Spoken) -> None:
     assert sorted(map(kind, got)) == spoken.replies, (what, got)
 
 
+@test("a request in every second message", "XC-53", "XC-105", "V2-59", server="ours", limit=120)
+def every_second(pair: Pair) -> None:
+    """Each has its response, each call its reply, and the records of a mount beside them are whole."""
+    count, sizes = 200, (8192, LONGEST, BEFORE)
+    pairs = [[request(0x2001 + 2 * n, sizes[n % 3]), call(0x2002 + 2 * n)] for n in range(count)]
+    pair.mount("3")
+    writer = Writer(pair)
+    with rule(pair.server, "two", side="server", peer=CLIENT.ipv4, **RULE, inline_max=LONGEST):
+        order = {
+            "private_data": GOOD,
+            "exchanges": [[m.hex() for m in sent] for sent in [[call()], *pairs, [call(0x1002)]]],
+        }
+        (found,) = carried_out(pair, order)
+    writer.finish()
+    pair.umount()
+    assert "failed" not in found, found
+    kinds = Counter(kind(wire.decode(bytes.fromhex(reply))[0]) for replies in found["exchanges"] for reply in replies)
+    print(f"# {dict(kinds)}")
+    assert kinds.pop("version 2") == count + 2, kinds
+    assert kinds.total() == count and all(word.startswith("RESPXCH ") for word in kinds), kinds
+
+
 @dataclass(frozen=True)
 class Heard:
     """Messages of the server in use, and what the client returns."""
@@ -430,10 +454,12 @@ def flood(pair: Pair) -> None:
     *("XC-28", "XC-60", "XC-101"),
     device="rxe",
     allowed=PROVOKED,
+    limit=120,
     cases=[{"count": 400}],
 )
 def fickle(pair: Pair, count: int) -> None:
-    """Each counts at once, and none keeps memory."""
+    """Each counts at once, and none keeps memory. --rounds 500 has 100,000."""
+    count = count * max(2, pair.options.rounds) // 2
     updates = [
         wire.optional(0x70000001 + value, 32, wire.CALL, wire.UPDXCH, size(value) + words(0))
         for value in (LONGEST, 8192)
@@ -451,6 +477,38 @@ def fickle(pair: Pair, count: int) -> None:
             assert shown["inline_call"].split()[0] == str(last), shown
         assert shown["memory"] == before, (before, shown)
         assert len(server.of("established")) == 1, server.of("established")
+
+
+@test(
+    "a server shrinks unasked during {count} calls",
+    "XC-70",
+    "XC-101",
+    device="rxe",
+    allowed=PROVOKED,
+    cases=[{"count": 16}],
+)
+def shrinks(pair: Pair, count: int) -> None:
+    """It is counted; the calls have their replies, and longer ones are read from the client's memory from then on."""
+    link = f"ln -s {'x' * 4090} {MOUNT_POINT}/link 2>&1 || true"
+    client = rule(pair.client, "two", peer=SERVER.ipv4, **RULE)
+    options = ("--private-data", GOOD, "--operations", str(LONGEST), "--credits", str(2 * count))
+    with client, peer(pair, *options) as server, server.mounted():
+        assert details(pair.client, server.port)["inline_call"].startswith(f"{LONGEST} ")
+        pair.client.run(link)
+        calls = [pair.client.spawn(f"stat {MOUNT_POINT}/do-keep.{number} 2>&1 || true") for number in range(count)]
+        for number in range(count):
+            server.wait(lambda event, name=f"do-keep.{number}": event.get("name") == name, "a call")
+        server.told([wire.optional(0x70000001, 32, wire.CALL, wire.UPDXCH, size(BEFORE) + words(0))], "smaller")
+        shown = details(pair.client, server.port)
+        assert shown["inline_call"].startswith(f"{BEFORE} ") and shown["odd_operations"] == "1", shown
+        assert server.order("step")["count"] == count
+        for waiting in calls:
+            assert "No such file" in pair.client.finish(waiting, "a call", 20).out
+        pair.client.run(link)
+        before, after = [message for message in server.messages() if (message["rpc"] or {}).get("proc") == SYMLINK]
+        assert before["length"] > BEFORE and not before["read"], before
+        assert after["length"] <= BEFORE and after["read"], after
+        assert len(server.of("established")) == 1
 
 
 OPTIONAL = wire.RDMA2_OPTIONAL

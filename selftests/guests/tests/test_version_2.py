@@ -552,7 +552,7 @@ def client_operations(pair: Pair) -> None:
 @test("a flood of unknown operations", "V2-75", server="ours", device="rxe")
 def flood(pair: Pair) -> None:
     """A client that takes few messages at a time gets an error for some operations; the others are counted, and calls go on."""
-    turns, each = 20, 30
+    turns, each = 40, 25
     count = turns * each
     unknown = [wire.optional(0x2001 + number, 32, wire.CALL, 99) for number in range(count)]
     floods = [[*unknown[turn * each :][:each], two(0x9001 + turn)] for turn in range(turns)]
@@ -595,6 +595,7 @@ SERVED = [
     ("version 1", ("V2-20",), [null()], [1]),
     ("version 2", ("V2-7", "V2-19"), [two()], [2]),
     ("another version, then each", ("V2-62", "V2-68"), [two(vers=3), null(0x2001)], [refusal(0x1001, 3, *RANGE), 1]),
+    ("another version, then 2", ("V2-62", "V2-68"), [two(vers=3), two(0x2001)], [refusal(0x1001, 3, *RANGE), 2]),
     ("a later version 2", ("V2-70",), [two(proc=10), null(0x2001)], [refusal(0x1001, 2, wire.ERR_VERS, 1, 1), 1]),
     ("a defect first", ("V2-68",), [two(direction=2), null(0x2001)], [refusal(0x1001, 2, wire.ERR_CHUNK), 1]),
     ("version 1 on version 2", ("V2-17", "V2-18"), [two(), null(0x2001)], [2, refusal(0x2001, 1, *RANGE)]),
