@@ -11,8 +11,8 @@
 # that need it. `native-debug` and `kunit-debug` have the client on the native kernel that looks for bugs, with less
 # data; `vm-debug` has what these lack on the debug kernel.
 #
-# Native guests run in one more pair at once than the machine has processors, since tests wait for timers, too; those that
-# look for bugs run in as many. LANES is another number.
+# Native guests run in one more pair than the machine has processors, since tests wait for timers, too; debug guests in as
+# many as it has. LANES is another number.
 #
 # TESTS="pattern..." limits the VM parts to the tests that match. With UNTIL=EPOCH they begin no test after that second and
 # say which files' tests they have left out; that line, and those of the tests that failed, are repeated before the last

@@ -469,8 +469,11 @@ def fickle(pair: Pair, count: int) -> None:
         server.told(updates, "first")
         before = details(pair.client, server.port)["memory"]
         # A few at a time, for which the client has Receives.
-        for _ in range(count // 8):
+        for turn in range(count // 8):
             server.order("send", messages=[message.hex() for message in updates], count=4)
+            if turn % 1000 == 999:
+                # The client would end a connection without calls.
+                pair.client.run(f"ls {MOUNT_POINT}")
         for last, others in ((8192, updates), (LONGEST, updates[::-1])):
             server.told(others, f"behind-{last}")
             shown = details(pair.client, server.port)
