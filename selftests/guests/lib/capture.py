@@ -29,7 +29,8 @@ FRAME_HEAD = struct.Struct("IIII")
 class Capture:
     """Frames of one guest, in a file that tshark can read once the capture has ended."""
 
-    def __init__(self, guest: Guest, name: str):
+    def __init__(self, guest: Guest, name: str, most: int = FRAME):
+        self._most = most
         directory = guest.options.logs or guest.directory
         self.path = directory / f"{name}.pcap"
         assert guest.tap, f"{guest.name} has no network"
@@ -58,7 +59,8 @@ class Capture:
                         return
                     continue
                 now = time.time_ns() // 1000
-                file.write(FRAME_HEAD.pack(now // 1000000, now % 1000000, len(frame), len(frame)) + frame)
+                file.write(FRAME_HEAD.pack(now // 1000000, now % 1000000, min(len(frame), self._most), len(frame)))
+                file.write(frame[: self._most])
 
     def stop(self) -> None:
         """Ends, with all frames in the file."""
@@ -86,9 +88,9 @@ def tshark(path: Path, *words: str) -> str:
 
 
 @contextmanager
-def capturing(guest: Guest, name: str) -> Iterator[Capture]:
-    """Captures the frames on the guest's link inside the block."""
-    capture = Capture(guest, name)
+def capturing(guest: Guest, name: str, most: int = FRAME) -> Iterator[Capture]:
+    """Captures the frames on the guest's link inside the block: of each its length, and up to `most` bytes."""
+    capture = Capture(guest, name, most)
     capture.start()
     try:
         yield capture

@@ -210,6 +210,10 @@ def many(pair: Pair, credits: int) -> None:
     print(f"# {changes} changes, and the server's sizes {' '.join(sorted(seen, key=int))}")
 
 
+# Bytes of a frame that have all headers, and operations whole. Half an hour of whole frames has ten gigabytes.
+HEADERS = 384
+
+
 @test(
     "no message is longer than what its receiver has told, {credits} credits",
     *("XC-60", "XC-70", "XC-72", "XC-97"),
@@ -224,7 +228,7 @@ def captured(pair: Pair, credits: int) -> None:
     the connection is made anew, or idle for a moment. --rounds 100 requests over 1,000 changes, in half an hour.
     """
     turns = 8 * pair.options.rounds
-    with ends(pair, "3", credits=credits), capturing(pair.client, f"live-sizes-{credits}") as capture:
+    with ends(pair, "3", credits=credits), capturing(pair.client, f"live-sizes-{credits}", HEADERS) as capture:
         writer = Writer(pair)
         some_calls(pair, 10)
         for turn in range(turns):
