@@ -3,9 +3,10 @@
 #
 # Puts one defect after the other into a copy of the sources, and runs the tests that have to find it. Usage:
 # run.sh [--kernel KERNEL] [--only host|guests] [--soak MINUTES] [--part K/N] [PATTERN...], where a pattern is part of a
-# defect's name or of the IDs that it breaks, --only chooses those that tests of that kind have to find, and with --soak a soak
-# of so many minutes has to find them. The last line is 'N passed, N failed'; a defect passes if a test fails because of it. VM tests run in native guests, and on Debian's kernel where these cannot run
-# them, unless a kernel is named. `make setup-native` must have been run.
+# defect's name or of the IDs that it breaks, --only chooses those that tests of that kind have to find, and with --soak a
+# soak of so many minutes has to find them. The last line is 'N passed, N failed'; a defect passes if a test fails because
+# of it. VM tests run in native guests, and on Debian's kernel where these cannot run them, unless a kernel is named.
+# `make setup-native` must have been run.
 #
 # As many run at once as the machine has processors, or LANES: the compiler of Rust uses one. --part runs the Kth of N parts
 # alone.
