@@ -53,6 +53,13 @@ class Probe:
         return [int(word) for word in self._pair.client.finish(self._job, "the probe", 120).out.split()]
 
 
+def names(pair: Pair, times: list[list[int]], limit: int) -> str:
+    """The worst of some probes: 99 % of the names within `limit` milliseconds."""
+    _, middle, most, longest = (max(column) for column in zip(*times, strict=True))
+    assert most <= limit * pair.options.slowness, times
+    return f"names looked up, ms: half within {middle}, 99 % within {most}, longest {longest}"
+
+
 def messages(pair: Pair) -> list[str]:
     """Calls whose data nfsd reads from the client's memory, and writes to it."""
     fh, _ = export_file(pair, MEMORY)
@@ -205,17 +212,19 @@ def lossy(pair: Pair, count: int) -> None:
     for end in pair.guests:
         end.run(QUEUE)
     pair.mount("3", "timeo=50,retrans=2")
-    before = transport(pair.client, MOUNT_POINT)["connect_count"]
+    before, times = transport(pair.client, MOUNT_POINT)["connect_count"], []
     with nothing_left(pair, others=1, slack=SLACK):
         for _ in rounds(pair):
-            writer = Writer(pair)
+            probe, writer = Probe(pair), Writer(pair)
             with loss(pair.guests, 5):
                 found = Crowd(pair, "proven", count, **orders).finish()
                 writer.wait_beyond(writer.written() + 20)
             writer.finish()
+            times.append(probe.finish())
             assert found["replies"] >= count // 2, found
         no_thread_hangs(pair)
-    print(f"# {found}; {transport(pair.client, MOUNT_POINT)['connect_count'] - before} connections lost")
+    lost = transport(pair.client, MOUNT_POINT)["connect_count"] - before
+    print(f"# {found}; {lost} connections lost; {names(pair, times, 5000)}")
     pair.umount()
     for end in pair.guests:
         end.run("tc qdisc del dev eth0 root")
@@ -243,9 +252,10 @@ def flapping(pair: Pair, flaps: int, count: int) -> None:
     def repeats() -> int:
         return sum(int(end.run(f"cat {REPEATS}").out) for end in pair.guests)
 
+    times = []
     with nothing_left(pair, others=1, slack=SLACK):
         for _ in rounds(pair):
-            writer = Writer(pair)
+            probe, writer = Probe(pair), Writer(pair)
             crowd = Crowd(pair, "proven", count, **orders)
             for _ in range(flaps):
                 with pair.unplugged():
@@ -254,8 +264,10 @@ def flapping(pair: Pair, flaps: int, count: int) -> None:
                 writer.wait_beyond(writer.written() + 20)
             found = crowd.finish()
             writer.finish()
+            times.append(probe.finish())
             assert found["replies"] >= count // 2, found
         no_thread_hangs(pair)
+    print(f"# {found}; {names(pair, times, 1000)}")
     pair.umount()
 
 
@@ -271,10 +283,10 @@ def flapping(pair: Pair, flaps: int, count: int) -> None:
 def removed(pair: Pair, count: int) -> None:
     """The removal waits for none of them; the good client goes on over the device that returns, and nothing is left."""
     pair.mount("3", "timeo=50,retrans=2")
-    limit = 60 * pair.options.slowness
+    limit, times = 60 * pair.options.slowness, []
     with nothing_left(pair, others=1, slack=SLACK):
         for _ in rounds(pair):
-            writer = Writer(pair)
+            probe, writer = Probe(pair), Writer(pair)
             crowd = Crowd(pair, "silent", count)
             wait_until(lambda: connections(pair) > 5, "too few are there", limit)
             pair.server.run("rdma link delete rxe0", 60)
@@ -282,9 +294,10 @@ def removed(pair: Pair, count: int) -> None:
             writer.wait_beyond(writer.written() + 20)
             found = crowd.finish()
             writer.finish()
+            times.append(probe.finish())
             assert found["ended"] > 5, found
         no_thread_hangs(pair)
-    print(f"# {found}")
+    print(f"# {found}; {names(pair, times, 1000)}")
     pair.umount()
 
 
