@@ -7,6 +7,7 @@ import json
 import re
 
 from guests.harness.config import REPO
+from guests.harness.network import SERVER
 from guests.harness.pair import NFS_PORT, Pair
 from guests.harness.registry import test
 from guests.lib.documentation import names, table
@@ -65,7 +66,14 @@ def attributes(pair: Pair) -> None:
 
 @test("columns, lines and counters of a connection, and the members of its JSON", limit=60)
 def connection(pair: Pair) -> None:
-    """The head of the table, each line of a file, and each member of JSON, in the order of the reference."""
+    """The head of the table, each line of a file, and each member of JSON, in the order of the reference; the server is
+    remembered to have version 1 alone."""
+    with rule(pair.client, "new", peer=SERVER.ipv4, version="auto"):
+        described(pair)
+
+
+def described(pair: Pair) -> None:
+    """One connection."""
     pair.mount("4.2")
     pair.client.run("stat /mnt/nfs")
     head = pair.client.run(f"head -n 1 {DIRECTORY}/connections").out.split()
