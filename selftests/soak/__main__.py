@@ -18,6 +18,7 @@ from guests.harness.config import REPO, Options
 from guests.harness.guest import GuestError, indent
 from guests.harness.pair import Pair
 from guests.harness.runner import bring_up
+from guests.lib import resources
 
 from .cycle import Cycle, Finding, Plan
 from .events import EVENTS, FAULTS, READY
@@ -69,7 +70,7 @@ def tell(cycle: Cycle, error: BaseException) -> None:
 
 
 def soak(options: Options, args: argparse.Namespace) -> int:
-    """Cycles until the time is over; the last line counts them, and the findings."""
+    """Cycles until the time is over, with the memory of the guests between some; the last line counts them, and the findings."""
     seed = int(time.time()) if args.seed is None else args.seed
     end = time.monotonic() + 60 * args.minutes
     good = findings = 0
@@ -89,7 +90,8 @@ def soak(options: Options, args: argparse.Namespace) -> int:
                 pair, starved = booted(options), {}
             seed += 1
             if (good + findings) % SUMMARY == 0:
-                print(f"# {good + findings} cycles, {findings} findings, the next seed is {seed}")
+                kept = ", ".join(f"{guest.name} {sum(resources.memory(guest).values())} KiB" for guest in pair.guests)
+                print(f"# {good + findings} cycles, {findings} findings, the next seed is {seed}; memory: {kept}")
     finally:
         pair.stop()
     print(f"{good} passed, {findings} failed")
