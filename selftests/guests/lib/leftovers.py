@@ -20,12 +20,12 @@ def connections(pair: Pair) -> int:
 
 
 @contextmanager
-def nothing_left(pair: Pair, others: int = 0, slack: int = SLACK) -> Iterator[None]:
+def nothing_left(pair: Pair, others: int = 0, slack: int = SLACK, limit: float = 20) -> Iterator[None]:
     """After the block the server has the connections, objects of RDMA and memory that it had before.
 
-    `others` are connections that stay. The memory may differ by `slack` KiB.
+    `others` are connections that stay. The memory may differ by `slack` KiB. `limit` is in seconds.
     """
-    limit = 20 * pair.options.slowness
+    limit *= pair.options.slowness
     # The first connection of a boot fills caches.
     carried_out(pair, {"exchanges": [[null().hex()]]})
     wait_until(lambda: connections(pair) == others, "a connection is left", limit)

@@ -186,6 +186,10 @@ def proven(pair: Pair, count: int) -> None:
 QUEUE = "tc qdisc add dev eth0 root netem limit 100000"
 
 
+# Seconds until sunrpc has ended a connection whose client has left without a word.
+FORSAKEN = 800
+
+
 @contextmanager
 def loss(ends: list[Guest], percent: int) -> Iterator[None]:
     """Frames of both directions are lost inside the block."""
@@ -206,14 +210,17 @@ def loss(ends: list[Guest], percent: int) -> Iterator[None]:
     cases=[{"count": 50}],
 )
 def lossy(pair: Pair, count: int) -> None:
-    """Connections may be lost; the data of the good client are whole, and nothing is left."""
+    """Connections may be lost; the data of the good client are whole, and nothing is left.
+
+    A client that destroys its connection sends one request to disconnect, and sunrpc ends those whose request is lost.
+    """
     fh, _ = export_file(pair, MEMORY)
     orders = {"messages": [header(BARE) + call(GETATTR, fh).hex()]}
     for end in pair.guests:
         end.run(QUEUE)
     pair.mount("3", "timeo=50,retrans=2")
     before, times = transport(pair.client, MOUNT_POINT)["connect_count"], []
-    with nothing_left(pair, others=1, slack=SLACK):
+    with nothing_left(pair, others=1, slack=SLACK, limit=FORSAKEN):
         for _ in rounds(pair):
             probe, writer = Probe(pair), Writer(pair)
             with loss(pair.guests, 5):
