@@ -260,7 +260,7 @@ def flapping(pair: Pair, flaps: int, count: int) -> None:
         return sum(int(end.run(f"cat {REPEATS}").out) for end in pair.guests)
 
     times = []
-    with nothing_left(pair, others=1, slack=SLACK):
+    with nothing_left(pair, others=1, slack=SLACK, limit=FORSAKEN):
         for _ in rounds(pair):
             probe, writer = Probe(pair), Writer(pair)
             crowd = Crowd(pair, "proven", count, **orders)
