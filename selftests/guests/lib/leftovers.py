@@ -20,18 +20,18 @@ def connections(pair: Pair) -> int:
 
 
 @contextmanager
-def nothing_left(pair: Pair, others: int = 0, slack: int = SLACK, limit: float = 20) -> Iterator[None]:
+def nothing_left(pair: Pair, others: int = 0, slack: int = SLACK) -> Iterator[None]:
     """After the block the server has the connections, objects of RDMA and memory that it had before.
 
-    `others` are connections that stay. The memory may differ by `slack` KiB. `limit` is in seconds.
+    `others` are connections that stay. The memory may differ by `slack` KiB.
     """
-    limit *= pair.options.slowness
+    limit = 20 * pair.options.slowness
     # The first connection of a boot fills caches.
     carried_out(pair, {"exchanges": [[null().hex()]]})
-    wait_until(lambda: connections(pair) == others, "a connection is left", limit)
+    wait_until(lambda: connections(pair) == others, f"not {others} connections", limit)
     objects, memory = resources.rdma(pair.server), resources.memory(pair.server)
     yield
-    wait_until(lambda: connections(pair) == others, "a connection is left", limit)
+    wait_until(lambda: connections(pair) == others, f"not {others} connections", limit)
     wait_until(lambda: resources.rdma(pair.server) == objects, "objects are left", limit)
 
     def grown() -> dict[str, int]:

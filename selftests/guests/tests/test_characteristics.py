@@ -454,7 +454,7 @@ def flood(pair: Pair) -> None:
     *("XC-28", "XC-60", "XC-101"),
     device="rxe",
     allowed=PROVOKED,
-    limit=120,
+    limit=600,
     cases=[{"count": 400}],
 )
 def fickle(pair: Pair, count: int) -> None:
