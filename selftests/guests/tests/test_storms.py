@@ -310,7 +310,6 @@ def removed(pair: Pair, count: int) -> None:
             times.append(probe.finish())
             assert found["ended"] > 5, found
         no_thread_hangs(pair)
-        end_forsaken(pair)
     print(f"# {found}; {names(pair, times, 1000)}")
     pair.umount()
 
