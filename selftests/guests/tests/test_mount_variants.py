@@ -321,7 +321,7 @@ def namespace(pair: Pair) -> None:
 
 SWAP = """
 mkdir -p /sys/fs/cgroup/small
-echo 20M >/sys/fs/cgroup/small/memory.max
+echo 20M >/sys/fs/cgroup/small/memory.high
 echo $$ >/sys/fs/cgroup/small/cgroup.procs
 exec python3 -I -S -c '
 import hashlib, sys
