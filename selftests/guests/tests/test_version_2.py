@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager, contextmanager
 
 from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import MOUNT_POINT, NFS_PORT, Pair, wait_until
-from guests.harness.registry import test
+from guests.harness.registry import Skip, test
 from guests.lib import files, recall
 from guests.lib.capture import capturing
 from guests.lib.connecting import PROVOKED
 from guests.lib.messages import Message, messages
-from guests.lib.nfsd import RESTART
+from guests.lib.nfsd import PORTLIST, RESTART
 from guests.lib.peer import Peer, peer
 from guests.lib.requester import MEANWHILE, TAKES, carried_out, export_file, null, read_of, segment
 from guests.lib.rules import Rule, rule
@@ -155,6 +155,33 @@ def first_contact(found: list[Message], offers_sent: int) -> None:
         assert (call.source, call.version, call.proc) == (CLIENT.ipv4, "2", "0"), call
         assert (refusal.source, refusal.xid, refusal.proc, refusal.err) == (SERVER.ipv4, call.xid, "4", "1"), refusal
     assert rest and {message.version for message in rest} == {"1"}, rest
+
+
+@test("the memory of a suspicion expires", "V2-9", "V2-14", "V2-71", server="in-tree", allowed=PROVOKED, limit=900)
+def suspicion_expires(pair: Pair) -> None:
+    """Two lost offers count for ten minutes, also for the server that has the port by then. Waits with --rounds 40."""
+    if pair.options.rounds < 40:
+        raise Skip("waits ten minutes")
+
+    def known() -> str:
+        return details(pair.client, lost.port).get("version_1", "nothing")
+
+    with client_rule(pair, AUTO):
+        with peer(pair, "--private-data", GOOD, "--first-of-each", "disconnect,disconnect,right") as lost:
+            with lost.mounted():
+                assert re.fullmatch(r"suspected, for \d+ s", known()), known()
+                assert [message["vers"] for message in lost.messages()][:3] == [2, 2, 1], lost.messages()
+        pair.server.run(f"echo 'rdma {lost.port}' >{PORTLIST}")
+        for what, offers_sent, then in (("suspected", 0, "suspected"), ("expired", 1, "refused")):
+            with first_messages(pair, f"in-tree-server-{what}", offers_sent):
+                pair.mount("4.2", f"port={lost.port}")
+                assert details(pair.client, lost.port)["protocol"] == "1 (of auto)"
+                write(pair)
+            assert known().startswith(then), known()
+            if what == "suspected":
+                wait_until(lambda: known() == "nothing", "the suspicion does not expire", 660, 2)
+            pair.umount()
+        pair.server.run(RESTART, 60)
 
 
 @test("the in-tree client", "V2-19", "V2-20", client="in-tree", server="ours", limit=120)
