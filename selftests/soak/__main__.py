@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="soak", description="Hunts for races in native guests.")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, help="that of the first cycle; the others follow it (default: drawn)")
-    parser.add_argument("--kernel", choices=("native",), default="native")
+    parser.add_argument("--kernel", choices=("native", "native-debug"), default="native")
     parser.add_argument("--client", choices=("ours", "in-tree"), default="ours", help="transport of the client guest")
     parser.add_argument("--server", choices=("ours", "in-tree"), default="in-tree", help="that of the server guest")
     names = [event.__name__ for event in EVENTS]
@@ -102,7 +102,9 @@ def main() -> int:
     """Runs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args = arguments()
-    options = Options(client=args.client, server=args.server, stretch=3)
+    options = Options(client=args.client, server=args.server)
+    options.stretch = options.slowness / 2
+    options.fit()
     options.logs = Path(os.environ["RPCRDMA_LOGS"]) if "RPCRDMA_LOGS" in os.environ else None
     network.make()
     options.accel = accel.choose(options)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from guests.harness.guest import Guest
 from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import NFS_PORT, Pair
-from guests.lib.nfsd import LINK_UP, START
+from guests.lib.nfsd import LINK_UP, PORTLIST, START
 from guests.lib.rules import ROOT
 from guests.lib.sight import DIRECTORY
 
@@ -78,7 +78,7 @@ def restart(scene: Scene) -> None:
     """The server ends its connections, and comes back."""
     seconds = scene.draw.choice((0, 1))
     scene.say(f"server stopped for {seconds} s")
-    port = f"echo 'rdma {NFS_PORT}' >/proc/fs/nfsd/portlist"
+    port = f"echo 'rdma {NFS_PORT}' >{PORTLIST}"
     scene.pair.server.run(f"rpc.nfsd 0; sleep {seconds}; rpc.nfsd 8; {port}", LIMIT)
 
 
@@ -210,7 +210,8 @@ def server_device(scene: Scene) -> None:
     if scene.pair.server not in scene.own:
         return
     scene.say("server's device removed")
-    scene.pair.server.run(f"rdma link delete rxe0; rpc.nfsd 0; {LINK_UP}; {START}", LIMIT)
+    # rpc.nfsd opens no port where one is. Contexts of Kerberos are made over TCP.
+    scene.pair.server.run(f"rdma link delete rxe0; rpc.nfsd 0; {LINK_UP}; {START}echo 'tcp 2049' >{PORTLIST}", LIMIT)
 
 
 # How often each happens, beside the others.

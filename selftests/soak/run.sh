@@ -10,4 +10,4 @@ selftests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 mkdir -p "$selftests/../out/soak"
 "$selftests/setup/enter.sh" gcc -O2 -Wall -Wextra -Werror -o out/soak/storm selftests/soak/storm.c
-PACKAGE=soak KERNEL=native exec "$selftests/guests/run.sh" --kernel native "$@"
+PACKAGE=soak KERNEL=native exec "$selftests/guests/run.sh" "$@"

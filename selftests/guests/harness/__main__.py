@@ -104,11 +104,7 @@ def options_of(args: argparse.Namespace) -> Options:
         tap=args.tap,
     )
     options.module = args.module or options.module
-    if options.server_variant != options.variant:
-        # The module under test is in the client; a server that is looked at as closely only makes it wait.
-        options.server_guest = {"kernel": Path(os.environ["RPCRDMA_SERVER_KERNEL"]), "memory": options.memory}
-    if options.debug:
-        options.memory *= 2
+    options.fit()
     if not (options.kernel / ".complete").exists():
         sys.exit(f"error: the {args.kernel} kernel is not there: run selftests/setup/setup.sh {STEPS.get(args.kernel)}")
     ours = "ours" in (options.client, options.server)

@@ -52,6 +52,14 @@ class Options:
     kernel: Path = field(default_factory=lambda: Path(os.environ["RPCRDMA_KERNEL"]))
     linux: Path = field(default_factory=lambda: Path(os.environ["RPCRDMA_LINUX"]))
 
+    def fit(self) -> None:
+        """Gives the guests the kernels of the run, and their memory."""
+        if self.server_variant != self.variant:
+            # The module under test is in the client; a server that is looked at as closely only makes it wait.
+            self.server_guest = {"kernel": Path(os.environ["RPCRDMA_SERVER_KERNEL"]), "memory": self.memory}
+        if self.debug:
+            self.memory *= 2
+
     @property
     def slowness(self) -> float:
         """The factor that stretches the time limits.

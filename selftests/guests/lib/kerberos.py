@@ -6,8 +6,9 @@ from __future__ import annotations
 import shutil
 
 from guests.harness.network import CLIENT, SERVER
-from guests.harness.pair import Pair
+from guests.harness.pair import MOUNT_POINT, Pair
 
+FLAVOURS = ("krb5", "krb5i", "krb5p")
 REALM = "TEST"
 SERVER_NAME, CLIENT_NAME = "server.test", "client.test"
 USER, PASSWORD = "alice", "secret"
@@ -91,3 +92,12 @@ def mount_command(vers: str, flavour: str, where: str, options: str = "") -> str
         words.append(options)
     path = "/export" if vers.startswith("3") else "/"
     return f"mkdir -p {where}; mount -t nfs -o {','.join(words)} {SERVER_NAME}:{path} {where}"
+
+
+def mount(pair: Pair, vers: str, flavour: str, options: str = "") -> None:
+    """Mounts the export with a flavour of Kerberos. A failure comes with what the daemons say."""
+    bring_up(pair)
+    done = pair.client.run(mount_command(vers, flavour, MOUNT_POINT, options), 60, check=False)
+    if done.rc != 0:
+        logs = [guest.run("tail -n 40 /tmp/*gssd.log").out for guest in pair.guests]
+        raise AssertionError("\n".join([done.out, *logs]))

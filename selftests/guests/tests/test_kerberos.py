@@ -14,7 +14,6 @@ from guests.lib.mountstats import SUSPICIOUS, transport
 from guests.lib.rules import rule
 from guests.programs import pattern
 
-FLAVOURS = ("krb5", "krb5i", "krb5p")
 SERVERS = [{"server": server, "of": server} for server in ("in-tree", "ours")]
 MIB = 1 << 20
 ANSWER = 3  # seconds that a call waits for its reply
@@ -22,11 +21,7 @@ ANSWER = 3  # seconds that a call waits for its reply
 
 def mount(pair: Pair, vers: str, flavour: str, options: str = "") -> None:
     """Mounts the export with a flavour of Kerberos, which is in force then."""
-    kerberos.bring_up(pair)
-    done = pair.client.run(kerberos.mount_command(vers, flavour, MOUNT_POINT, options), 60, check=False)
-    if done.rc != 0:
-        logs = [guest.run("tail -n 40 /tmp/*gssd.log").out for guest in pair.guests]
-        raise AssertionError("\n".join([done.out, *logs]))
+    kerberos.mount(pair, vers, flavour, options)
     line = pair.client.run(f"grep ' {MOUNT_POINT} ' /proc/mounts").out
     assert f"sec={flavour}," in line and "proto=rdma," in line, line
 
@@ -58,7 +53,7 @@ def undisturbed(pair: Pair) -> None:
     cases=[
         {"flavour": flavour, "vers": vers, **server}
         for server in SERVERS
-        for flavour in FLAVOURS
+        for flavour in kerberos.FLAVOURS
         for vers in ("3", "4.2")
     ],
 )
@@ -85,7 +80,7 @@ def sizes(pair: Pair, flavour: str, vers: str, of: str) -> None:
     "V1-137",
     client="ours",
     limit=120,
-    cases=[{"flavour": f} for f in FLAVOURS],
+    cases=[{"flavour": f} for f in kerberos.FLAVOURS],
 )
 def small_inline(pair: Pair, flavour: str) -> None:
     """Tokens, credentials and verifiers that do not fit go by RDMA."""
@@ -100,7 +95,7 @@ def small_inline(pair: Pair, flavour: str) -> None:
         pair.umount()
 
 
-@test("the context of a user ends, {flavour}", limit=120, cases=[{"flavour": flavour} for flavour in FLAVOURS])
+@test("the context of a user ends, {flavour}", limit=120, cases=[{"flavour": flavour} for flavour in kerberos.FLAVOURS])
 def expiry(pair: Pair, flavour: str) -> None:
     """With a ticket of seconds the user's calls fail when it expires, and succeed with the next, on one connection."""
     mount(pair, "4.2", flavour)
@@ -152,7 +147,7 @@ def unverified(pair: Pair, vers: str) -> None:
     "a large file, {flavour}, server {of}",
     *("V1-136", "V1-138"),
     limit=180,
-    cases=[{"flavour": flavour, **server} for server in SERVERS for flavour in FLAVOURS],
+    cases=[{"flavour": flavour, **server} for server in SERVERS for flavour in kerberos.FLAVOURS],
 )
 def large(pair: Pair, flavour: str, of: str) -> None:
     """Calls of the largest size."""
