@@ -11,10 +11,12 @@
 //!   - `call`: the data of a call, from its arrival until the core releases it; `calls`: all of
 //!     them; `refusals`: calls that have ended connections;
 //!   - `receive`, `reply`: the two hot paths; `read`, the arguments that are in the client's
-//!     memory; `outbox`, the messages that wait for room; `space`, the space for more calls;
+//!     memory; `reading`, the calls that wait for them; `allowance`, memory for them; `outbox`,
+//!     the messages that wait for room; `space`, the space for more calls;
 //!   - `callback`: calls to the client;
 //!   - `receives`: the Receives, and the credits that they are good for; `growth`;
 //!   - `show`: its file; `list`: all connections.
+//! - [`memory`]: what connections share of it; [`room`], what is free for the arguments of one.
 //! - [`stats`]: their counters; [`sysctl`]: sums of some.
 //!
 //! A thread of the server is never put to sleep for the sake of another reply: one that finds no
@@ -32,6 +34,7 @@ mod connection;
 mod listener;
 mod memory;
 mod refused;
+mod room;
 mod size;
 mod stats;
 mod sysctl;

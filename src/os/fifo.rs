@@ -11,6 +11,7 @@ use kernel::prelude::*;
 ///
 /// `first` is the index of a place, or 0 without places. `len` is at most the number of places; the
 /// places of the items begin with `first`, around the end.
+#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(crate) struct Fifo<T> {
     places: KVec<Option<T>>,
     first: usize,

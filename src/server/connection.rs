@@ -13,6 +13,7 @@ pub(super) mod list;
 mod open;
 mod outbox;
 mod read;
+mod reading;
 mod receive;
 mod receives;
 mod refusals;

@@ -161,8 +161,6 @@ impl crate::sunrpc::svc::Listener for Listener {
 impl Listener {
     /// Rejects all requests that wait (H-101).
     fn close_requests(&self) {
-        while let Some(request) = self.requests.close() {
-            drop(request);
-        }
+        drop(self.requests.close());
     }
 }

@@ -3,6 +3,7 @@
 //! The memory that connections of clients take: for their buffers, and for arguments that are read
 //! from the clients.
 
+use super::room;
 use crate::{
     policy,
     verbs::Account, //
@@ -32,15 +33,8 @@ pub(super) fn refresh() {
     ARGUMENTS.limit(most);
 }
 
-/// Memory for the arguments of one call: the allowance of its connection takes it back.
-#[must_use]
-pub(super) enum Share {
-    /// Bytes of the connection's own.
-    Own(usize),
-    /// Memory that all connections share. Of a connection that has ended it returns without the
-    /// allowance.
-    Shared(Shared),
-}
+/// Memory for the arguments of one call.
+pub(super) type Share = room::Share<Shared>;
 
 /// Memory of an account, until this is dropped.
 pub(super) struct Shared {
@@ -60,11 +54,6 @@ impl Shared {
         }
         account.take(bytes).ok()?;
         Some(Self { account, bytes })
-    }
-
-    /// Its bytes.
-    pub(super) const fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 

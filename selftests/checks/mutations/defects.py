@@ -862,7 +862,7 @@ SERVER = (
         "a call that comes with the last one taken is overlooked",
         "H-114",
         "test_server: many calls",
-        (("        if queue.items.is_empty() {\n            xprt.clear", "        if true {\n            xprt.clear"),),
+        (("        if queue.is_empty() {\n            xprt.clear", "        if true {\n            xprt.clear"),),
     ),
     Defect(
         "replies are as long as the server can send",
@@ -918,8 +918,8 @@ SERVER = (
         "test_storms: arguments",
         (
             (
-                "        let len = state.waiting.first()?.len;\n",
-                "        let len = state.waiting.first()?.len.max(2 * LIMITS.len);\n",
+                "        let bytes = bytes(self.waiting.first()?);\n",
+                "        let bytes = bytes(self.waiting.first()?).max(2 * self.most);\n",
             ),
         ),
     ),

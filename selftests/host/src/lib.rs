@@ -59,10 +59,13 @@ mod module {
     pub(crate) mod server {
         #![forbid(unsafe_code)]
         #![allow(dead_code)]
+        #[cfg(test)]
         pub(crate) mod connection {
-            #[cfg(test)]
+            pub(crate) mod reading;
             pub(crate) mod space;
         }
+        #[cfg(test)]
+        pub(crate) mod room;
         pub(crate) mod size;
     }
 
@@ -75,6 +78,11 @@ mod module {
 
     #[cfg(test)]
     pub(crate) mod os {
+        #![allow(dead_code)]
+        mod fifo;
+
+        pub(crate) use fifo::Fifo;
+
         pub(crate) mod series {
             mod pointer;
 

@@ -8,6 +8,7 @@ mod lives;
 mod messages;
 mod plans;
 mod queue;
+mod received;
 mod replies;
 mod requests;
 mod responder;

@@ -22,9 +22,14 @@ pub(crate) mod prelude {
     pub(crate) type Result<T = (), E = Error> = core::result::Result<T, E>;
 
     /// A vector that does not grow by itself.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub(crate) struct KVec<T>(Vec<T>);
 
     impl<T> KVec<T> {
+        pub(crate) const fn new() -> Self {
+            Self(Vec::new())
+        }
+
         pub(crate) fn with_capacity(capacity: usize, _flags: ()) -> Result<Self> {
             Ok(Self(Vec::with_capacity(capacity)))
         }
@@ -43,6 +48,12 @@ pub(crate) mod prelude {
 
         fn deref(&self) -> &[T] {
             &self.0
+        }
+    }
+
+    impl<T> std::ops::DerefMut for KVec<T> {
+        fn deref_mut(&mut self) -> &mut [T] {
+            &mut self.0
         }
     }
 }

@@ -13,9 +13,12 @@ use kernel::{
 };
 
 use super::{
-    super::memory::{
-        Share,
-        Shared, //
+    super::{
+        memory::{
+            Share,
+            Shared, //
+        },
+        room::Room, //
     },
     call::Call, //
 };
@@ -44,51 +47,20 @@ const fn page_bytes(len: u32) -> usize {
     (len.div_ceil(PAGE_SIZE) as usize).saturating_mul(PAGE_SIZE as usize)
 }
 
-struct State {
-    /// Bytes of the connection's own memory that calls have.
-    own: usize,
-    /// Bytes that they have beyond it.
-    shared: usize,
-    waiting: Fifo<KBox<Call>>,
-    is_open: bool,
-}
-
-impl State {
-    /// Memory for arguments of `len` bytes.
-    fn take(&mut self, account: fn() -> &'static Account, len: u32) -> Option<Share> {
-        let bytes = page_bytes(len);
-        let own = self.own.saturating_add(bytes);
-
-        if own <= OWN {
-            self.own = own;
-            return Some(Share::Own(bytes));
-        }
-        let shared = Shared::take(account(), self.shared, bytes)?;
-        self.shared = self.shared.saturating_add(bytes);
-        Some(Share::Shared(shared))
-    }
-}
-
 /// The memory for the arguments of a connection's calls.
 #[pin_data]
 pub(super) struct Allowance {
     account: fn() -> &'static Account,
     #[pin]
-    state: SpinLock<State>,
+    room: SpinLock<Room<KBox<Call>>>,
 }
 
 impl Allowance {
     /// An allowance that lets no call wait. Connections share the memory of `account`.
     pub(super) fn new(account: fn() -> &'static Account) -> impl PinInit<Self> {
-        let state = State {
-            own: 0,
-            shared: 0,
-            waiting: Fifo::none(),
-            is_open: true,
-        };
         pin_init!(Self {
             account,
-            state <- new_spinlock!(state, "rpcrdma_rs::Allowance"),
+            room <- new_spinlock!(Room::new(OWN), "rpcrdma_rs::Allowance"),
         })
     }
 
@@ -100,7 +72,7 @@ impl Allowance {
     pub(super) fn make(&self, most: usize) -> Result {
         let waiting = Fifo::new(most)?;
 
-        self.state.lock().waiting = waiting;
+        self.room.lock().open(waiting);
         Ok(())
     }
 
@@ -109,64 +81,60 @@ impl Allowance {
     ///
     /// # Errors
     ///
-    /// The call, if too many wait, or the connection is closed.
-    pub(super) fn admit(&self, mut call: KBox<Call>) -> Result<Option<KBox<Call>>, KBox<Call>> {
+    /// The call, if too many wait, or it would have to wait on a connection that is closed.
+    pub(super) fn admit(&self, call: KBox<Call>) -> Result<Option<KBox<Call>>, KBox<Call>> {
         if call.share.is_some() {
             return Ok(Some(call));
         }
-        let mut state = self.state.lock();
+        let bytes = page_bytes(call.len);
+        let mut room = self.room.lock();
+        let admitted = room.admit(call, bytes, |held, bytes| self.take(held, bytes))?;
 
-        if !state.is_open {
-            return Err(call);
-        }
-        if state.waiting.is_empty() {
-            call.share = state.take(self.account, call.len);
-            if call.share.is_some() {
-                return Ok(Some(call));
-            }
-        }
-        state.waiting.push(call).map(|()| None)
+        Ok(admitted.map(with_share))
+    }
+
+    /// Takes `bytes` of the memory that connections share, of which this one has `held`.
+    fn take(&self, held: usize, bytes: usize) -> Option<Shared> {
+        Shared::take((self.account)(), held, bytes)
     }
 
     /// Takes back the memory of a call that has none of its arguments any longer.
     pub(super) fn put(&self, share: Share) {
-        let mut state = self.state.lock();
+        let shared = self.room.lock().put(share);
 
-        match &share {
-            Share::Own(bytes) => state.own = state.own.saturating_sub(*bytes),
-            Share::Shared(shared) => state.shared = state.shared.saturating_sub(shared.bytes()),
-        }
+        drop(shared);
     }
 
     /// Takes the call that has waited longest, with memory for its arguments, if it can have that.
     pub(super) fn next(&self) -> Option<KBox<Call>> {
-        let mut state = self.state.lock();
-        let len = state.waiting.first()?.len;
-        let share = state.take(self.account, len)?;
-        let mut call = state.waiting.pop()?;
+        let mut room = self.room.lock();
+        let next = room.next(
+            |call| page_bytes(call.len),
+            |held, bytes| self.take(held, bytes),
+        );
 
-        call.share = Some(share);
-        Some(call)
+        next.map(with_share)
     }
 
     /// Bytes of the connection's own memory that calls have, and of all of it; and the number of
     /// calls that wait.
     pub(super) fn usage(&self) -> (usize, usize, usize) {
-        let state = self.state.lock();
-
-        (state.own, OWN, state.waiting.len())
+        self.room.lock().usage()
     }
 
-    /// Drops the calls that wait, and gives no memory from now on.
+    /// Drops the calls that wait, and lets none wait from now on.
     pub(super) fn close(&self) {
-        let mut state = self.state.lock();
-
-        state.is_open = false;
         // Dropped without the lock.
-        let waiting = core::mem::replace(&mut state.waiting, Fifo::none());
-        drop(state);
+        let waiting = self.room.lock().close();
+
         drop(waiting);
     }
+}
+
+/// The call with its memory.
+fn with_share((mut call, share): (KBox<Call>, Share)) -> KBox<Call> {
+    call.share = Some(share);
+    call
 }
 
 #[cfg(CONFIG_KUNIT = "y")]
@@ -289,7 +257,8 @@ mod tests {
         drop((own, shared));
         assert_eq!(ACCOUNT.usage().0, 0);
         assert!(allowance.next().is_none());
-        assert!(allowance.admit(call(4, 1)?).is_err());
+        // The memory of both was not given back to it.
+        assert!(allowance.admit(call(4, LIMITS.len)?).is_err());
         Ok(())
     }
 }

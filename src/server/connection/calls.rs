@@ -26,6 +26,7 @@ use super::{
     },
     allowance::Allowance,
     call::Call,
+    reading::Reading,
     refusals::Refusals, //
 };
 use crate::{
@@ -37,67 +38,6 @@ use crate::{
     },
     verbs::RecvBuffer, //
 };
-
-/// Calls whose arguments are being read, by the number that their RDMA Reads are posted with.
-struct Reading {
-    calls: KVec<Option<KBox<Call>>>,
-    is_open: bool,
-}
-
-impl Reading {
-    /// None.
-    const fn new() -> Self {
-        Self {
-            calls: KVec::new(),
-            is_open: false,
-        }
-    }
-
-    /// The same with `most` places.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn with_places(most: usize) -> Result<Self> {
-        let mut calls = KVec::with_capacity(most, GFP_KERNEL)?;
-
-        for _ in 0..most {
-            calls.push_within_capacity(None)?;
-        }
-        Ok(Self {
-            calls,
-            is_open: true,
-        })
-    }
-
-    /// Takes all calls, to be dropped without the lock, and no others from now on.
-    fn close(&mut self) -> KVec<Option<KBox<Call>>> {
-        self.is_open = false;
-        core::mem::replace(&mut self.calls, KVec::new())
-    }
-
-    /// Keeps a call. Returns its number, or the call without a free place.
-    fn add(&mut self, call: KBox<Call>) -> Result<usize, KBox<Call>> {
-        let free = self
-            .calls
-            .iter_mut()
-            .enumerate()
-            .find(|(_, place)| place.is_none());
-
-        match free {
-            Some((number, place)) if self.is_open => {
-                *place = Some(call);
-                Ok(number)
-            }
-            _ => Err(call),
-        }
-    }
-
-    /// Takes a call.
-    fn take(&mut self, number: usize) -> Option<KBox<Call>> {
-        self.calls.get_mut(number)?.take()
-    }
-}
 
 /// The calls of a connection. A call has the record of an earlier one, so that a connection in
 /// steady use allocates none, and goes on when memory is short.
@@ -114,7 +54,7 @@ pub(super) struct Calls {
     pub(super) allowance: Allowance,
     /// Calls whose arguments are being read.
     #[pin]
-    reading: SpinLock<Reading>,
+    reading: SpinLock<Reading<KBox<Call>>>,
     /// Calls that have ended connections.
     pub(super) refusals: Refusals,
 }
@@ -126,7 +66,7 @@ impl Calls {
             inbox <- Inbox::new(Waiting::Calls),
             spare <- new_spinlock!(Fifo::none(), "rpcrdma_rs::Calls::spare"),
             allowance <- Allowance::new(memory::arguments),
-            reading <- new_spinlock!(Reading::new(), "rpcrdma_rs::Calls::reading"),
+            reading <- new_spinlock!(Reading::none(), "rpcrdma_rs::Calls::reading"),
             refusals: Refusals::new(refused),
         })
     }
@@ -138,7 +78,7 @@ impl Calls {
     ///
     /// `ENOMEM`.
     pub(super) fn make(&self, most: usize, credits: usize) -> Result {
-        let (spare, reading) = (Fifo::new(credits)?, Reading::with_places(most)?);
+        let (spare, reading) = (Fifo::new(credits)?, Reading::new(most)?);
 
         self.inbox.make(most)?;
         self.allowance.make(most)?;
@@ -234,7 +174,7 @@ impl Calls {
     /// Drops the calls whose arguments are being read, and keeps no others from now on.
     pub(super) fn close_reading(&self) {
         // Dropped without the lock.
-        let reading = self.reading.lock().close();
+        let reading = core::mem::replace(&mut *self.reading.lock(), Reading::none());
         drop(reading);
     }
 
@@ -242,9 +182,7 @@ impl Calls {
     pub(super) fn close(&self) {
         // First, so that no call leaves it when the inbox is closed.
         self.allowance.close();
-        while let Some(call) = self.inbox.close() {
-            drop(call);
-        }
+        drop(self.inbox.close());
     }
 }
 

@@ -32,11 +32,6 @@ impl Waiting {
     }
 }
 
-struct Queue<I> {
-    items: Fifo<I>,
-    is_open: bool,
-}
-
 /// Requests or calls that wait for a thread.
 ///
 /// The flag of the object is set as long as there are some: it changes under the lock of the queue,
@@ -44,24 +39,21 @@ struct Queue<I> {
 #[pin_data]
 pub(crate) struct Inbox<I> {
     waiting: Waiting,
+    /// Without places once it is closed.
     #[pin]
-    queue: SpinLock<Queue<I>>,
+    queue: SpinLock<Fifo<I>>,
 }
 
 impl<I> Inbox<I> {
     /// An inbox without places.
     pub(crate) fn new(waiting: Waiting) -> impl PinInit<Self> {
-        let queue = Queue {
-            items: Fifo::none(),
-            is_open: true,
-        };
         pin_init!(Self {
             waiting,
-            queue <- new_spinlock!(queue, "rpcrdma_rs::Inbox"),
+            queue <- new_spinlock!(Fifo::none(), "rpcrdma_rs::Inbox"),
         })
     }
 
-    /// Makes places for `capacity` items, before the first one comes.
+    /// Makes places for `capacity` items, before the first one comes. Not after [`Self::close`].
     ///
     /// # Errors
     ///
@@ -70,11 +62,11 @@ impl<I> Inbox<I> {
         let mut items = Fifo::new(capacity)?;
         let mut queue = self.queue.lock();
 
-        if !queue.items.is_empty() {
+        if !queue.is_empty() {
             return Err(EBUSY);
         }
         // Swapped, so that the former places are freed after the lock is released.
-        core::mem::swap(&mut queue.items, &mut items);
+        core::mem::swap(&mut *queue, &mut items);
         drop(queue);
         Ok(())
     }
@@ -102,10 +94,7 @@ impl<I> Inbox<I> {
     ) -> Result<(), I> {
         let mut queue = self.queue.lock();
 
-        if !queue.is_open {
-            return Err(item);
-        }
-        push(&mut queue.items, item)?;
+        push(&mut queue, item)?;
         xprt.set(self.waiting.flag());
         drop(queue);
         xprt.enqueue();
@@ -115,20 +104,16 @@ impl<I> Inbox<I> {
     /// Takes the next item, for a thread that has the transport `xprt` to itself.
     pub(crate) fn pop(&self, xprt: &SvcXprt) -> Option<I> {
         let mut queue = self.queue.lock();
-        let item = queue.items.pop();
+        let item = queue.pop();
 
-        if queue.items.is_empty() {
+        if queue.is_empty() {
             xprt.clear(self.waiting.flag());
         }
         item
     }
 
-    /// Adds nothing from now on. Takes the next item, to be dropped without the lock; `None` when
-    /// none is left.
-    pub(crate) fn close(&self) -> Option<I> {
-        let mut queue = self.queue.lock();
-
-        queue.is_open = false;
-        queue.items.pop()
+    /// Adds nothing from now on. Takes all items, to be dropped without the lock.
+    pub(crate) fn close(&self) -> Fifo<I> {
+        core::mem::replace(&mut *self.queue.lock(), Fifo::none())
     }
 }
