@@ -31,12 +31,15 @@ def idle(server: Guest) -> tuple[dict[str, int], int]:
     cases=[{"threads": 0}, {"threads": 4}],
 )
 def listeners(pair: Pair, threads: int) -> None:
-    """Made by name, for both families, and destroyed; nothing of them stays, nor of the module's references."""
+    """Made by name, for both families, and destroyed; nothing of them stays, nor of the module's references.
+
+    --rounds 10 makes a hundred.
+    """
     before = idle(pair.server)
     pair.server.run(
         f"""
         i=0
-        while [ $i -lt {pair.options.scaled(100, 10)} ]; do
+        while [ $i -lt {pair.options.scaled(10) * max(1, pair.options.rounds)} ]; do
             i=$((i + 1))
             echo 'rdma 20050' >{PORTLIST}
             [ "$(grep -c 'rdma 20050' {PORTLIST})" = 2 ]

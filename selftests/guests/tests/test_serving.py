@@ -24,11 +24,14 @@ CLIENTS = [{"client": client, "by": client} for client in ("ours", "in-tree")]
     cases=CLIENTS,
 )
 def restarts(pair: Pair, by: str) -> None:
-    """Connections end with calls in all stages; the client sends what had no reply again, and no record is lost."""
+    """Connections end with calls in all stages; the client sends what had no reply again, and no record is lost.
+
+    --rounds 10 has fifty starts.
+    """
     del by
     pair.mount("3", "timeo=50,retrans=2")
     writer = Writer(pair)
-    for _ in range(pair.options.scaled(50, 5)):
+    for _ in range(pair.options.scaled(5) * max(1, pair.options.rounds)):
         pair.server.run(RESTART, 30)
         writer.wait_beyond(writer.written())
     writer.finish()
