@@ -43,6 +43,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--first-finding", action="store_true", help="end with the first finding")
     parser.add_argument("--verbose", action="store_true", help="print the plan of each cycle")
+    parser.add_argument("--keep-logs", type=Path, metavar="DIR", help="keep console logs here")
     return parser.parse_args()
 
 

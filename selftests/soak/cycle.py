@@ -7,6 +7,8 @@ import random
 import re
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from guests.harness import klog
@@ -27,6 +29,7 @@ PRINTING = 2  # seconds that such a report takes
 ENDS = ("plain", "plain", "plain", "force", "lazy")
 PAIRS_OF_HANDS = 2  # events at the same time
 LIMIT = 60  # seconds for each step of the end, before stretching
+STANDS_STILL = 40  # seconds after the events
 
 
 class Finding(Exception):
@@ -102,6 +105,7 @@ class Cycle:
         # When each guest had no memory last. A report of an earlier cycle may end in this one.
         self._starved = starved
         self.events: list[str] = []
+        self._described = False
         self._began = time.monotonic()
 
     def _say(self, text: str) -> None:
@@ -122,7 +126,9 @@ class Cycle:
         client.run(f"echo 0 >{FAULTS}/probability")
         for guest in self.pair.guests:
             guest.run(f"{QUEUE} delay 0ms; {NO_RULE}")
-        self._judge_load(client.finish(storm, "storm", 2 * LIMIT).out)
+        with self._watched():
+            said = client.finish(storm, "storm", 2 * LIMIT).out
+        self._judge_load(said)
         # A file of a process that was killed goes a little later.
         client.run(f"until rm -rf {directory} 2>/dev/null; do sleep 0.2; done", LIMIT)
         client.run(f"while mountpoint -q {MOUNT_POINT}; do umount {MOUNT_POINT}; done", LIMIT)
@@ -132,6 +138,21 @@ class Cycle:
             self.pair.unload_module(LIMIT)
             self.pair.load_module()
         self._judge_kernels()
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Describes both guests if the load does not end in good time: when it does, what it waited for is over."""
+        timer = threading.Timer(STANDS_STILL, self._describe)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+    def _describe(self) -> None:
+        self._described = True
+        self._say(self.pair.describe_hang())
 
     def _happen(self) -> list[BaseException]:
         """The events, and the unmount if that comes in the middle of them."""
@@ -175,7 +196,10 @@ class Cycle:
             if STARVING.search(message.text):
                 starved[message.guest] = message.seconds
             starves = message.seconds <= starved.get(message.guest, -PRINTING) + PRINTING
-            if starves and ("Call Trace:" in message.text or not klog.REPORTS.search(message.text)):
+            # A description has stacks, too.
+            if (starves or self._described) and (
+                "Call Trace:" in message.text or not klog.REPORTS.search(message.text)
+            ):
                 continue
             if klog.REPORTS.search(message.text) or (
                 klog.findings([message], ALLOWED) and not PROVOKED.search(message.text)

@@ -265,9 +265,11 @@ class Pair:
             return False
 
     def describe_hang(self) -> str:
-        """The blocked tasks of both guests, their connections, the calls of sunrpc, and frames that are not sent."""
+        """The blocked tasks of both guests, their connections, the calls of sunrpc, what threads of nfsd do, and frames that are
+        not sent."""
         script = (
             "cd /sys/kernel/debug; grep -r . rpcrdma_rs; cat sunrpc/rpc_clnt/*/tasks; cat /proc/fs/nfsd/pool_stats; "
+            "grep . $(pgrep -x nfsd | sed 's|.*|/proc/&/stack|'); "
             "rdma resource show qp; tc -s qdisc show dev eth0; ip -s link show dev eth0"
         )
         parts = []
