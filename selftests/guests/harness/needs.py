@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from pathlib import Path
 
 from .config import Options
 
@@ -29,6 +31,17 @@ NEEDS = {
     # Without the filter all allocations of the guest would fail, not the module's.
     "lost memory": Need("failing allocations by caller", frozenset({"debug", "native"})),
 }
+
+
+@functools.cache
+def _has_module(modules: Path, name: str) -> bool:
+    return any(modules.rglob(f"{name}.ko*"))
+
+
+def lacks_device(device: str, options: Options) -> str:
+    """What the kernel of this run lacks of an RDMA device, or nothing. Distributions need not build each driver."""
+    driver = {"rxe": "rdma_rxe"}.get(device, device)
+    return "" if _has_module(options.modules, driver) else f"needs {driver}: the {options.variant} kernel lacks that"
 
 
 def missing(needs: tuple[str, ...], options: Options) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .needs import lacking_natively, missing
+from .needs import lacking_natively, lacks_device, missing
 
 if TYPE_CHECKING:
     from .config import Options
@@ -43,7 +43,7 @@ class Test:
         """Why it cannot run on the kernels of this run, or nothing."""
         if self.emulated and options.native:
             return f"not in native guests: {self.emulated}"
-        return missing(self.needs, options)
+        return missing(self.needs, options) or lacks_device(self.device or options.device, options)
 
     def beside_native(self, which: str) -> bool:
         """Whether a run in emulated guests has it beside one in native guests: `rest`, if these do not run it; `core`, if it
