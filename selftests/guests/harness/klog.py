@@ -22,6 +22,8 @@ REPORTS = re.compile(
 ALLOWED: list[re.Pattern[str]] = [
     # Once per boot, about the first module of ours that is loaded; the server guest gets it from some tests only.
     re.compile(r": loading out-of-tree module taints kernel\.$"),
+    # The longest interrupt of the timer until then: the processor is emulated, and shared.
+    re.compile(r"^hrtimer: interrupt took \d+ ns$"),
     # Ubuntu's kernels report work that takes 10 ms of the processor, which is emulated here: a millisecond of a real one.
     re.compile(r"^workqueue: \w+( \[\w+\])? hogged CPU for >10000us \d+ times, consider switching to WQ_UNBOUND$"),
 ]
