@@ -11,7 +11,7 @@
 //! - a call is executed once at most, with its own arguments;
 //! - it gets a reply, unless the connection ends, which it does when a call is dropped (H-116, V1-121);
 //! - no thread looks for a call where none is (H-114);
-//! - no call waits for memory, or for room for its RDMA Reads, that nobody gives back;
+//! - no call waits for ever, for memory or for room for its RDMA Reads;
 //! - no RDMA Read is posted after the drain, and nobody has a call after the end;
 //! - memory and the number of calls without a reply are given back.
 //!
