@@ -39,7 +39,7 @@ def listeners(pair: Pair, threads: int) -> None:
     pair.server.run(
         f"""
         i=0
-        while [ $i -lt {pair.options.scaled(10) * max(1, pair.options.rounds)} ]; do
+        while [ $i -lt {10 * max(1, pair.options.rounds)} ]; do
             i=$((i + 1))
             echo 'rdma 20050' >{PORTLIST}
             [ "$(grep -c 'rdma 20050' {PORTLIST})" = 2 ]

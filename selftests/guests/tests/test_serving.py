@@ -31,7 +31,7 @@ def restarts(pair: Pair, by: str) -> None:
     del by
     pair.mount("3", "timeo=50,retrans=2")
     writer = Writer(pair)
-    for _ in range(pair.options.scaled(5) * max(1, pair.options.rounds)):
+    for _ in range(5 * max(1, pair.options.rounds)):
         pair.server.run(RESTART, 30)
         writer.wait_beyond(writer.written())
     writer.finish()
