@@ -25,7 +25,8 @@ RULE = f"{ROOT}/soak"
 NO_RULE = f"rmdir {RULE} 2>/dev/null || true"
 # There from the start: soft-RoCE ends queue pairs whose packets find the queue of the adapter replaced.
 QUEUE = "tc qdisc change dev eth0 root netem limit 100000"
-READY = "tc qdisc replace dev eth0 root netem limit 100000"
+# A thread of nfsd that commits a file may have to wait for a delegation of it, __break_lease(), by default for 45 s.
+READY = "tc qdisc replace dev eth0 root netem limit 100000; echo 5 >/proc/sys/fs/lease-break-time"
 
 # Takes so much of the memory that is available, for a second.
 HOG = """
