@@ -277,7 +277,9 @@ impl PageSet<Private> {
             if allocated <= 0 {
                 return Err(ENOMEM);
             }
-            for page in batch.into_iter().filter_map(NonNull::new) {
+            // An array without pages is filled from its front. CAST: Few.
+            let pages = batch.into_iter().take(allocated as usize);
+            for page in pages.filter_map(NonNull::new) {
                 // INVARIANT: The reference comes with the allocation, and nothing else knows the
                 // page.
                 self.slots.push_within_capacity(Slot { page, addr: 0 })?;

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `Atomic<*mut T>` | 7.0 | [`AtomicPtr`] |
 //! | `Atomic::fetch_sub` | 7.0 | [`fetch_sub()`] |
+//! | `KVec::zeroed` | 7.0 to 7.2 | [`zeroes()`] |
 //! | `smp_mb(Full)` | 7.0 to 7.2 | [`smp_mb()`] |
 //! | errors from `EDEADLK` on, such as `ECONNRESET` | 7.0 to 7.2 | [`ECONNRESET`] and others |
 //! | `module::this_module` | 7.0 to 7.2 | [`super::this_module()`] |
@@ -22,10 +23,12 @@ mod pointer;
 use core::mem::transmute;
 
 use kernel::{
+    alloc::Flags,
     error::{
         code::EINVAL,
         Error, //
     },
+    prelude::*,
     sync::atomic::{
         ordering::Ordering,
         Atomic, //
@@ -42,6 +45,19 @@ pub(crate) use pointer::AtomicPtr;
 #[inline(always)]
 pub(crate) fn fetch_sub<O: Ordering>(atomic: &Atomic<u32>, value: u32, order: O) -> u32 {
     atomic.fetch_add(value.wrapping_neg(), order)
+}
+
+/// Allocates `len` bytes of zero. `KVec::from_elem` writes them one by one.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn zeroes(len: usize, flags: Flags) -> Result<KVec<u8>> {
+    let mut bytes = KVec::with_capacity(len, flags | __GFP_ZERO)?;
+
+    // SAFETY: The capacity is at least `len` elements, and the allocator has zeroed them.
+    unsafe { bytes.inc_len(len) };
+    Ok(bytes)
 }
 
 /// A full barrier between processors.
@@ -81,4 +97,23 @@ const fn error(number: i32) -> Error {
     assert!(unsafe { transmute::<Error, i32>(EINVAL) } == KNOWN.wrapping_neg());
     // SAFETY: By the assertions an `Error` is stored as its number, and this is a valid one.
     unsafe { transmute::<i32, Error>(number.wrapping_neg()) }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(rpcrdma_series)]
+mod tests {
+    use super::*;
+
+    /// Memory is zero, whatever was there before.
+    #[test]
+    fn zeroed() -> Result {
+        for len in [0usize, 1, 100, 5000] {
+            let mut used = zeroes(len, GFP_KERNEL)?;
+            used.fill(0xff);
+            drop(used);
+            let bytes = zeroes(len, GFP_KERNEL)?;
+            assert!(bytes.len() == len && bytes.iter().all(|&byte| byte == 0));
+        }
+        Ok(())
+    }
 }

@@ -23,7 +23,10 @@ use super::{
     Pd,
     QpSize, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    os::series::zeroes, //
+};
 
 pub(crate) use recv::RecvBuffer;
 pub(super) use recv::{
@@ -79,9 +82,7 @@ impl DmaBuffer {
     /// Makes a buffer of zeroes that the device reads.
     fn to_device(pd: &Arc<Pd>, size: usize) -> Result<Self> {
         let place = Place::take(pd, size)?;
-        let mut mem = KVec::with_capacity(size, GFP_KERNEL | __GFP_NOWARN | __GFP_ZERO)?;
-        // SAFETY: The capacity is at least `size` elements, and the allocator has zeroed them.
-        unsafe { mem.inc_len(size) };
+        let mem = zeroes(size, GFP_KERNEL | __GFP_NOWARN)?;
         Self::map(place, mem, bindings::RPCRDMA_RS_DMA_TO_DEVICE)
     }
 

@@ -95,7 +95,7 @@ PLACES = {
     "src/proto/v1/reply_header.rs: encode": "V1-5 V1-8 V1-10 V1-11 V1-88 V1-98",
     "src/proto/responder/reply/parts.rs: payload": "V1-96",
     "src/proto/responder/reply/parts.rs: reductions": "V1-53 V1-85 V1-86 V1-98 V1-136 V1-138",
-    "src/proto/responder/reply/parts.rs: split": "V1-87",
+    "src/proto/responder/reply/parts.rs: each_segment": "V1-87",
     "src/server/accept.rs: bind": "V1-132",
     "src/server/accept.rs: open": "PD-1 PD-3 PD-22 PD-28 V1-43",
     "src/server/connection.rs: new": "PD-22 PD-34 PD-44 PD-48",

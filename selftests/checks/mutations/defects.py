@@ -731,8 +731,8 @@ RESPONDER = (
     of_responder(
         "each part of a Long reply is written to the start",
         "V1-87",
-        "let skip = before;",
-        "let skip = before & 0;",
+        "each_segment(chunk, before, part, &mut visit)?;",
+        "each_segment(chunk, before & 0, part, &mut visit)?;",
     ),
     of_responder(
         "a segment is written from its start",

@@ -5,6 +5,8 @@
 //!
 //! Properties and the fuzz target `responder` share these checks.
 
+use std::convert::Infallible;
+
 use crate::module::proto::{
     neutral::Invalidation,
     responder::{
@@ -12,7 +14,7 @@ use crate::module::proto::{
         offer::{Kept, Offer, OfferLimits},
         rebuild::{pieces::Source, ArgumentLimits, Rebuild},
         received::Call,
-        reply::{ReplyLimits, ReplyShape},
+        reply::{parts::Write, ReplyLimits, ReplyPlan, ReplyShape},
     },
     returned::check_chunk,
     ChunkLists, Incoming, Segment, Wire, WriteChunk,
@@ -27,6 +29,17 @@ const OFFER: OfferLimits = OfferLimits {
     chunks: 4,
     segments: 32,
 };
+
+/// The RDMA Writes of a reply.
+pub(crate) fn writes(plan: &ReplyPlan<'_, '_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    let all = plan.each_write(|write| {
+        writes.push(write);
+        Ok::<_, Infallible>(())
+    });
+    all.unwrap();
+    writes
+}
 
 pub(crate) fn segments(chunk: WriteChunk<'_>) -> Vec<Segment> {
     chunk.segments().collect()
@@ -117,7 +130,7 @@ pub(crate) fn serve(wire: Wire, call: &Call<'_>, shape: &ReplyShape<'_>, limits:
     assert!(plan.message_len() <= limits.threshold.into());
     let mut placed = 0_u64;
     let mut count = 0;
-    for write in plan.writes() {
+    for write in writes(&plan) {
         assert!(write.part.len > 0 && write.part.at + write.part.len <= shape.len);
         assert!(within(&all, write.handle, write.offset, write.part.len));
         placed += u64::from(write.part.len);

@@ -149,7 +149,7 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
             plan.move_to_reply_chunk(limits.threshold)?;
         }
         // INVARIANT: see above.
-        plan.most_writes = plan.count_writes(limits).ok_or(Refusal::TooManyWrites)?;
+        plan.most_writes = plan.count_writes(limits)?;
         if plan.most_writes > limits.writes {
             return Err(Refusal::TooManyWrites);
         }
@@ -172,18 +172,21 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
 
     /// The most RDMA Writes that the reply takes, in memory of head, pages and tail wherever they
     /// begin.
-    fn count_writes(&self, limits: &ReplyLimits) -> Option<u32> {
+    fn count_writes(&self, limits: &ReplyLimits) -> Result<u32, Refusal> {
         let most = limits.pieces.max(1);
         let mut sum = 0_u32;
-        for write in self.writes() {
-            let pieces = most_segments(write.part.len, 3, limits.page_size, 1)?;
+
+        self.each_write(|write| {
+            let pieces = most_segments(write.part.len, 3, limits.page_size, 1);
             // Rounded up; `div_ceil` has a call to panic.
-            let requests = pieces
-                .checked_add(most.wrapping_sub(1))?
-                .checked_div(most)?;
-            sum = sum.checked_add(requests)?;
-        }
-        Some(sum)
+            sum = pieces
+                .and_then(|pieces| pieces.checked_add(most.wrapping_sub(1)))
+                .and_then(|pieces| pieces.checked_div(most))
+                .and_then(|requests| sum.checked_add(requests))
+                .ok_or(Refusal::TooManyWrites)?;
+            Ok(())
+        })?;
+        Ok(sum)
     }
 
     /// The most RDMA Writes that the reply takes; 0 if it takes none.

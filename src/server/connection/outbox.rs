@@ -17,6 +17,7 @@ use super::{
 use crate::{
     os::{
         series::{
+            zeroes,
             EMSGSIZE,
             ENOBUFS,
             ENOTCONN, //
@@ -283,7 +284,7 @@ impl Settled<'_> {
         let Some(write) = posted? else {
             return Ok(());
         };
-        let mut bytes = KVec::from_elem(0u8, most, flags).map_err(|_| Unsent::Refused(ENOMEM))?;
+        let mut bytes = zeroes(most, flags).map_err(|_| Unsent::Refused(ENOMEM))?;
         let len = write(&mut bytes).ok_or(Unsent::Refused(EMSGSIZE))?;
         // CAST: Widening.
         bytes.truncate(len as usize);

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     os::{
         series::{
+            zeroes,
             EMSGSIZE,
             ENOBUFS, //
         },
@@ -74,21 +75,20 @@ impl Writes {
             remotes: Few::new(count)?,
         };
 
-        for write in plan.writes() {
-            let remote = Remote {
+        plan.each_write(|write| {
+            this.remotes.push(Remote {
                 handle: write.handle,
                 length: write.part.len,
                 offset: write.offset,
-            };
-            this.remotes.push(remote)?;
-            for place in layout.places(write.part.at, write.part.len) {
-                let range = Range {
+            })?;
+            let mut places = layout.places(write.part.at, write.part.len);
+            places.try_for_each(|place| {
+                this.ranges.push(Range {
                     at: place.at,
                     len: place.len,
-                };
-                this.ranges.push(range)?;
-            }
-        }
+                })
+            })
+        })?;
         Ok(this)
     }
 
@@ -260,7 +260,7 @@ impl Settled<'_> {
         let writes = Writes::of(plan, &layout).map_err(refused)?;
         // CAST: Not longer than a message.
         let len = plan.message_len() as usize;
-        let mut bytes = KVec::from_elem(0u8, len, GFP_KERNEL).map_err(|_| refused(ENOMEM))?;
+        let mut bytes = zeroes(len, GFP_KERNEL).map_err(|_| refused(ENOMEM))?;
         self.write_message(call, plan, &reply.reply(), &mut bytes)
             .ok_or(Unsent::Refused(EMSGSIZE))?;
         // From here on the pages are the transfer's: no thread writes to them, and the device no

@@ -38,6 +38,7 @@ use kernel::{
 use crate::{
     bindings,
     os::{
+        series::zeroes,
         transport_queue,
         PAGE_SIZE, //
     },
@@ -119,8 +120,8 @@ impl WorkItem for Entry {
 impl Entry {
     /// An entry of `home`.
     fn new(home: &Backchannel) -> Result<Pin<KBox<Self>>> {
-        let call = KVec::from_elem(0, LEN, GFP_KERNEL)?;
-        let reply = KVec::from_elem(0, LEN, GFP_KERNEL)?;
+        let call = zeroes(LEN, GFP_KERNEL)?;
+        let reply = zeroes(LEN, GFP_KERNEL)?;
 
         // INVARIANT: On its way to the free list. A `Backchannel` is pinned, and by the safety
         // requirements of `Backchannel::new` part of the memory behind the object.

@@ -25,6 +25,7 @@ use super::table::{
 use crate::{
     bindings,
     os::{
+        series::zeroes,
         HeldPages,
         LinearRuns,
         Runs,
@@ -212,8 +213,7 @@ impl Registration {
         if self.bounce.is_empty() {
             // A sender must not wait for memory that it can do without. kmalloc aligns memory of
             // the size of a page to that size.
-            self.bounce =
-                KVec::from_elem(0u8, PAGE_SIZE as usize, GFP_NOWAIT | __GFP_NOWARN).ok()?;
+            self.bounce = zeroes(PAGE_SIZE as usize, GFP_NOWAIT | __GFP_NOWARN).ok()?;
         }
         let (tail, rest) = self.bounce.split_at_mut_checked(head_tail.tail)?;
         let gap = rest.len().checked_sub(head_tail.head)?;

@@ -90,49 +90,61 @@ impl<'a, 'r> ReplyPlan<'a, 'r> {
         .filter(|part| part.len != 0)
     }
 
-    /// The RDMA Writes, at least one for each segment with data, in the order of the chunks. They
-    /// are posted before the Send.
-    pub(crate) fn writes(&self) -> impl Iterator<Item = Write> + use<'a, 'r> {
-        let mut results = self.reductions().fuse();
-        let mut payload = self.payload();
-        let reply = self.offer.reply.filter(|_| self.long);
+    /// Visits the RDMA Writes, at least one for each segment with data, in the order of the chunks.
+    /// They are posted before the Send.
+    ///
+    /// # Errors
+    ///
+    /// The first one that `visit` returns.
+    pub(crate) fn each_write<E>(
+        &self,
+        mut visit: impl FnMut(Write) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (result, chunk) in self.reductions() {
+            each_segment(chunk, 0, result, &mut visit)?;
+        }
+        let Some(chunk) = self.offer.reply.filter(|_| self.long) else {
+            return Ok(());
+        };
         let mut before = 0_u64;
-        core::iter::from_fn(move || {
-            if let Some((result, chunk)) = results.next() {
-                return Some((chunk, 0, result));
-            }
-            let chunk = reply?;
-            let part = payload.next()?;
-            let skip = before;
+        for part in self.payload() {
+            each_segment(chunk, before, part, &mut visit)?;
             before = before.saturating_add(part.len.into());
-            Some((chunk, skip, part))
-        })
-        .flat_map(|(chunk, skip, part)| split(chunk, skip, part))
+        }
+        Ok(())
     }
 }
 
-/// Splits `part` at the ends of the segments of `chunk`, behind its first `skip` bytes.
-fn split(chunk: WriteChunk<'_>, skip: u64, part: Part) -> impl Iterator<Item = Write> + '_ {
+/// Visits the RDMA Writes of `part` to the segments of `chunk`, behind its first `skip` bytes.
+fn each_segment<E>(
+    chunk: WriteChunk<'_>,
+    skip: u64,
+    part: Part,
+    visit: &mut impl FnMut(Write) -> Result<(), E>,
+) -> Result<(), E> {
     let mut skip = skip;
     let mut part = part;
-    chunk.segments().filter_map(move |segment| {
+
+    for segment in chunk.segments() {
         let room = u64::from(segment.length).saturating_sub(skip);
         let skipped = skip.min(segment.length.into());
         skip = skip.saturating_sub(skipped);
         let len = u32::try_from(room).unwrap_or(u32::MAX).min(part.len);
-        let write = Write {
-            part: Part { len, ..part },
-            handle: segment.handle,
-            // NO-OVERFLOW: a byte of the segment, which does not wrap.
-            offset: segment.offset.wrapping_add(skipped),
-        };
+        if len != 0 {
+            visit(Write {
+                part: Part { len, ..part },
+                handle: segment.handle,
+                // NO-OVERFLOW: a byte of the segment, which does not wrap.
+                offset: segment.offset.wrapping_add(skipped),
+            })?;
+        }
         part = Part {
             // NO-OVERFLOW: `len` is no more than its length.
             at: part.at.wrapping_add(len),
             len: part.len.wrapping_sub(len),
         };
-        (len != 0).then_some(write)
-    })
+    }
+    Ok(())
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -145,6 +157,23 @@ mod tests {
         },
         *, //
     };
+
+    /// Returns `true` if the RDMA Writes of `plan` are `expected`.
+    fn are_writes(plan: &ReplyPlan<'_, '_>, expected: &[Write]) -> bool {
+        let (mut left, mut same) = (expected.iter(), true);
+        let visited = plan.each_write(|write| {
+            same &= left.next() == Some(&write);
+            Ok::<(), Refusal>(())
+        });
+        same && visited.is_ok() && left.next().is_none()
+    }
+
+    /// A call with the Write list of TV-V1-4, and a Reply chunk of `room` bytes.
+    fn with_reply_chunk(room: u32) -> Message {
+        let reply_chunk = [1, 1, 0x3101, room, 0, 0x60000];
+        let (head, tail) = (TV_V1_4.iter().take(30), TV_V1_4.iter().skip(31));
+        Message::new(head.chain(&reply_chunk).chain(tail))
+    }
 
     // V1-85, V1-86, V1-96, V1-98, V1-138: results leave the payload with their padding, each into
     // its own chunk, unless that has no room or the reply is opaque.
@@ -175,10 +204,32 @@ mod tests {
             (message, opaque, &[part(0, 800)], &[]),
         ] {
             let same = plan(&message, &shape, &LIMITS, |plan| {
-                plan.payload().eq(payload.iter().copied())
-                    && plan.writes().eq(writes.iter().copied())
+                plan.payload().eq(payload.iter().copied()) && are_writes(plan, writes)
             });
             assert_eq!(same, Some(Ok(true)));
+        }
+    }
+
+    /// The first error ends the visit, in a Write chunk and in the Reply chunk.
+    #[test]
+    fn visit_ends() {
+        let result = [part(24, 4096)];
+        let shape = shape(8192, &result);
+        let message = with_reply_chunk(8191);
+        for last in 0..3_usize {
+            let mut visits = 0_usize;
+            let ended = plan(&message, &shape, &LIMITS, |plan| {
+                let ended = plan.each_write(|_| {
+                    visits = visits.wrapping_add(1);
+                    if visits > last {
+                        Err(Refusal::Shape)
+                    } else {
+                        Ok(())
+                    }
+                });
+                ended == Err(Refusal::Shape)
+            });
+            assert_eq!((ended, visits), (Some(Ok(true)), last.wrapping_add(1)));
         }
     }
 
@@ -199,12 +250,9 @@ mod tests {
             (4096, Ok(rest.as_slice())),
             (4095, Err(Refusal::TooLong)),
         ] {
-            let reply_chunk = [1, 1, 0x3101, room, 0, 0x60000];
-            let (head, tail) = (TV_V1_4.iter().take(30), TV_V1_4.iter().skip(31));
-            let message = Message::new(head.chain(&reply_chunk).chain(tail));
+            let message = with_reply_chunk(room);
             let found = plan(&message, &shape, &LIMITS, |plan| {
-                plan.is_long()
-                    && writes.is_ok_and(|writes| plan.writes().eq(writes.iter().copied()))
+                plan.is_long() && writes.is_ok_and(|writes| are_writes(plan, writes))
             });
             assert_eq!(found, Some(writes.map(|_| true)));
         }

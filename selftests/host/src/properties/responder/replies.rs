@@ -11,9 +11,12 @@ use super::{
     returned, segments, ArgumentLimits, Offer, OfferLimits, Part, Rebuild, Received, ReplyLimits,
     ReplyPlan, ReplyShape,
 };
-use crate::module::proto::{
-    reply, responder::reply::Refusal, CallHeader, CallMode, Checked, Chunks, Incoming, Offered,
-    Placed, ReadSegment, ReplyMode, Segment, Wire,
+use crate::{
+    module::proto::{
+        reply, responder::reply::Refusal, CallHeader, CallMode, Checked, Chunks, Incoming, Offered,
+        Placed, ReadSegment, ReplyMode, Segment, Wire,
+    },
+    served_call::writes,
 };
 
 const ANY: OfferLimits = OfferLimits {
@@ -47,7 +50,7 @@ fn bytes_in(memory: &HashMap<u32, Vec<u8>>, chunk: &[Segment], len: u64) -> Vec<
 /// The memory of the client after the RDMA Writes, which fill each segment from its start.
 fn write(plan: &ReplyPlan<'_, '_>, reply: &[u8]) -> HashMap<u32, Vec<u8>> {
     let mut memory: HashMap<u32, Vec<u8>> = HashMap::new();
-    for write in plan.writes() {
+    for write in writes(plan) {
         let start = usize::try_from(write.part.at).unwrap();
         let data = &reply[start..start + usize::try_from(write.part.len).unwrap()];
         let place = memory.entry(write.handle).or_default();
