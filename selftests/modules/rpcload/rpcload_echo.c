@@ -7,6 +7,8 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/completion.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/nsproxy.h>
 #include <linux/sunrpc/svc.h>
@@ -30,6 +32,8 @@ static atomic_t calls = ATOMIC_INIT(0);
 static atomic_t bad_calls = ATOMIC_INIT(0);
 
 static struct svc_serv *serv;
+/* Completed by each thread as it leaves the code of this module. */
+static DECLARE_COMPLETION(thread_gone);
 /* The result of a call that does not want it checked: no time is spent on filling pages. */
 static struct page *blank;
 
@@ -267,7 +271,8 @@ static int serve(void *data)
 	while (!svc_thread_should_stop(rqstp))
 		svc_recv(rqstp, 0);
 	svc_exit_thread(rqstp);
-	return 0;
+	/* svc_set_num_threads() waits no longer: this code may be freed. */
+	kthread_complete_and_exit(&thread_gone, 0);
 }
 
 static int count_get(char *buf, const struct kernel_param *kp)
@@ -286,8 +291,12 @@ MODULE_PARM_DESC(bad_calls, "of these, calls with a wrong argument");
 
 static void stop(void)
 {
+	unsigned int left = serv->sv_nrthreads;
+
 	svc_xprt_destroy_all(serv, &init_net, false);
 	svc_set_num_threads(serv, 0, 0);
+	while (left--)
+		wait_for_completion(&thread_gone);
 	svc_destroy(&serv);
 	__free_page(blank);
 }

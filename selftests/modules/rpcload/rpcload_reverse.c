@@ -8,6 +8,8 @@
  */
 
 #include <linux/atomic.h>
+#include <linux/completion.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/sunrpc/bc_xprt.h>
 #include <linux/sunrpc/svc.h>
@@ -20,6 +22,9 @@
 
 /* Protected by the lock of the commands. */
 static struct svc_serv *serv;
+
+/* Completed by each thread as it leaves the code of this module. */
+static DECLARE_COMPLETION(thread_gone);
 
 static bool stalled;
 static DECLARE_WAIT_QUEUE_HEAD(stall_end);
@@ -161,7 +166,8 @@ static int serve(void *data)
 	while (!svc_thread_should_stop(rqstp))
 		svc_recv(rqstp, 0);
 	svc_exit_thread(rqstp);
-	return 0;
+	/* svc_set_num_threads() waits no longer: this code may be freed. */
+	kthread_complete_and_exit(&thread_gone, 0);
 }
 
 /* As nfs4_init_callback() does for minor versions above 0. */
@@ -182,9 +188,13 @@ static int callback_up(struct rpc_xprt *xprt, u32 threads)
 /* As nfs_callback_down(). */
 static void callback_down(struct rpc_xprt *xprt)
 {
+	unsigned int left = serv->sv_nrthreads;
+
 	xprt_svc_shutdown_bc(xprt);
 	svc_xprt_destroy_all(serv, xprt->xprt_net, false);
 	svc_set_num_threads(serv, 0, 0);
+	while (left--)
+		wait_for_completion(&thread_gone);
 	xprt_svc_destroy_nullify_bc(xprt, &serv);
 }
 
