@@ -36,12 +36,12 @@ for target in "${targets[@]}"; do
 		-artifact_prefix="$found/" -max_total_time="$seconds" -max_len=1024 -timeout=10 -print_final_stats=1 \
 		>"$found/log" 2>&1 && status=0 || status=$?
 	# A target that was built without coverage finds nothing and must not count as a success.
-	if [ "$status" -ne 0 ] || ! grep -q 'INITED cov: [1-9]' "$found/log"; then
+	if [ "$status" -ne 0 ] || ! grep -aq 'INITED cov: [1-9]' "$found/log"; then
 		echo "fuzz: $target failed (status $status); its input is in $found, the end of its log:" >&2
 		tail -n 40 "$found/log" >&2
 		failed=1
 	else
-		grep -E '^#[0-9]+\s+DONE|number_of_executed_units' "$found/log"
+		grep -aE '^#[0-9]+\s+DONE|number_of_executed_units' "$found/log"
 	fi
 done
 exit "$failed"

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../../../../src"]
 mod module {
-    #[allow(dead_code, reason = "a target uses a part of it")]
+    #[allow(dead_code, unused_imports, reason = "a target uses a part of it")]
     pub(crate) mod proto;
 }
 
