@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import shutil
 import signal
@@ -21,12 +22,23 @@ from guests.harness.runner import bring_up
 from guests.lib import resources
 
 from .cycle import Cycle, Finding, Plan
-from .events import EVENTS, FAULTS, READY
+from .events import EVENTS, FAULTS, READY, REPORTED, WITNESS
 
 STORM = REPO / "out/soak/storm"
 SUMMARY = 20  # cycles
+REFUSALS = 200  # lines
+# Fields of a plan that are text.
+COMMON = ("vers", "proto", "options", "end", "flavour")
 # The faults do as the events say, without a word.
 QUIET = f"cd {FAULTS}; echo 0 >verbose; echo Y >ignore-server-disconnect; echo Y >ignore-cache-wait"
+
+
+def common(text: str) -> tuple[str, str]:
+    """A field of all plans, and its value."""
+    field, _, value = text.partition("=")
+    if field not in COMMON:
+        raise argparse.ArgumentTypeError(f"no such field: {field}")
+    return field, value
 
 
 def arguments() -> argparse.Namespace:
@@ -41,6 +53,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", metavar="EVENT", nargs="+", choices=names, default=(), help=f"events, of {', '.join(names)}"
     )
+    parser.add_argument(
+        "--plan",
+        metavar="FIELD=VALUE",
+        nargs="+",
+        type=common,
+        default=(),
+        help=f"the same in all plans, of {', '.join(COMMON)}",
+    )
     parser.add_argument("--first-finding", action="store_true", help="end with the first finding")
     parser.add_argument("--verbose", action="store_true", help="print the plan of each cycle")
     parser.add_argument("--keep-logs", type=Path, metavar="DIR", help="keep console logs here")
@@ -54,6 +74,7 @@ def booted(options: Options) -> Pair:
     pair.client.run(QUIET)
     for guest in pair.guests:
         guest.run(READY)
+        guest.run(WITNESS)
     return pair
 
 
@@ -64,6 +85,9 @@ def tell(cycle: Cycle, error: BaseException) -> None:
     if not isinstance(error, (Finding, GuestError)):
         traceback.print_exception(error)
     try:
+        for guest in cycle.pair.guests:
+            print(f"what RPC and NFSv4 refused on {guest.name}:")
+            print(indent(guest.run(f"grep -v '^#' {REPORTED} | tail -n {REFUSALS}", check=False).out))
         print(cycle.pair.describe_hang())
         print(indent("\n".join(str(message) for message in cycle.pair.kernel_messages()[-80:])))
     except GuestError as more:
@@ -78,7 +102,8 @@ def soak(options: Options, args: argparse.Namespace) -> int:
     pair, starved = booted(options), {}
     try:
         while time.monotonic() < end and not (findings and args.first_finding):
-            cycle = Cycle(pair, Plan.of(seed), tuple(args.only), starved)
+            plan = dataclasses.replace(Plan.of(seed), **dict(args.plan))
+            cycle = Cycle(pair, plan, tuple(args.only), starved)
             if args.verbose:
                 print(f"# {cycle.plan}")
             try:

@@ -28,6 +28,23 @@ QUEUE = "tc qdisc change dev eth0 root netem limit 100000"
 # A thread of nfsd that commits a file may have to wait for a delegation of it, __break_lease(), by default for 45 s.
 READY = "tc qdisc replace dev eth0 root netem limit 100000; echo 5 >/proc/sys/fs/lease-break-time"
 
+# What RPC and NFSv4 refuse of each other's messages goes to a trace buffer of its own: an application sees EIO, whatever it was.
+TRACES = "/sys/kernel/tracing/instances/soak"
+REPORTED = f"{TRACES}/trace"
+REFUSED = """
+rpcgss/rpcgss_bad_seqno rpcgss/rpcgss_unwrap_failed rpcgss/rpcgss_unwrap rpcgss/rpcgss_verify_mic rpcgss/rpcgss_get_mic
+rpcgss/rpcgss_wrap rpcgss/rpcgss_svc_unwrap rpcgss/rpcgss_svc_unwrap_failed rpcgss/rpcgss_svc_seqno_bad rpcgss/rpcgss_svc_mic
+sunrpc/rpc_call_rpcerror sunrpc/rpc_bad_verifier sunrpc/rpc__garbage_args sunrpc/rpc__unparsable sunrpc/rpc__stale_creds
+sunrpc/rpc__bad_creds sunrpc/rpc_xdr_overflow sunrpc/xprt_retransmit nfs4/nfs4_xdr_status nfs4/nfs4_xdr_bad_operation
+nfs4/nfs4_state_mgr nfs4/nfs4_state_mgr_failed nfs4/nfs4_open_file nfs4/nfs4_open_reclaim nfs4/nfs4_open_expired
+"""
+WITNESS = f"""
+modprobe -a auth_rpcgss nfsv4
+mkdir {TRACES}; cd {TRACES}/events
+for event in nfs4_open_file nfs4_open_reclaim nfs4_open_expired; do echo 'error != 0' >nfs4/$event/filter; done
+for event in {" ".join(REFUSED.split())}; do echo 1 >$event/enable; done
+"""
+
 # Takes so much of the memory that is available, for a second.
 HOG = """
 python3 -I -S -c 'import sys, time
@@ -44,6 +61,7 @@ class Scene:
     draw: random.Random
     say: Callable[[str], None]
     only: tuple[str, ...] = ()  # names of events; none for all
+    keeps_state: bool = False  # no event takes nfsd's state
 
     @property
     def own(self) -> list[Guest]:
@@ -135,6 +153,8 @@ def look(scene: Scene) -> None:
 
 def trace(scene: Scene) -> None:
     """All events of the module are traced for a moment."""
+    if scene.pair.client not in scene.own:
+        return
     scene.say("traced")
     enable = "/sys/kernel/tracing/events/rpcrdma_rs/enable"
     scene.pair.client.run(f"echo 1 >{enable}; sleep 0.3; echo 0 >{enable}", LIMIT)
@@ -142,6 +162,8 @@ def trace(scene: Scene) -> None:
 
 def parameters(scene: Scene) -> None:
     """The next connections have other sizes."""
+    if scene.pair.client not in scene.own:
+        return
     settings = (
         ("max_inline_send", (1024, 4096, 65536)),
         ("max_inline_receive", (1024, 4096, 65536)),
@@ -236,10 +258,15 @@ EVENTS = {
 }
 
 
+# nfsd forgets who has opened what.
+LOSE_STATE = (restart, server_device)
+
+
 def happen(scene: Scene, end: float) -> None:
     """One event after the other until a time."""
+    events = {event: often for event, often in EVENTS.items() if not (scene.keeps_state and event in LOSE_STATE)}
+    some = {event: often for event, often in events.items() if event.__name__ in scene.only} or events
     while time.monotonic() < end:
         time.sleep(scene.draw.choice((0.05, 0.3, 1, 2)))
-        some = {event: often for event, often in EVENTS.items() if event.__name__ in scene.only} or EVENTS
         (event,) = scene.draw.choices(list(some), list(some.values()))
         event(scene)
