@@ -20,6 +20,7 @@ from guests.lib.sight import DIRECTORY
 FAULTS = "/sys/kernel/debug/fail_sunrpc"
 PARAMETERS = "/sys/module/rpcrdma_rs/parameters"
 LIMIT = 60  # seconds, before stretching
+RECALLED = 10  # seconds
 SIZES = (1024, 4096, 16384, 65536)
 RULE = f"{ROOT}/soak"
 NO_RULE = f"rmdir {RULE} 2>/dev/null || true"
@@ -139,7 +140,10 @@ def memory(scene: Scene) -> None:
 def recall(scene: Scene) -> None:
     """The server calls delegations back over the same connections."""
     scene.say("delegations recalled")
-    script = "for f in $(ls -d /export/soak-*/file-* | shuf -n 6); do chmod 640 $f; : >>$f; done"
+    # nfsd forgets to recall one whose client has no callback channel for the moment, and to revoke it: nfsd4_run_cb_work(). Who
+    # opens the file waits for as long as the client lives.
+    change = f"timeout {RECALLED} sh -c 'chmod 640 $1; : >>$1' sh"
+    script = f"for f in $(ls -d /export/soak-*/file-* | shuf -n 6); do {change} $f; done"
     scene.pair.server.run(script, LIMIT, check=False)
 
 
