@@ -351,6 +351,11 @@ impl<'q> Source<'q> {
         reply: Option<&Reply<'_>>,
     ) -> Disposition<'q> {
         let mut state = found.slot().state.lock();
+        if state.gss_sequence != found.gss_sequence() {
+            drop(state);
+            drop(found);
+            return self.outdated(xid).into();
+        }
         let Some(exposed) = state.call.replied(self.connection.generation()) else {
             drop(state);
             drop(found);

@@ -87,6 +87,8 @@ pub(super) struct CallData {
     pub(super) call: RequestState<MrList<Registered>, HeldReply>,
     /// The xid of the call that was sent last.
     pub(super) xid: u32,
+    /// The [sequence number](crate::sunrpc::Call::gss_sequence) of that call when it was sent.
+    pub(super) gss_sequence: u32,
     /// The connections over which errors about that call came that could not be decoded: their
     /// number, and the last one's.
     pub(super) undecodable: u32,
@@ -140,6 +142,7 @@ impl SlotData for Request {
                 CallData {
                     call: RequestState::new(),
                     xid: 0,
+                    gss_sequence: 0,
                     undecodable: 0,
                     undecodable_on: 0,
                     unmapped: Unmapped::new(),

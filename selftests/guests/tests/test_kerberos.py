@@ -17,6 +17,8 @@ from guests.programs import pattern
 SERVERS = [{"server": server, "of": server} for server in ("in-tree", "ours")]
 MIB = 1 << 20
 ANSWER = 3  # seconds that a call waits for its reply
+TIMER = 500  # milliseconds, of calls that are to be sent again
+CALLS = 16
 
 
 def mount(pair: Pair, vers: str, flavour: str, options: str = "") -> None:
@@ -140,6 +142,31 @@ def unverified(pair: Pair, vers: str) -> None:
         assert seconds > ANSWER * 0.9, f"the call ended after {seconds:.1f} s"
     said = pair.client.run("dmesg").out
     assert "connection lost: a call got no reply in time" in said, said
+    pair.umount()
+
+
+@test(
+    "replies that come when calls are sent again, {flavour}",
+    "V1-123",
+    limit=180,
+    device="rxe",
+    cases=[{"flavour": "krb5i"}, {"flavour": "krb5p"}],
+)
+def outdated(pair: Pair, flavour: str) -> None:
+    """The replies come when the timers of their calls expire, some before that, some after; and some when a call has its next
+    sequence number, and has yet to find that its connection must end. Each call ends well all the same."""
+    mount(pair, "3", flavour, f"nconnect=1,timeo={TIMER // 100},retrans=8,noac")
+    calls = f"for i in $(seq {CALLS}); do stat {MOUNT_POINT}/file-$i >/dev/null & done; wait"
+    pair.client.run(f"for i in $(seq {CALLS}); do : >{MOUNT_POINT}/file-$i; done")
+    before = transport(pair.client, MOUNT_POINT)["connect_count"]
+    delays = range(TIMER - 16, TIMER + 14, 4)
+    for delay in list(delays) * max(1, pair.options.rounds // 2):
+        pair.server.run(f"tc qdisc replace dev eth0 root netem delay {delay}ms limit 100000")
+        said = pair.client.run(f"({calls}) 2>&1", 60).out
+        assert not said, f"replies after {delay} ms: {said}"
+    pair.server.run("tc qdisc del dev eth0 root")
+    again = transport(pair.client, MOUNT_POINT)["connect_count"] - before
+    assert again, "no call was sent again"
     pair.umount()
 
 

@@ -384,6 +384,7 @@ impl<'c> Draft<'_, 'c> {
             state.xid = self.xid;
             state.undecodable = 0;
         }
+        state.gss_sequence = self.call.gss_sequence();
         state.chunks = CallChunks::None;
         Ok(state)
     }

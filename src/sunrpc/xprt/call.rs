@@ -15,9 +15,12 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::slot::{
-    Slot,
-    SlotData, //
+use super::{
+    rqst::gss_sequence,
+    slot::{
+        Slot,
+        SlotData, //
+    }, //
 };
 use crate::{
     bindings,
@@ -74,6 +77,15 @@ impl<'a, D> Call<'a, D> {
     pub(crate) fn xid(&self) -> u32 {
         // SAFETY: Set when the task got the request, and not changed until it releases it.
         u32::from_be(unsafe { (*self.rqst.as_ptr()).rq_xid })
+    }
+
+    /// The sequence number that RPCSEC_GSS gave the call when it was encoded last (RFC 2203, section
+    /// 5.3.3.1). With other flavours it means nothing, and does not change while the call waits for
+    /// its reply.
+    #[inline]
+    pub(crate) fn gss_sequence(&self) -> u32 {
+        // SAFETY: Set at encoding, and not changed while the call is sent.
+        unsafe { gss_sequence(self.rqst) }
     }
 
     /// The encoded call.

@@ -30,6 +30,17 @@ use crate::{
     }, //
 };
 
+/// The last sequence number of RPCSEC_GSS of a request.
+///
+/// # Safety
+///
+/// `rqst` must be valid, and its task must not encode it during this.
+#[inline(always)]
+pub(super) unsafe fn gss_sequence(rqst: NonNull<bindings::rpc_rqst>) -> u32 {
+    // SAFETY: By the safety requirements of this function.
+    unsafe { (*rqst.as_ptr()).rq_seqnos[0] }
+}
+
 /// The data of requests that are sunrpc's own: none.
 pub(super) struct NoData;
 
@@ -217,6 +228,14 @@ impl<D: SlotData> Pinned<D> {
 }
 
 impl<D> Pinned<D> {
+    /// The [sequence number](super::Call::gss_sequence) of the call now. Its task may have encoded
+    /// it again since it was sent.
+    #[inline(always)]
+    pub(crate) fn gss_sequence(&self) -> u32 {
+        // SAFETY: Pinned, so that its task neither releases nor encodes it.
+        unsafe { gss_sequence(self.rqst) }
+    }
+
     /// The buffer of the reply.
     #[inline]
     fn receive_buf(&mut self) -> XdrBufMut<'_> {
