@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from guests.harness.guest import Guest
 from guests.harness.network import CLIENT, SERVER
 from guests.harness.pair import NFS_PORT, Pair
+from guests.lib.kerberos import SERVER_NAME
 from guests.lib.nfsd import LINK_UP, PORTLIST, START
 from guests.lib.rules import ROOT
 from guests.lib.sight import DIRECTORY
@@ -27,7 +28,12 @@ NO_RULE = f"rmdir {RULE} 2>/dev/null || true"
 # There from the start: soft-RoCE ends queue pairs whose packets find the queue of the adapter replaced.
 QUEUE = "tc qdisc change dev eth0 root netem limit 100000"
 # A thread of nfsd that commits a file may have to wait for a delegation of it, __break_lease(), by default for 45 s.
-READY = "tc qdisc replace dev eth0 root netem limit 100000; echo 5 >/proc/sys/fs/lease-break-time"
+# A mount may find the client of one that was left lazily, by the other address, for which gssd wants a name.
+READY = f"""
+tc qdisc replace dev eth0 root netem limit 100000
+echo 5 >/proc/sys/fs/lease-break-time
+echo '{SERVER.ipv6} {SERVER_NAME}' >>/etc/hosts
+"""
 
 # What RPC and NFSv4 refuse of each other's messages goes to a trace buffer of its own: an application sees EIO, whatever it was.
 TRACES = "/sys/kernel/tracing/instances/soak"
