@@ -84,7 +84,7 @@ class Plan:
         """Whether the unmount comes amid the load.
 
         The NFS client keeps credentials of files beyond that, and gss_destroy_cred() has been seen to call with an RPC client that
-        is gone: an oops in rpc_task_set_transport(), whatever the transport.
+        is gone: an oops in rpc_task_set_transport(), with either transport.
         """
         return self.end != "plain" and self.flavour == "sys"
 
@@ -92,10 +92,10 @@ class Plan:
     def keeps_state(self) -> bool:
         """Whether nfsd keeps its state, and grants no delegations.
 
-        NFSv4.0 does not stand it, with the in-tree transport at both ends neither. An OPEN that fails, as all do in the grace
-        period, leaves the last result of its owner in nfsd's memory: sent again it gets that, and the application EIO. A COMMIT
-        recalls the delegation of its own client, in __break_lease(), and waits for it; the client may want the reply first, to
-        recover its state. The recall would come over TCP.
+        Else mounts of NFSv4.0 fail and hang, with the in-tree transport at both ends, too. An OPEN that fails, as all do in the
+        grace period, leaves the last result of its owner in nfsd's memory: sent again, it gets this result, and the application
+        EIO. A COMMIT recalls the delegation of its own client, in __break_lease(), and waits for its return; the client may want
+        the reply first, to recover its state. The recall would come over TCP.
         """
         return self.vers == "4.0"
 

@@ -25,17 +25,17 @@ RECALLED = 10  # seconds
 SIZES = (1024, 4096, 16384, 65536)
 RULE = f"{ROOT}/soak"
 NO_RULE = f"rmdir {RULE} 2>/dev/null || true"
-# There from the start: soft-RoCE ends queue pairs whose packets find the queue of the adapter replaced.
+# Set up before the first connection: soft-RoCE ends queue pairs whose packets find the queue of the adapter replaced.
 QUEUE = "tc qdisc change dev eth0 root netem limit 100000"
 # A thread of nfsd that commits a file may have to wait for a delegation of it, __break_lease(), by default for 45 s.
-# A mount may find the client of one that was left lazily, by the other address, for which gssd wants a name.
+# A mount may find the client of an earlier one by the other address, unmounted lazily; gssd wants a name for each address.
 READY = f"""
 tc qdisc replace dev eth0 root netem limit 100000
 echo 5 >/proc/sys/fs/lease-break-time
 echo '{SERVER.ipv6} {SERVER_NAME}' >>/etc/hosts
 """
 
-# What RPC and NFSv4 refuse of each other's messages goes to a trace buffer of its own: an application sees EIO, whatever it was.
+# A trace buffer of its own has the messages that RPC and NFSv4 refuse: an application sees EIO for each of the reasons.
 TRACES = "/sys/kernel/tracing/instances/soak"
 REPORTED = f"{TRACES}/trace"
 REFUSED = """
@@ -146,8 +146,8 @@ def memory(scene: Scene) -> None:
 def recall(scene: Scene) -> None:
     """The server calls delegations back over the same connections."""
     scene.say("delegations recalled")
-    # nfsd forgets to recall one whose client has no callback channel for the moment, and to revoke it: nfsd4_run_cb_work(). Who
-    # opens the file waits for as long as the client lives.
+    # nfsd drops the recall, and the revocation with it, while the client has no callback channel: nfsd4_run_cb_work(). The process
+    # that opens the file waits for as long as the client lives.
     change = f"timeout {RECALLED} sh -c 'chmod 640 $1; : >>$1' sh"
     script = f"for f in $(ls -d /export/soak-*/file-* | shuf -n 6); do {change} $f; done"
     scene.pair.server.run(script, LIMIT, check=False)

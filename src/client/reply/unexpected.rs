@@ -41,10 +41,9 @@ impl<'q> Source<'q> {
         spent
     }
 
-    /// Handles a reply to a call that its task has encoded again since: it got no reply in time, and
-    /// will end the connection when it is to be sent (V1-123). gss_unwrap_resp_integ() and
-    /// gss_unwrap_resp_priv() take no sequence number but the last one, and the call would end with
-    /// `EIO`.
+    /// Handles a reply to a call that its task has encoded again since: the call got no reply in
+    /// time, and its next Send ends the connection (V1-123). gss_unwrap_resp_integ() and
+    /// gss_unwrap_resp_priv() accept the last sequence number alone: the call would end with `EIO`.
     #[cold]
     pub(super) fn outdated(self, xid: u32) -> Spent {
         let spent = self.late(xid);

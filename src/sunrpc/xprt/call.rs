@@ -79,9 +79,9 @@ impl<'a, D> Call<'a, D> {
         u32::from_be(unsafe { (*self.rqst.as_ptr()).rq_xid })
     }
 
-    /// The sequence number that RPCSEC_GSS gave the call when it was encoded last (RFC 2203, section
-    /// 5.3.3.1). With other flavours it means nothing, and does not change while the call waits for
-    /// its reply.
+    /// The sequence number that RPCSEC_GSS gave the call when it was encoded last (RFC 2203,
+    /// section 5.3.3.1). With other flavours it means nothing, and does not change while the call
+    /// waits for its reply.
     #[inline]
     pub(crate) fn gss_sequence(&self) -> u32 {
         // SAFETY: Set at encoding, and not changed while the call is sent.
