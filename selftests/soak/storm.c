@@ -183,6 +183,9 @@ static void wait_for_size(size_t size)
 			return;
 		}
 	} while (now() < end);
+	/* A forced unmount ends writes that are under way, and the size that they would give. */
+	if (fsync(fd))
+		fail("fsync");
 	fprintf(stderr, "storm: WRONG DATA in %s: it has %zu bytes, not %zu\n", path,
 		(size_t)found.st_size, length);
 	exit(WRONG);

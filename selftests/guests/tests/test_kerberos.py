@@ -146,16 +146,17 @@ def unverified(pair: Pair, vers: str) -> None:
 
 
 @test(
-    "replies that come when calls are sent again, {flavour}",
+    "replies that come when calls are sent again",
     "V1-123",
     limit=180,
     device="rxe",
-    cases=[{"flavour": "krb5i"}, {"flavour": "krb5p"}],
 )
-def outdated(pair: Pair, flavour: str) -> None:
+def outdated(pair: Pair) -> None:
     """The replies come when the timers of their calls expire, some before that, some after; and some when a call has its next
     sequence number, and has yet to find that its connection must end. Each call ends well all the same."""
-    mount(pair, "3", flavour, f"nconnect=1,timeo={TIMER // 100},retrans=8,noac")
+    # Each timer of a call is longer than the last. After a major timeout sunrpc would use the first again, and with sixteen calls
+    # one of them would end each connection before its first reply.
+    mount(pair, "3", "krb5p", f"nconnect=1,timeo={TIMER // 100},retrans=100,noac")
     calls = f"for i in $(seq {CALLS}); do stat {MOUNT_POINT}/file-$i >/dev/null & done; wait"
     pair.client.run(f"for i in $(seq {CALLS}); do : >{MOUNT_POINT}/file-$i; done")
     before = transport(pair.client, MOUNT_POINT)["connect_count"]
